@@ -1,0 +1,35 @@
+"""Errors a user can act on.
+
+Every message names the key or the file at fault and the remedy. The command line prints the message alone and
+leaves with the class's exit code; anything that is not a `FedericoError` is a bug and keeps its traceback.
+"""
+
+
+class FedericoError(Exception):
+    """Base of all errors that federico raises on purpose."""
+
+    exit_code = 1
+
+
+class ConfigError(FedericoError):
+    """An experiment, an option or an argument is not valid."""
+
+    exit_code = 2
+
+
+class DataError(FedericoError):
+    """A file is missing, damaged, or does not hold what was asked of it."""
+
+    exit_code = 3
+
+
+class RunError(FedericoError):
+    """A run directory cannot be used: another experiment, damaged beyond its checkpoints, disk full."""
+
+    exit_code = 4
+
+
+class MissingDependencyError(FedericoError):
+    """An optional package is needed; the message holds the line that installs it."""
+
+    exit_code = 5

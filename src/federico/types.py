@@ -1,0 +1,15 @@
+"""Ids and array aliases shared by every layer."""
+
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array: TypeAlias = NDArray[Any]
+IntArray: TypeAlias = NDArray[np.int64]
+FloatArray: TypeAlias = NDArray[np.float64]
+
+ClientId: TypeAlias = str
+"""The name of a client, of the peer that acts for it, and of that peer's model."""
+
+Task: TypeAlias = Literal["classification", "regression"]
