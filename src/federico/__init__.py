@@ -1,0 +1,1 @@
+"""Decentralised, personalised federated learning with the right collaborators."""

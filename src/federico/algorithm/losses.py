@@ -1,0 +1,67 @@
+"""The losses one peer has seen: the latest, and the average that the posterior is made of."""
+
+from typing import Literal
+
+import numpy as np
+
+from federico.types import FloatArray, IntArray
+
+Tracking = Literal["ema", "accumulated"]
+
+
+class LossTracker:
+    """The losses l_ij and L_ij of one peer i, for the peers j it has ever evaluated and for no others.
+
+    Rules: a peer enters at its first evaluation with L = 0, as in Algorithm 1. Every round moves L for *all* peers
+    in the tracker, sampled now or not. A loss that is not finite is noted as infinite and never averaged: the peer
+    has no weight until a later visit finds it sane again.
+    """
+
+    def __init__(self, tracking: Tracking = "ema", momentum: float = 0.6, *, debias: bool = False) -> None:
+        """`momentum` is the weight of the *new* loss (the paper's beta)."""
+        self.tracking = tracking
+        self.momentum = momentum
+        self.debias = debias
+        self.peers: IntArray = np.empty(0, np.int64)
+        self.latest: FloatArray = np.empty(0)
+        self.moved: IntArray = np.empty(0, np.int64)
+        self._average: FloatArray = np.empty(0)
+
+    def observe(self, peers: IntArray, losses: FloatArray) -> None:
+        """Take in this round's losses, then move every average once (Algorithm 1, the lines of the E-step)."""
+        self._admit(peers)
+        self.latest[np.searchsorted(self.peers, peers)] = np.where(np.isfinite(losses), losses, np.inf)
+        sane = np.isfinite(self.latest)
+        self.moved[sane] += 1
+        if self.tracking == "ema":
+            self._average[sane] += self.momentum * (self.latest[sane] - self._average[sane])
+        else:
+            self._average[sane] += self.latest[sane]
+
+    @property
+    def tracked(self) -> FloatArray:
+        """L_ij for each of `peers`; infinite where the latest loss was not finite."""
+        average = self._average
+        if self.debias:
+            average = average / np.maximum(1.0 - (1.0 - self.momentum) ** self.moved, np.finfo(float).tiny)
+        return np.where(np.isfinite(self.latest), average, np.inf)
+
+    def state(self) -> dict[str, IntArray | FloatArray]:
+        """All that must be saved to go on later."""
+        return {"peers": self.peers, "latest": self.latest, "moved": self.moved, "average": self._average}
+
+    def restore(self, state: dict[str, IntArray | FloatArray]) -> None:
+        """Go on from what `state` gave."""
+        self.peers = state["peers"].astype(np.int64)
+        self.latest = state["latest"].astype(np.float64)
+        self.moved = state["moved"].astype(np.int64)
+        self._average = state["average"].astype(np.float64)
+
+    def _admit(self, peers: IntArray) -> None:
+        new = np.setdiff1d(peers, self.peers)
+        if new.size:
+            at = np.searchsorted(self.peers, new)
+            self.peers = np.insert(self.peers, at, new)
+            self.latest = np.insert(self.latest, at, np.inf)
+            self.moved = np.insert(self.moved, at, 0)
+            self._average = np.insert(self._average, at, 0.0)

@@ -1,0 +1,13 @@
+from abc import ABC, abstractmethod
+from pathlib import Path
+
+from federico.data.dataset import Dataset
+from federico.options import Options
+
+
+class SourceOptions(Options, ABC):
+    """Where the samples of an experiment come from."""
+
+    @abstractmethod
+    def load(self, folder: Path, seed: int) -> Dataset:
+        """All samples, checked; relative paths start at `folder`, made-up noise depends on `seed` alone."""

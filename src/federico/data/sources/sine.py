@@ -1,0 +1,34 @@
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from pydantic import Field
+
+from federico import rng
+from federico.data.checks import checked
+from federico.data.dataset import Dataset, Samples, Schema
+from federico.data.partition import numbered
+from federico.data.sources.base import SourceOptions
+
+
+class Sine(SourceOptions):
+    """A noisy sine curve cut into successive intervals, one per client: figure 1 of the paper."""
+
+    kind: Literal["sine"] = "sine"
+    """A noisy sine curve."""
+    clients: int = Field(default=8, ge=1)
+    """Number of intervals the curve is cut into; the natural partition makes each of them a client."""
+    samples_per_client: int = Field(default=30, ge=2)
+    """Number of points on each interval, evenly spaced."""
+    noise: float = Field(default=0.1, ge=0)
+    """Standard deviation of the Gaussian noise added to the height of each point."""
+    cycles: float = Field(default=1.0, gt=0)
+    """Number of full waves the intervals cover together."""
+
+    def load(self, folder: Path, seed: int) -> Dataset:
+        """Points from left to right; the owner of each is the number of its interval."""
+        total = self.clients * self.samples_per_client
+        x = np.linspace(0, 2 * np.pi * self.cycles, total)[:, None]
+        y = np.sin(x) + self.noise * rng.stream(seed, "noise").standard_normal(x.shape)
+        owners = np.repeat(numbered(self.clients), self.samples_per_client)
+        return checked(Dataset(Samples(x, y), Schema("regression", (1,), 1), owners), self.kind)

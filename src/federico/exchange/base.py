@@ -1,0 +1,66 @@
+"""How models and updates move between peers. An exchange knows no algorithm, a method knows no wire.
+
+Rules: a pull always gives the round-start model; what could not be had is left out of the answer, never faked;
+updates reach their owner only through `collect`, after everybody has pushed; bytes are counted where they are sent.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from torch import Tensor
+
+from federico.learning.bank import Visits
+from federico.types import FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class Updates:
+    """Rows sent to owners: row k moves the model of owners[k], computed by contributors[k] on its own data."""
+
+    owners: IntArray
+    contributors: IntArray
+    coefficients: FloatArray
+    rows: Tensor
+
+    def __len__(self) -> int:
+        return len(self.owners)
+
+    def take(self, which: IntArray) -> "Updates":
+        """The updates at these positions, in this order."""
+        return Updates(self.owners[which], self.contributors[which], self.coefficients[which], self.rows[which])
+
+
+class Traffic:
+    """Bytes sent and received by each participant since the last `take`."""
+
+    def __init__(self, participants: int) -> None:
+        self.sent = np.zeros(participants, dtype=np.int64)
+        self.received = np.zeros(participants, dtype=np.int64)
+
+    def count(self, senders: IntArray, receivers: IntArray, size: int) -> None:
+        """Each sender sent its receiver `size` bytes; what stays with oneself is not traffic."""
+        moved = senders != receivers
+        np.add.at(self.sent, senders[moved], size)
+        np.add.at(self.received, receivers[moved], size)
+
+    def take(self) -> tuple[IntArray, IntArray]:
+        """(sent, received) so far; counting starts again at zero."""
+        counted = self.sent, self.received
+        self.sent, self.received = np.zeros_like(self.sent), np.zeros_like(self.received)
+        return counted
+
+
+class Exchange(Protocol):
+    """Carries models to visitors and updates to owners, for the peers that this process hosts."""
+
+    traffic: Traffic
+
+    def pull(self, wanted: Visits) -> Visits:
+        """Bring the model of every wanted visit's owner into the bank; returns the visits that can take place."""
+
+    def push(self, updates: Updates) -> None:
+        """Send each update to its owner."""
+
+    def collect(self) -> Updates:
+        """The updates that arrived for the owners hosted here, ordered by owner, then contributor."""

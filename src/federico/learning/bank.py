@@ -1,0 +1,65 @@
+"""The models a process holds: one flat row each, so aggregation is arithmetic on rows and a message is a row."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from federico.learning.blueprint import Blueprint
+from federico.types import IntArray
+
+
+@dataclass(frozen=True)
+class Visits:
+    """Pairs (i, b): the data of client i meets the model of owner b. The unit of all batched work."""
+
+    clients: IntArray
+    owners: IntArray
+
+    def __len__(self) -> int:
+        return len(self.clients)
+
+    def __getitem__(self, which: IntArray) -> "Visits":
+        return Visits(self.clients[which], self.owners[which])
+
+    @property
+    def pairs(self) -> list[tuple[int, int]]:
+        """As a list of (client, owner)."""
+        return list(zip(self.clients.tolist(), self.owners.tolist(), strict=True))
+
+    @classmethod
+    def of(cls, pairs: Sequence[tuple[int, int]]) -> "Visits":
+        """From a list of (client, owner)."""
+        table = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+        return cls(table[:, 0], table[:, 1])
+
+    @classmethod
+    def to_own(cls, clients: int) -> "Visits":
+        """Every client visits its own model and no other."""
+        return cls(np.arange(clients), np.arange(clients))
+
+
+class Bank:
+    """Rows of models by owner, with the counters that stay with each."""
+
+    def __init__(self, blueprint: Blueprint, owners: IntArray, rows: Tensor) -> None:
+        """`owners` is sorted; `rows[k]` is the model of `owners[k]`."""
+        self.blueprint = blueprint
+        self.owners = owners
+        self.rows = rows
+        self.counters = blueprint.initial_counters().repeat(len(rows), 1)
+
+    @classmethod
+    def start(cls, blueprint: Blueprint, seed: int, names: Mapping[int, str], device: torch.device) -> "Bank":
+        """A new model for each owner, drawn from the stream of its name; equal names give equal models."""
+        owners = np.array(sorted(names), dtype=np.int64)
+        rows = torch.empty(len(owners), blueprint.size, dtype=blueprint.dtype, device=device)
+        for row, owner in zip(rows, owners, strict=True):
+            row.copy_(blueprint.initial(seed, names[int(owner)]))
+        return cls(blueprint, owners, rows)
+
+    def places(self, owners: IntArray) -> Tensor:
+        """Which rows hold the models of these owners."""
+        return torch.from_numpy(np.searchsorted(self.owners, owners)).to(self.rows.device)

@@ -1,0 +1,118 @@
+"""A model's architecture and its one flat layout: a model *is* a row of numbers, everything else is a view of it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+
+import torch
+from torch import Tensor, nn
+
+from federico import rng
+from federico.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Slot:
+    """Where one named tensor lies in the row."""
+
+    name: str
+    shape: tuple[int, ...]
+    start: int
+
+    def view(self, row: Tensor) -> Tensor:
+        """The tensor as a view of `row`. Convolution kernels are stored channels-last, as they compute fastest."""
+        flat = row[self.start : self.start + prod(self.shape)]
+        if len(self.shape) == 4:
+            out, channels, height, width = self.shape
+            return flat.view(out, height, width, channels).permute(0, 3, 1, 2)
+        return flat.view(self.shape)
+
+
+class Blueprint:
+    """How to make a model: new ones from named streams, and modules around rows.
+
+    A row holds the parameters, then the float buffers (batch-norm statistics travel and average like parameters).
+    Counters (single whole numbers, such as batch norm's) are not part of the row: they stay with the owner.
+    """
+
+    def __init__(self, make: Callable[[], nn.Module], dtype: torch.dtype = torch.float32) -> None:
+        self._make = make
+        self.dtype = dtype
+        self.template = self._new()
+        parameters = dict(self.template.named_parameters())
+        buffers = dict(self.template.named_buffers())
+        self.slots = _lay_out(parameters | {name: b for name, b in buffers.items() if b.is_floating_point()})
+        self.counters = tuple(name for name, b in buffers.items() if not b.is_floating_point() and b.dim() == 0)
+        self.parameters = sum(p.numel() for p in parameters.values())
+        self.size = sum(prod(slot.shape) for slot in self.slots)
+        self.parameter_slots = self.slots[: len(parameters)]
+        if not parameters:
+            raise ConfigError("model: it has no parameters, so there is nothing to learn")
+
+    def initial(self, seed: int, name: str) -> Tensor:
+        """The starting row of the model of that name: the same wherever and whenever it is made."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(rng.key(seed, "model", name) % 2**63)
+            return self.flatten(self._new())
+
+    def flatten(self, module: nn.Module) -> Tensor:
+        """The row of this module."""
+        row = torch.empty(self.size, dtype=self.dtype)
+        tensors = dict(module.named_parameters()) | dict(module.named_buffers())
+        for slot in self.slots:
+            slot.view(row).copy_(tensors[slot.name].detach())
+        return row
+
+    def initial_counters(self) -> Tensor:
+        """The counters of a new model."""
+        buffers = dict(self.template.named_buffers())
+        return torch.tensor([int(buffers[name]) for name in self.counters], dtype=torch.int64)
+
+    def bind(self, row: Tensor, counters: Tensor) -> nn.Module:
+        """A module whose tensors *are* views of `row` and `counters`: write those and the module changes."""
+        module = self._new().to(row.device)
+        for path, counter in zip(self.counters, counters, strict=True):
+            owner, name = _owner_of(module, path)
+            owner._buffers[name] = counter
+        for slot in self.slots:
+            owner, name = _owner_of(module, slot.name)
+            parameter = owner._parameters.get(name)
+            if parameter is not None:
+                owner._parameters[name] = nn.Parameter(slot.view(row), requires_grad=parameter.requires_grad)
+            else:
+                owner._buffers[name] = slot.view(row)
+        return module
+
+    def named(self, row: Tensor) -> dict[str, Tensor]:
+        """The row as named tensors, as a state dict would show them."""
+        return {slot.name: slot.view(row).contiguous() for slot in self.slots}
+
+    def from_named(self, tensors: dict[str, Tensor]) -> Tensor:
+        """The row of such named tensors; names and shapes must be this model's."""
+        row = torch.empty(self.size, dtype=self.dtype)
+        wanted = {slot.name: slot.shape for slot in self.slots}
+        found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+        if wanted != found:
+            raise ConfigError(f"model: the stored tensors {found} are not those of this model {wanted}")
+        for slot in self.slots:
+            slot.view(row).copy_(tensors[slot.name])
+        return row
+
+    def _new(self) -> nn.Module:
+        module = self._make()
+        if not isinstance(module, nn.Module):
+            raise ConfigError(f"model: expected a function that returns a torch.nn.Module, got {type(module).__name__}")
+        return module.to(self.dtype)
+
+
+def _owner_of(module: nn.Module, path: str) -> tuple[nn.Module, str]:
+    owner, _, name = path.rpartition(".")
+    return module.get_submodule(owner), name
+
+
+def _lay_out(tensors: dict[str, Tensor]) -> tuple[Slot, ...]:
+    slots, start = [], 0
+    for name, tensor in tensors.items():
+        slots.append(Slot(name, tuple(tensor.shape), start))
+        start += tensor.numel()
+    return tuple(slots)

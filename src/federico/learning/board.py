@@ -1,0 +1,64 @@
+"""The clients' data, on board once: one tensor for all clients, and batches of it as index arithmetic."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from federico.types import Array, IntArray, Task
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Samples of the first `len(index)` visits; padding has weight 0."""
+
+    index: Tensor
+    weights: Tensor
+
+
+class Board:
+    """One part (training or test) of every client's data, end to end in one tensor."""
+
+    def __init__(
+        self, parts: Sequence[tuple[Array, Array]], task: Task, dtype: torch.dtype, device: torch.device
+    ) -> None:
+        self.counts: IntArray = np.array([len(x) for x, _ in parts], dtype=np.int64)
+        self.starts: IntArray = np.concatenate([[0], np.cumsum(self.counts)[:-1]])
+        self.dtype = dtype
+        x = torch.from_numpy(np.concatenate([x for x, _ in parts]))
+        y = torch.from_numpy(np.concatenate([y for _, y in parts]))
+        # Images stay bytes until they are used: a quarter of the memory.
+        self._x = (x if x.dtype == torch.uint8 else x.to(dtype)).to(device)
+        self.y = y.to(torch.int64 if task == "classification" else dtype).to(device)
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def x(self, index: Tensor) -> Tensor:
+        """The inputs at these places, ready for a model."""
+        return to_input(self._x[index], self.dtype)
+
+    def batches(self, clients: IntArray, orders: Sequence[IntArray | None], size: int) -> Iterator[Batch]:
+        """Batches of `size` for each of `clients` side by side, the clients with most samples first.
+
+        Each client's samples come in its own order (None: as stored), none left out, weighted by one over the batch's
+        length. A client that has run out is no longer part of the batch: `len(index)` shrinks.
+        """
+        counts = self.counts[clients]
+        index = np.zeros((len(clients), int(counts[0])), dtype=np.int64)
+        for row, (client, order) in enumerate(zip(clients, orders, strict=True)):
+            places = np.arange(counts[row]) if order is None else order
+            index[row, : counts[row]] = self.starts[client] + places
+        table = torch.from_numpy(index).to(self.y.device)
+        for first in range(0, int(counts[0]), size):
+            lengths = np.minimum(counts[counts > first] - first, size)
+            inside = np.arange(lengths[0]) < lengths[:, None]
+            weights = torch.from_numpy(inside / lengths[:, None]).to(self.y.device, self.dtype)
+            yield Batch(table[: len(lengths), first : first + lengths[0]], weights)
+
+
+def to_input(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """Bytes of an image become numbers around 0 with a spread near 1, by fixed constants; floats stay as they are."""
+    return x.to(dtype).sub_(127.5).div_(63.75) if x.dtype == torch.uint8 else x.to(dtype)

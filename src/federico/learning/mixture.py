@@ -1,0 +1,36 @@
+"""One client's personal model: a few models under its posterior."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from federico.learning.blueprint import Blueprint
+from federico.learning.board import to_input
+from federico.learning.objectives import mixable
+from federico.types import Array, FloatArray, Task
+
+
+class MixturePredictor:
+    """Predicts with sum_j w_ij p_j(y|x): probabilities are mixed, not logits; values for regression."""
+
+    def __init__(self, blueprint: Blueprint, rows: Sequence[Tensor], weights: FloatArray, task: Task) -> None:
+        self.task = task
+        self.weights = weights
+        self._dtype = blueprint.dtype
+        self._modules = [blueprint.bind(row, blueprint.initial_counters()).eval() for row in rows]
+
+    @torch.no_grad()
+    def __call__(self, x: Array, batch_size: int = 512) -> FloatArray:
+        """Class probabilities [n, classes], or values [n, outputs]."""
+        parts = [self._mix(torch.from_numpy(x[first : first + batch_size])) for first in range(0, len(x), batch_size)]
+        return np.concatenate(parts)
+
+    def _mix(self, x: Tensor) -> FloatArray:
+        inputs = to_input(x, self._dtype)
+        mixed = sum(
+            weight * mixable(module(inputs).double(), self.task).numpy()
+            for weight, module in zip(self.weights, self._modules, strict=True)
+        )
+        return np.asarray(mixed, dtype=np.float64)

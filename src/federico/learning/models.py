@@ -1,0 +1,171 @@
+"""The models an experiment can name, and how to bring one's own."""
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable
+from itertools import pairwise
+from math import prod
+from pathlib import Path
+from types import ModuleType
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, PositiveInt
+from torch import Tensor, nn
+from torch.nn import functional
+
+from federico.errors import ConfigError
+from federico.options import Options
+
+Shape = tuple[int, ...]
+Factory = Callable[[], nn.Module]
+
+
+class Linear(Options):
+    """One linear layer on the flattened input."""
+
+    kind: Literal["linear"] = "linear"
+
+    def factory(self, inputs: Shape, outputs: int) -> Factory:
+        """Makes new models for data of this shape."""
+        return lambda: nn.Sequential(nn.Flatten(), nn.Linear(prod(inputs), outputs))
+
+
+class MLP(Options):
+    """A multi-layer perceptron with ReLU on the flattened input."""
+
+    kind: Literal["mlp"] = "mlp"
+    hidden: tuple[PositiveInt, ...] = (64,)
+    """Widths of the hidden layers, first to last."""
+
+    def factory(self, inputs: Shape, outputs: int) -> Factory:
+        """Makes new models for data of this shape."""
+        return lambda: perceptron((prod(inputs), *self.hidden, outputs))
+
+
+class CNN2(Options):
+    """The paper's CIFAR-10 network: three unpadded 3x3 convolutions of 128 channels and one linear layer."""
+
+    kind: Literal["cnn2"] = "cnn2"
+
+    def factory(self, inputs: Shape, outputs: int) -> Factory:
+        """Makes new models for images of this shape."""
+        channels, height, width = _image("cnn2", inputs)
+        for _ in range(3):
+            height, width = (height - 2) // 2, (width - 2) // 2
+        if min(height, width) < 1:
+            raise ConfigError(f"model: cnn2 needs images of 22x22 or larger, the data has {inputs[1]}x{inputs[2]}")
+        features = 128 * height * width
+        return lambda: nn.Sequential(
+            *(
+                layer
+                for fan_in in (channels, 128, 128)
+                for layer in (nn.Conv2d(fan_in, 128, 3), nn.MaxPool2d(2), nn.ReLU())
+            ),
+            nn.Flatten(),
+            nn.Linear(features, outputs),
+        )
+
+
+class ResNet18(Options):
+    """ResNet-18, not pretrained."""
+
+    kind: Literal["resnet18"] = "resnet18"
+    stem: Literal["imagenet", "small"] = "small"
+    """`small`: a 3x3 stem without pooling for 32x32 images; `imagenet`: the 7x7 stem of the original."""
+
+    def factory(self, inputs: Shape, outputs: int) -> Factory:
+        """Makes new models for images of this shape."""
+        channels, _, _ = _image("resnet18", inputs)
+        return lambda: _resnet18(channels, outputs, self.stem)
+
+
+class Imported(Options):
+    """Your own torch.nn.Module class."""
+
+    kind: Literal["import"]
+    path: str = Field(pattern=r"^[^:]+:\w+$")
+    """Where the class is: `package.module:Class`, or `file.py:Class` relative to where you start federico."""
+    arguments: dict[str, Any] = Field(default_factory=dict)
+    """Keyword arguments for the class."""
+
+    def factory(self, inputs: Shape, outputs: int) -> Factory:
+        """Makes new models by calling the class."""
+        cls = _import_class(self.path)
+        try:
+            cls(**self.arguments)
+        except Exception as error:
+            raise ConfigError(f"model.arguments: {self.path} cannot be made from them: {error}") from error
+        return lambda: cls(**self.arguments)
+
+
+ModelOptions = Annotated[Linear | MLP | CNN2 | ResNet18 | Imported, Field(discriminator="kind")]
+
+
+def perceptron(widths: tuple[int, ...]) -> nn.Sequential:
+    """Linear layers of these widths with ReLU between them."""
+    layers: list[nn.Module] = [nn.Flatten()]
+    for fan_in, fan_out in pairwise(widths):
+        layers += [nn.Linear(fan_in, fan_out), nn.ReLU()]
+    return nn.Sequential(*layers[:-1])
+
+
+class BasicBlock(nn.Module):
+    """Two 3x3 convolutions with batch norm and a shortcut."""
+
+    def __init__(self, fan_in: int, fan_out: int, stride: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(fan_in, fan_out, 3, stride, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(fan_out)
+        self.conv2 = nn.Conv2d(fan_out, fan_out, 3, 1, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(fan_out)
+        self.shortcut: nn.Module = nn.Identity()
+        if stride != 1 or fan_in != fan_out:
+            self.shortcut = nn.Sequential(nn.Conv2d(fan_in, fan_out, 1, stride, bias=False), nn.BatchNorm2d(fan_out))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """He et al. 2016, figure 2."""
+        out = functional.relu(self.bn1(self.conv1(x)), inplace=True)
+        return functional.relu(self.bn2(self.conv2(out)) + self.shortcut(x), inplace=True)
+
+
+def _resnet18(channels: int, outputs: int, stem: str) -> nn.Sequential:
+    if stem == "small":
+        first = [nn.Conv2d(channels, 64, 3, 1, 1, bias=False), nn.BatchNorm2d(64), nn.ReLU(inplace=True)]
+    else:
+        first = [nn.Conv2d(channels, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(inplace=True)]
+        first.append(nn.MaxPool2d(3, 2, 1))
+    stages = [(64, 64, 1), (64, 128, 2), (128, 256, 2), (256, 512, 2)]
+    blocks = [block for i, o, s in stages for block in (BasicBlock(i, o, s), BasicBlock(o, o, 1))]
+    return nn.Sequential(*first, *blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, outputs))
+
+
+def _image(model: str, inputs: Shape) -> tuple[int, int, int]:
+    if len(inputs) != 3:
+        raise ConfigError(
+            f"model: {model} needs images (channels, height, width), the data has inputs of shape {inputs}"
+        )
+    return inputs[0], inputs[1], inputs[2]
+
+
+def _import_class(path: str) -> type[nn.Module]:
+    place, _, name = path.rpartition(":")
+    try:
+        module = _module_from_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
+        cls = getattr(module, name)
+    except (ImportError, AttributeError, OSError) as error:
+        raise ConfigError(f"model.path: {path!r} cannot be imported: {error}") from error
+    # A class only: calling whatever a file names would let a run directory from elsewhere execute anything.
+    if not (isinstance(cls, type) and issubclass(cls, nn.Module)):
+        raise ConfigError(f"model.path: {path!r} is not a class derived from torch.nn.Module")
+    return cls
+
+
+def _module_from_file(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module

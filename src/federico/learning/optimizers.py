@@ -1,0 +1,159 @@
+"""Optimizers over rows, with state that a visitor keeps per visit.
+
+A step is one fused call over a list of rows, whatever their number of past steps.
+"""
+
+from typing import Annotated, Literal, Protocol
+
+import torch
+from pydantic import Field, PositiveFloat
+from torch import Tensor
+from torch.optim.adam import adam
+from torch.optim.sgd import sgd
+
+from federico.options import Options
+
+Rows = list[Tensor]
+
+
+class Adam(Options):
+    """Adam, the paper's optimizer."""
+
+    kind: Literal["adam"] = "adam"
+    learning_rate: PositiveFloat = 0.01
+    """Step size."""
+    beta1: float = Field(0.9, ge=0, lt=1)
+    """Decay of the mean of gradients."""
+    beta2: float = Field(0.999, ge=0, lt=1)
+    """Decay of the mean of squared gradients."""
+    eps: PositiveFloat = 1e-8
+    """Added to the root of the second moment."""
+
+    @property
+    def moments(self) -> int:
+        """Rows of state per model."""
+        return 2
+
+    def step(self, params: Rows, grads: Rows, moments: list[Rows], steps: Rows) -> None:
+        """One step of every row, in place."""
+        adam(
+            params, grads, moments[0], moments[1], [], steps, fused=True, foreach=False, amsgrad=False,
+            beta1=self.beta1, beta2=self.beta2, lr=self.learning_rate, weight_decay=0.0, eps=self.eps, maximize=False,
+        )  # fmt: skip
+
+
+class SGD(Options):
+    """Stochastic gradient descent, with momentum if wanted."""
+
+    kind: Literal["sgd"] = "sgd"
+    learning_rate: PositiveFloat = 0.1
+    """Step size."""
+    momentum: float = Field(0.0, ge=0, lt=1)
+    """Weight of past gradients."""
+
+    @property
+    def moments(self) -> int:
+        """Rows of state per model."""
+        return 1 if self.momentum else 0
+
+    def step(self, params: Rows, grads: Rows, moments: list[Rows], steps: Rows) -> None:
+        """One step of every row, in place."""
+        torch._foreach_add_(steps, 1)
+        velocity: list[Tensor | None] = [*moments[0]] if moments else [None] * len(params)
+        sgd(
+            params, grads, velocity, foreach=True, weight_decay=0.0, momentum=self.momentum,
+            lr=self.learning_rate, dampening=0.0, nesterov=False, maximize=False,
+        )  # fmt: skip
+
+
+OptimizerOptions = Annotated[Adam | SGD, Field(discriminator="kind")]
+
+
+class Optimizer(Protocol):
+    """What the learner asks of an optimizer."""
+
+    @property
+    def moments(self) -> int:
+        """Rows of state per model."""
+
+    def step(self, params: Rows, grads: Rows, moments: list[Rows], steps: Rows) -> None:
+        """One step of every row, in place."""
+
+
+class OptimizerStates:
+    """Moments per (client, owner), in blocks of rows that never move, so that a visit updates them in place."""
+
+    BLOCK_BYTES = 64 << 20
+
+    def __init__(self, moments: int, size: int, dtype: torch.dtype, device: torch.device) -> None:
+        self._moments, self._size, self._dtype, self._device = moments, size, dtype, device
+        self._per_block = max(1, self.BLOCK_BYTES // max(1, moments * size * dtype.itemsize))
+        self._blocks: list[tuple[Tensor, Tensor]] = []
+        self._slots: dict[tuple[int, int], int] = {}
+        self._free: list[int] = []
+
+    def rows(self, pairs: list[tuple[int, int]]) -> tuple[list[Rows], Rows]:
+        """(moments, steps) of these pairs, as views; a pair never seen starts from zeros."""
+        places = [self._place(pair) for pair in pairs]
+        moments = [[block[0][m, row] for block, row in places] for m in range(self._moments)]
+        return moments, [block[1][row] for block, row in places]
+
+    def keep_only(self, kept: set[tuple[int, int]]) -> None:
+        """Forget every pair that is not in `kept`."""
+        for pair in self._slots.keys() - kept:
+            self.drop(pair)
+
+    def drop(self, pair: tuple[int, int]) -> None:
+        """Forget one pair, if it was there."""
+        slot = self._slots.pop(pair, None)
+        if slot is not None:
+            self._free.append(slot)
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    @property
+    def pairs(self) -> list[tuple[int, int]]:
+        """The pairs held, in a stable order."""
+        return sorted(self._slots)
+
+    def state(self) -> dict[str, Tensor]:
+        """All of it as tensors."""
+        pairs = self.pairs
+        moments, steps = self.rows(pairs)
+        flat = [row for rows in moments for row in rows]
+        return {
+            "pairs": torch.tensor(pairs, dtype=torch.int64).reshape(-1, 2),
+            "moments": torch.stack(flat).view(self._moments, len(pairs), self._size) if flat else torch.empty(0),
+            "steps": torch.stack(steps) if steps else torch.empty(0),
+        }
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        """Go on from what `state` gave."""
+        self.keep_only(set())
+        moments, steps = self.rows([(int(i), int(b)) for i, b in state["pairs"]])
+        for m, rows in enumerate(moments):
+            for row, saved in zip(rows, state["moments"][m], strict=True):
+                row.copy_(saved)
+        for step, saved in zip(steps, state["steps"], strict=True):
+            step.copy_(saved)
+
+    def _place(self, pair: tuple[int, int]) -> tuple[tuple[Tensor, Tensor], int]:
+        slot = self._slots.get(pair)
+        if slot is None:
+            slot = self._slots[pair] = self._claim()
+        block, row = divmod(slot, self._per_block)
+        return self._blocks[block], row
+
+    def _claim(self) -> int:
+        if not self._free:
+            first = len(self._blocks) * self._per_block
+            shape = (self._moments, self._per_block, self._size)
+            moments = torch.zeros(shape, dtype=self._dtype, device=self._device)
+            self._blocks.append((moments, torch.zeros(self._per_block, device=self._device)))
+            self._free = list(range(first + self._per_block - 1, first - 1, -1))
+        slot = self._free.pop()
+        moments, steps = self._blocks[slot // self._per_block]
+        moments[:, slot % self._per_block].zero_()
+        steps[slot % self._per_block].zero_()
+        return slot

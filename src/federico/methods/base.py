@@ -1,0 +1,157 @@
+"""What every method is made of: a bank of models, an exchange, and rounds whose state can be saved whole."""
+
+import time
+from abc import ABC, abstractmethod
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from federico.exchange.base import Exchange, Updates
+from federico.learning.bank import Bank, Visits
+from federico.learning.learner import Learner
+from federico.options import Options
+from federico.types import FloatArray, IntArray
+
+GLOBAL = "*global"
+"""The name of a model that belongs to no client; the star keeps it apart from every client's name."""
+
+
+Buffers = Literal["average", "owner", "frozen"]
+
+
+class Stopwatch:
+    """Seconds per phase of a round."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = defaultdict(float)
+
+    @contextmanager
+    def __call__(self, phase: str) -> Iterator[None]:
+        """Time what happens inside as `phase`."""
+        start = time.perf_counter()
+        yield
+        self.seconds[phase] += time.perf_counter() - start
+
+    def take(self) -> dict[str, float]:
+        """The seconds so far; counting starts again at zero."""
+        taken, self.seconds = dict(self.seconds), defaultdict(float)
+        return taken
+
+
+@dataclass(frozen=True)
+class Federation:
+    """The peers of a run and their means: what a method gets to work with."""
+
+    names: tuple[str, ...]
+    learner: Learner
+    connect: Callable[[Bank, int], Exchange]
+    """(bank, participants) -> the exchange that carries this bank's models."""
+    seed: int
+    local_epochs: int = 1
+    clock: Stopwatch = field(default_factory=Stopwatch)
+
+    @property
+    def count(self) -> int:
+        """K, the number of clients."""
+        return len(self.names)
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """One peer's row w_i over the peers it has evaluated, and nobody else."""
+
+    peers: IntArray
+    weights: FloatArray
+
+
+@dataclass(frozen=True)
+class Round:
+    """What a round leaves to be recorded; empty lists where the method has no such thing."""
+
+    neighbors: list[IntArray] = field(default_factory=list)
+    posteriors: list[Posterior] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Mixtures:
+    """Every client's predictor: visit k brings the model of its owner into its client's mixture with weights[k]."""
+
+    bank: Bank
+    visits: Visits
+    weights: FloatArray
+
+
+class Method(ABC):
+    """One federated method. Subclasses own their options and read like their paper."""
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    summary: ClassVar[str]
+    options: ClassVar[type[Options]] = Options
+
+    def __init__(self, federation: Federation, options: Options) -> None:
+        self.federation = federation
+        self.learner = federation.learner
+        self.opt = options
+        self.bank = Bank.start(self.learner.blueprint, federation.seed, self.owners(), self.learner.device)
+        self.exchange = federation.connect(self.bank, max(federation.count, int(self.bank.owners[-1]) + 1))
+
+    @abstractmethod
+    def owners(self) -> Mapping[int, str]:
+        """Who owns a model, and the name its initial model is drawn by. Clients are 0 to K-1."""
+
+    @abstractmethod
+    def round(self, round_index: int) -> Round:
+        """One round; `round_index` starts at 1."""
+
+    @abstractmethod
+    def mixtures(self, round_index: int) -> Mixtures:
+        """Everybody's predictor as it stands after this round."""
+
+    def state(self) -> dict[str, Tensor]:
+        """All that must be saved to go on later, bit for bit."""
+        kept = {f"optimizer.{key}": value for key, value in self.learner.states.state().items()}
+        return {"bank.rows": self.bank.rows, "bank.counters": self.bank.counters, **kept}
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from what `state` gave."""
+        self.bank.rows.copy_(state["bank.rows"])
+        self.bank.counters.copy_(state["bank.counters"])
+        self.learner.states.restore({key: state[f"optimizer.{key}"] for key in ("pairs", "moments", "steps")})
+
+
+def shares(updates: Updates, anchor: float = 0.0) -> FloatArray:
+    """c_ib / sum_i c_ib for each update; an owner's own share is at least `anchor`."""
+    totals = np.bincount(updates.owners, updates.coefficients)
+    share: FloatArray = updates.coefficients / totals[updates.owners]
+    own = updates.owners == updates.contributors
+    if anchor > 0 and own.any():
+        owned = np.zeros(len(totals))
+        owned[updates.owners[own]] = share[own]
+        before, lifted = owned[updates.owners], np.maximum(owned, anchor * (owned > 0))[updates.owners]
+        share = np.where(own, lifted, share * (1 - lifted) / np.where(before < 1, 1 - before, 1))
+    return share
+
+
+def finite(updates: Updates) -> Updates:
+    """The updates without those that hold a NaN or an infinity: such an update is as good as never sent."""
+    sane = updates.rows.isfinite().all(1).cpu().numpy()
+    return updates if sane.all() else updates.take(np.flatnonzero(sane))
+
+
+def average_into(bank: Bank, updates: Updates, anchor: float = 0.0, buffers: Buffers = "average") -> None:
+    """phi_b += sum_i c_ib delta_ib / sum_i c_ib. A model that got no update does not move."""
+    updates = finite(updates)
+    share = torch.from_numpy(shares(updates, anchor)).to(bank.rows)
+    moves = updates.rows * share[:, None]
+    if buffers != "average":
+        first = bank.blueprint.parameters
+        own = torch.from_numpy((updates.owners == updates.contributors) & (buffers == "owner")).to(bank.rows.device)
+        moves[:, first:] = torch.where(own[:, None], updates.rows[:, first:], 0)
+    bank.rows.index_add_(0, bank.places(updates.owners), moves)

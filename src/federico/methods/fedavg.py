@@ -1,0 +1,44 @@
+"""Federated averaging (McMahan et al. 2017): one model for everybody."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from federico.exchange.base import Updates
+from federico.learning.bank import Visits
+from federico.methods.base import GLOBAL, Method, Mixtures, Round, average_into
+
+
+class FedAvg(Method):
+    """Everyone trains the global model; it moves by the average of the moves, weighted by data."""
+
+    name = "fedavg"
+    title = "FedAvg"
+    summary = "One global model, averaged over all clients every round."
+
+    def owners(self) -> Mapping[int, str]:
+        """The global model alone: owner K, whom no client is."""
+        return {self.federation.count: GLOBAL}
+
+    def round(self, round_index: int) -> Round:
+        """The global model moves by sum_i (n_i / n) delta_i."""
+        clock = self.federation.clock
+        with clock("pull"):
+            visits = self.exchange.pull(self.to_global())
+        with clock("m_step"):
+            deltas = self.learner.train(self.bank, visits, round_index, epochs=self.federation.local_epochs)
+        with clock("push"):
+            samples = self.learner.samples[visits.clients].astype(np.float64)
+            self.exchange.push(Updates(visits.owners, visits.clients, samples, deltas))
+        with clock("update"):
+            average_into(self.bank, self.exchange.collect())
+        return Round()
+
+    def mixtures(self, round_index: int) -> Mixtures:
+        """The global model, for everybody."""
+        return Mixtures(self.bank, self.to_global(), np.ones(self.federation.count))
+
+    def to_global(self) -> Visits:
+        """Every client meets the global model."""
+        count = self.federation.count
+        return Visits(np.arange(count), np.full(count, count))

@@ -1,0 +1,34 @@
+"""FedAvg with local tuning (Jiang et al. 2019)."""
+
+import numpy as np
+from pydantic import PositiveInt
+
+from federico.learning.bank import Bank, Visits
+from federico.methods.base import Mixtures
+from federico.methods.fedavg import FedAvg
+from federico.options import Options
+
+
+class FedAvgPlusOptions(Options):
+    """Options of FedAvg+."""
+
+    tune_epochs: PositiveInt = 1
+    """Local epochs that tune a client's copy of the global model before it predicts."""
+
+
+class FedAvgPlus(FedAvg):
+    """FedAvg; before predicting, each client tunes a copy of the global model and throws it away afterwards."""
+
+    name = "fedavg_plus"
+    title = "FedAvg+"
+    summary = "FedAvg, with a copy of the global model tuned on the client's own data before it predicts."
+    options = FedAvgPlusOptions
+    opt: FedAvgPlusOptions
+
+    def mixtures(self, round_index: int) -> Mixtures:
+        """Tuned copies, with a fresh optimizer; the global model stays as it is."""
+        epochs = self.opt.tune_epochs
+        moved = self.learner.train(self.bank, self.to_global(), round_index, epochs=epochs, fresh=True)
+        count = self.federation.count
+        tuned = Bank(self.bank.blueprint, np.arange(count), self.bank.rows + moved)
+        return Mixtures(tuned, Visits.to_own(count), np.ones(count))

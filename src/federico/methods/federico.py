@@ -1,0 +1,266 @@
+"""FedeRiCo: federating with the right collaborators (Sui et al. 2022), Algorithm 1.
+
+`federico.algorithm.reference` is the same method as plain loops; a test holds the two together.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Literal, Self
+
+import numpy as np
+import torch
+from pydantic import Field, NonNegativeInt, PositiveFloat, model_validator
+from torch import Tensor
+
+from federico.algorithm.losses import LossTracker, Tracking
+from federico.algorithm.posterior import posterior, significant
+from federico.algorithm.sampling import Coin, EpsilonGreedy, Everyone, Sampler, Strangers, Uniform, View
+from federico.errors import ConfigError
+from federico.exchange.base import Updates
+from federico.learning.bank import Visits
+from federico.methods.base import (
+    GLOBAL,
+    Buffers,
+    Federation,
+    Method,
+    Mixtures,
+    Posterior,
+    Round,
+    average_into,
+    finite,
+)
+from federico.options import Options
+from federico.rng import stream
+from federico.types import FloatArray, IntArray
+
+LITERAL: dict[str, Any] = {
+    "loss": "sum", "strangers": "literal", "solo_rounds": 0, "m_step": "gradient", "w_min": 0.0,
+}  # fmt: skip
+
+
+class FedericoOptions(Options):
+    """Options of FedeRiCo; `docs/explanation-open-points.md` says why each default is what it is."""
+
+    preset: Literal["federico", "literal"] = "federico"
+    """`literal` sets the options you do not set yourself to Algorithm 1 as printed."""
+    neighbors: NonNegativeInt = 3
+    """M: how many other peers each peer visits per round; 0 is training alone, K-1 is all-to-all."""
+    sampler: Literal["epsilon_greedy", "uniform", "everyone"] = "epsilon_greedy"
+    """How neighbors are chosen; `everyone` takes all others whatever `neighbors` says."""
+    epsilon: float = Field(0.3, ge=0, le=1)
+    """Probability that a peer samples uniformly instead of taking the best."""
+    coin: Coin = "per_round"
+    """One epsilon coin per peer and round, or one per neighbor."""
+    strangers: Strangers = "optimistic"
+    """Peers never evaluated: tried once each (`optimistic`), reached through epsilon only (`cautious`, for hundreds of
+    peers), or loss 0 in the posterior too (`literal`)."""
+    tracking: Tracking = "ema"
+    """How losses are tracked: moving average, or accumulated over rounds."""
+    momentum: float = Field(0.6, gt=0, le=1)
+    """beta: weight of the new loss in the moving average."""
+    debias: bool = False
+    """Correct the moving average for its start at 0."""
+    loss: Literal["mean", "sum"] = "mean"
+    """Whether the posterior is made of the mean or of the sum of a peer's losses over its samples."""
+    temperature: PositiveFloat = 1.0
+    """Divides the tracked losses before the softmax; higher spreads the posterior."""
+    w_min: float = Field(1e-4, ge=0, lt=1)
+    """Posterior weights below this train nothing, send nothing and predict nothing."""
+    solo_rounds: NonNegativeInt = 1
+    """Rounds of own training before anybody samples."""
+    anchor: float = Field(0.0, ge=0, le=1)
+    """Least share of a peer's own data in the update of its own model."""
+    start: Literal["independent", "same"] = "independent"
+    """Whether every peer starts from its own random model or all from one."""
+    m_step: Literal["epochs", "gradient"] = "epochs"
+    """Send the move of local epochs, or one full-data gradient into an optimizer at the owner."""
+    optimizer_state: Literal["kept", "fresh"] = "kept"
+    """Whether a visitor keeps its optimizer's moments for a model between its visits."""
+    buffers: Buffers = "average"
+    """Batch-norm statistics: averaged like parameters, moved by the owner only, or frozen."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _apply_preset(cls, values: Any) -> Any:
+        if isinstance(values, Mapping) and values.get("preset") == "literal":
+            return {**LITERAL, **values}
+        return values
+
+    @model_validator(mode="after")
+    def _agree(self) -> Self:
+        if self.debias and self.tracking == "accumulated":
+            raise ValueError("debias corrects a moving average: it needs tracking = 'ema'")
+        return self
+
+
+class Federico(Method):
+    """Every peer finds its collaborators by measuring their models on its own data."""
+
+    name = "federico"
+    title = "FedeRiCo"
+    summary = "Decentralised: each peer visits a few others and predicts with the models its posterior trusts."
+    options = FedericoOptions
+    opt: FedericoOptions
+
+    def __init__(self, federation: Federation, options: FedericoOptions) -> None:
+        if options.sampler != "everyone" and options.neighbors >= federation.count:
+            raise ConfigError(
+                f"federico.neighbors: {options.neighbors}, but with {federation.count} clients a peer has only "
+                f"{federation.count - 1} others; set it to {federation.count - 1} or less"
+            )
+        super().__init__(federation, options)
+        if options.m_step == "gradient" and self.bank.blueprint.size > self.bank.blueprint.parameters:
+            raise ConfigError(
+                "federico.m_step: 'gradient' cannot train batch-norm statistics; use 'epochs' or another model"
+            )
+        self.sampler = _sampler(options)
+        self.trackers = [
+            LossTracker(options.tracking, options.momentum, debias=options.debias) for _ in federation.names
+        ]
+        self.posteriors = [Posterior(np.empty(0, np.int64), np.empty(0)) for _ in federation.names]
+
+    def owners(self) -> Mapping[int, str]:
+        """A model per peer."""
+        same = self.opt.start == "same"
+        return {i: GLOBAL if same else name for i, name in enumerate(self.federation.names)}
+
+    def round(self, round_index: int) -> Round:
+        """Algorithm 1, one pass of its outer loop, for all peers at once."""
+        clock = self.federation.clock
+        with clock("sample"):
+            neighbors = self.sample(round_index)
+        with clock("pull"):
+            visits = self.pull(neighbors)
+        with clock("e_step"):
+            self.e_step(visits)
+        with clock("m_step"):
+            updates = self.m_step(visits, round_index)
+        with clock("push"):
+            self.exchange.push(updates)
+        with clock("update"):
+            self.update(self.exchange.collect())
+        return Round(neighbors, self.posteriors)
+
+    def sample(self, round_index: int) -> list[IntArray]:
+        """Each peer's neighbors, by what it knew before this round; nobody samples in a solo round."""
+        if round_index <= self.opt.solo_rounds:
+            return [np.empty(0, np.int64)] * self.federation.count
+        count, seed = self.federation.count, self.federation.seed
+        return [
+            self.sampler.sample(
+                View(i, count, tracker.peers, tracker.tracked), stream(seed, "sample", name, round_index)
+            )
+            for i, (name, tracker) in enumerate(zip(self.federation.names, self.trackers, strict=True))
+        ]
+
+    def pull(self, neighbors: list[IntArray]) -> Visits:
+        """The visits of this round: everybody's own model, and the neighbors' that came."""
+        own = Visits.to_own(self.federation.count)
+        counts = [len(sampled) for sampled in neighbors]
+        came = self.exchange.pull(Visits(np.repeat(own.clients, counts), np.concatenate(neighbors)))
+        clients = np.concatenate([own.clients, came.clients])
+        owners = np.concatenate([own.owners, came.owners])
+        return Visits(clients, owners)[np.lexsort((owners, clients))]
+
+    def e_step(self, visits: Visits) -> None:
+        """Equation (3): the losses of the visited models, tracked, become each peer's posterior."""
+        losses = self.learner.evaluate(self.bank, visits)
+        if self.opt.loss == "sum":
+            losses *= self.learner.samples[visits.clients]
+        for i, places in _by_client(visits):
+            self.trackers[i].observe(visits.owners[places], losses[places])
+            self.posteriors[i] = self._posterior(self.trackers[i])
+            self._forget_strangers(i)
+
+    def m_step(self, visits: Visits, round_index: int) -> Updates:
+        """Equations (5) and (7): what each visitor sends to the owners of the models it gives weight to."""
+        weights = self._weights(visits)
+        wanted = weights >= self.opt.w_min
+        if self.opt.anchor > 0:  # an anchored peer trains its own model however little it trusts it
+            wanted |= visits.clients == visits.owners
+        kept = np.flatnonzero(wanted & (weights > 0))
+        visits, weights = visits[kept], weights[kept]
+        if self.opt.m_step == "gradient":
+            return Updates(visits.owners, visits.clients, weights, self.learner.gradient(self.bank, visits))
+        fresh = self.opt.optimizer_state == "fresh"
+        epochs = self.federation.local_epochs
+        deltas = self.learner.train(self.bank, visits, round_index, epochs=epochs, fresh=fresh)
+        return Updates(visits.owners, visits.clients, weights * self.learner.samples[visits.clients], deltas)
+
+    def update(self, updates: Updates) -> None:
+        """Equation (6) at the owners: moves are averaged, gradients summed into the owner's optimizer."""
+        if self.opt.m_step == "epochs":
+            average_into(self.bank, updates, self.opt.anchor, self.opt.buffers)
+            return
+        updates = finite(updates)
+        owners, place = np.unique(updates.owners, return_inverse=True)
+        total = torch.zeros(len(owners), updates.rows.shape[1]).to(updates.rows)
+        weighted = updates.rows * torch.from_numpy(updates.coefficients).to(updates.rows)[:, None]
+        self.learner.descend(self.bank, owners, total.index_add_(0, torch.from_numpy(place).to(total.device), weighted))
+
+    def mixtures(self, round_index: int) -> Mixtures:
+        """Each peer's posterior over models without its negligible part; one's own model if nothing else is sane."""
+        visits: list[Visits] = []
+        weights: list[FloatArray] = []
+        for i, row in enumerate(self.posteriors):
+            share = significant(row.weights, self.opt.w_min)
+            peers, share = row.peers[share > 0], share[share > 0]
+            if not len(peers):
+                peers, share = np.array([i]), np.ones(1)
+            visits.append(Visits(np.full(len(peers), i), peers))
+            weights.append(share)
+        clients = np.concatenate([part.clients for part in visits])
+        owners = np.concatenate([part.owners for part in visits])
+        return Mixtures(self.bank, Visits(clients, owners), np.concatenate(weights))
+
+    def state(self) -> dict[str, Tensor]:
+        """Models and optimizers, and the tracked losses of all peers end to end."""
+        rows = [tracker.state() for tracker in self.trackers]
+        lengths = torch.tensor([len(tracker.peers) for tracker in self.trackers])
+        losses = {f"losses.{key}": torch.from_numpy(np.concatenate([row[key] for row in rows])) for key in rows[0]}
+        return {**super().state(), **losses, "losses.lengths": lengths}
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Posteriors need no saving: they follow from the tracked losses."""
+        super().restore(state)
+        ends = np.cumsum(state["losses.lengths"].numpy())[:-1]
+        parts = {key: np.split(state[f"losses.{key}"].numpy(), ends) for key in self.trackers[0].state()}
+        for i, tracker in enumerate(self.trackers):
+            tracker.restore({key: values[i] for key, values in parts.items()})
+            self.posteriors[i] = self._posterior(tracker)
+
+    def _posterior(self, tracker: LossTracker) -> Posterior:
+        peers, losses = tracker.peers, tracker.tracked
+        if self.opt.strangers == "literal":
+            everybody = np.zeros(self.federation.count)
+            everybody[peers] = losses
+            peers, losses = np.arange(self.federation.count), everybody
+        return Posterior(peers, posterior(losses, self.opt.temperature))
+
+    def _weights(self, visits: Visits) -> FloatArray:
+        weights = np.empty(len(visits))
+        for i, places in _by_client(visits):
+            row = self.posteriors[i]
+            weights[places] = row.weights[np.searchsorted(row.peers, visits.owners[places])]
+        return weights
+
+    def _forget_strangers(self, i: int) -> None:
+        """Drop the optimizers that peer i keeps for models that no longer weigh anything; its own stays."""
+        row = self.posteriors[i]
+        for j in row.peers[row.weights < self.opt.w_min].tolist():
+            if j != i:
+                self.learner.states.drop((i, j))
+
+
+def _sampler(options: FedericoOptions) -> Sampler:
+    if options.sampler == "everyone":
+        return Everyone()
+    if options.sampler == "uniform":
+        return Uniform(options.neighbors)
+    return EpsilonGreedy(options.neighbors, options.epsilon, options.coin, options.strangers)
+
+
+def _by_client(visits: Visits) -> list[tuple[int, IntArray]]:
+    """The positions of each client's visits."""
+    order = np.argsort(visits.clients, kind="stable")
+    clients, starts = np.unique(visits.clients[order], return_index=True)
+    return list(zip(clients.tolist(), np.split(order, starts[1:]), strict=True))

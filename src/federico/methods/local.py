@@ -1,0 +1,34 @@
+"""Training alone: what every federation has to beat."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from federico.exchange.base import Updates
+from federico.learning.bank import Visits
+from federico.methods.base import Method, Mixtures, Round, average_into
+
+
+class Local(Method):
+    """Each client trains its own model on its own data; no messages."""
+
+    name = "local"
+    title = "Local"
+    summary = "Every client trains alone. FedeRiCo with 0 neighbors is the same thing."
+
+    def owners(self) -> Mapping[int, str]:
+        """A model per client."""
+        return dict(enumerate(self.federation.names))
+
+    def round(self, round_index: int) -> Round:
+        """Local epochs at everybody's."""
+        visits = Visits.to_own(self.federation.count)
+        with self.federation.clock("m_step"):
+            deltas = self.learner.train(self.bank, visits, round_index, epochs=self.federation.local_epochs)
+        with self.federation.clock("update"):
+            average_into(self.bank, Updates(visits.owners, visits.clients, np.ones(len(visits)), deltas))
+        return Round()
+
+    def mixtures(self, round_index: int) -> Mixtures:
+        """One's own model."""
+        return Mixtures(self.bank, Visits.to_own(self.federation.count), np.ones(self.federation.count))

@@ -1,0 +1,51 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from federico.data.files import read_npz
+from federico.errors import DataError
+
+
+def test_arrays_come_in_the_order_asked(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", one=np.ones(1), two=np.ones(2))
+    assert [len(array) for array in read_npz(tmp_path / "a.npz", "two", "one")] == [2, 1]
+
+
+def test_a_missing_file_names_itself_and_the_variable(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"gone\.npz: not found: .*FEDERICO_DATA"):
+        read_npz(tmp_path / "gone.npz", "x")
+
+
+def test_a_missing_array_lists_what_is_there(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", one=np.ones(1), two=np.ones(2))
+    with pytest.raises(DataError, match=r"a\.npz: no array named 'x': it holds one, two"):
+        read_npz(tmp_path / "a.npz", "x")
+
+
+def test_pickled_objects_are_refused(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", x=np.array([{}], dtype=object))
+    with pytest.raises(DataError, match=r"a\.npz: not a readable npz file \(Object arrays"):
+        read_npz(tmp_path / "a.npz", "x")
+
+
+@pytest.mark.parametrize("damage", [b"", b"no zip at all", b"PK\x03\x04 cut off"])
+def test_damaged_files_are_named(tmp_path: Path, damage: bytes) -> None:
+    (tmp_path / "a.npz").write_bytes(damage)
+    with pytest.raises(DataError, match=r"a\.npz: not a readable npz"):
+        read_npz(tmp_path / "a.npz", "x")
+
+
+def test_damaged_contents_are_named(tmp_path: Path) -> None:
+    np.savez_compressed(tmp_path / "a.npz", x=np.arange(1000))
+    raw = bytearray((tmp_path / "a.npz").read_bytes())
+    raw[200:260] = bytes(60)
+    (tmp_path / "a.npz").write_bytes(raw)
+    with pytest.raises(DataError, match=r"a\.npz: not a readable npz"):
+        read_npz(tmp_path / "a.npz", "x")
+
+
+def test_a_single_array_is_no_npz(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.ones(3))
+    with pytest.raises(DataError, match=r"a\.npy: not a readable npz"):
+        read_npz(tmp_path / "a.npy", "x")
