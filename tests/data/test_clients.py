@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from federico.data.clients import Shares, clients, fit_standardizer, share_out, warnings_for
 from federico.data.dataset import Dataset, Samples, Schema
-from federico.data.partition import Iid, LabelGroups, Partition
+from federico.data.partition import Iid, Partition
 from federico.errors import DataError
 
 TWO = Partition(("b", "a"), (np.arange(6), np.arange(6, 12)), (1, 0))
@@ -122,7 +122,7 @@ def test_a_constant_input_is_not_blown_up_by_rounding() -> None:
 def test_few_samples_for_many_classes_are_warned_of() -> None:
     schema = Schema("classification", (1,), 10)
     dataset = Dataset(Samples(np.zeros((40, 1)), np.arange(40) % 10), schema)
-    found = clients(dataset, share_out(LabelGroups(clients=4).cut(dataset.labels, None, 0), max_train=7, seed=0))
+    found = clients(dataset, share_out(Iid(clients=4).cut(dataset.labels, None, 0), max_train=7, seed=0))
     assert warnings_for(found, schema)[0] == "client '0' has 7 training samples for 10 classes"
     assert len(warnings_for(found, schema)) == 4
     assert warnings_for(found, Schema("classification", (1,), 7)) == []

@@ -161,7 +161,7 @@ def test_a_set_is_fetched_once_and_leaves_no_archive(site: Site, tmp_path: Path)
     ("payload", "message"),
     [
         (b"no archive", "cannot be unpacked"),
-        (archive("cifar-10-batches-bin/../..", names=b"outside"), "cannot be unpacked"),
+        (archive("..", names=b"outside"), "cannot be unpacked"),
         (archive("something-else", names=b"inside"), "holds no folder cifar-10-batches-bin"),
     ],
 )

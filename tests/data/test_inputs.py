@@ -33,7 +33,8 @@ def test_own_markers_are_gaps(tmp_path: Path) -> None:
 def test_images_stay_bytes(tmp_path: Path) -> None:
     np.savez(tmp_path / "new.npz", x=np.full((2, 3, 4, 4), 255, dtype=np.uint8))
     x = read_inputs(tmp_path / "new.npz", IMAGES)
-    assert (x.dtype, x.shape) == (np.uint8, (2, 3, 4, 4))
+    assert x.dtype == np.uint8
+    assert x.shape == (2, 3, 4, 4)
 
 
 def test_a_missing_column_is_named(tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def test_a_text_among_numbers_names_column_and_remedy(value: str) -> None:
 
 
 def test_an_unknown_choice_is_refused() -> None:
-    with pytest.raises(DataError, match="^f: column 'cp' holds '9': known are 1, 2"):
+    with pytest.raises(DataError, match=r"^f: column 'cp' holds '9': known are 1, 2"):
         encode(pd.DataFrame({"cp": ["1", "9"]}), (Column("cp", ("1", "2")),), "f")
 
 

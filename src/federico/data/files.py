@@ -21,7 +21,7 @@ def read_npz(path: Path, *keys: str) -> list[Array]:
     """The arrays of these names, in this order; arrays of Python objects are refused, as they could run code."""
     existing(path)
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             return [archive[_known(key, archive.files, path)] for key in keys]
     except (OSError, EOFError, ValueError, AttributeError, TypeError, zipfile.BadZipFile, zlib.error) as error:
         raise DataError(f"{path}: not a readable npz file ({first_line(error)}): write it with numpy.savez") from error

@@ -99,7 +99,17 @@ class Imported(Options):
         return lambda: cls(**self.arguments)
 
 
-ModelOptions = Annotated[Linear | MLP | CNN2 | ResNet18 | Imported, Field(discriminator="kind")]
+class FromPython(Options):
+    """A model given to `federico.run` as a Python function; only Python can bring it back."""
+
+    kind: Literal["python"]
+
+    def factory(self, inputs: Shape, outputs: int) -> Factory:
+        """Always refused: the function itself has to be passed along."""
+        raise ConfigError("model: it was made in Python and is not stored; pass it: federico.load(run, model=...)")
+
+
+ModelOptions = Annotated[Linear | MLP | CNN2 | ResNet18 | Imported | FromPython, Field(discriminator="kind")]
 
 
 def perceptron(widths: tuple[int, ...]) -> nn.Sequential:

@@ -22,9 +22,9 @@ class Adam(Options):
     kind: Literal["adam"] = "adam"
     learning_rate: PositiveFloat = 0.01
     """Step size."""
-    beta1: float = Field(0.9, ge=0, lt=1)
+    beta1: float = Field(default=0.9, ge=0, lt=1)
     """Decay of the mean of gradients."""
-    beta2: float = Field(0.999, ge=0, lt=1)
+    beta2: float = Field(default=0.999, ge=0, lt=1)
     """Decay of the mean of squared gradients."""
     eps: PositiveFloat = 1e-8
     """Added to the root of the second moment."""
@@ -48,7 +48,7 @@ class SGD(Options):
     kind: Literal["sgd"] = "sgd"
     learning_rate: PositiveFloat = 0.1
     """Step size."""
-    momentum: float = Field(0.0, ge=0, lt=1)
+    momentum: float = Field(default=0.0, ge=0, lt=1)
     """Weight of past gradients."""
 
     @property
@@ -87,13 +87,14 @@ class OptimizerStates:
 
     def __init__(self, moments: int, size: int, dtype: torch.dtype, device: torch.device) -> None:
         self._moments, self._size, self._dtype, self._device = moments, size, dtype, device
-        self._per_block = max(1, self.BLOCK_BYTES // max(1, moments * size * dtype.itemsize))
+        self._per_block = 0  # set by the first request
         self._blocks: list[tuple[Tensor, Tensor]] = []
         self._slots: dict[tuple[int, int], int] = {}
         self._free: list[int] = []
 
     def rows(self, pairs: list[tuple[int, int]]) -> tuple[list[Rows], Rows]:
         """(moments, steps) of these pairs, as views; a pair never seen starts from zeros."""
+        self._per_block = self._per_block or self._block_rows(len(pairs))
         places = [self._place(pair) for pair in pairs]
         moments = [[block[0][m, row] for block, row in places] for m in range(self._moments)]
         return moments, [block[1][row] for block, row in places]
@@ -137,6 +138,10 @@ class OptimizerStates:
                 row.copy_(saved)
         for step, saved in zip(steps, state["steps"], strict=True):
             step.copy_(saved)
+
+    def _block_rows(self, pairs: int) -> int:
+        fitting = self.BLOCK_BYTES // max(1, self._moments * self._size * self._dtype.itemsize)
+        return max(1, min(pairs, fitting))
 
     def _place(self, pair: tuple[int, int]) -> tuple[tuple[Tensor, Tensor], int]:
         slot = self._slots.get(pair)

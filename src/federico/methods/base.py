@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -14,6 +14,7 @@ from torch import Tensor
 
 from federico.exchange.base import Exchange, Updates
 from federico.learning.bank import Bank, Visits
+from federico.learning.blueprint import Blueprint
 from federico.learning.learner import Learner
 from federico.options import Options
 from federico.types import FloatArray, IntArray
@@ -95,7 +96,12 @@ class Method(ABC):
     summary: ClassVar[str]
     options: ClassVar[type[Options]] = Options
 
+    @classmethod
+    def check(cls, options: Any, clients: int, blueprint: Blueprint) -> None:
+        """Refuse options that do not go with the data or the model; called before anything starts."""
+
     def __init__(self, federation: Federation, options: Options) -> None:
+        self.check(options, federation.count, federation.learner.blueprint)
         self.federation = federation
         self.learner = federation.learner
         self.opt = options

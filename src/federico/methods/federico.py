@@ -17,6 +17,7 @@ from federico.algorithm.sampling import Coin, EpsilonGreedy, Everyone, Sampler, 
 from federico.errors import ConfigError
 from federico.exchange.base import Updates
 from federico.learning.bank import Visits
+from federico.learning.blueprint import Blueprint
 from federico.methods.base import (
     GLOBAL,
     Buffers,
@@ -46,7 +47,7 @@ class FedericoOptions(Options):
     """M: how many other peers each peer visits per round; 0 is training alone, K-1 is all-to-all."""
     sampler: Literal["epsilon_greedy", "uniform", "everyone"] = "epsilon_greedy"
     """How neighbors are chosen; `everyone` takes all others whatever `neighbors` says."""
-    epsilon: float = Field(0.3, ge=0, le=1)
+    epsilon: float = Field(default=0.3, ge=0, le=1)
     """Probability that a peer samples uniformly instead of taking the best."""
     coin: Coin = "per_round"
     """One epsilon coin per peer and round, or one per neighbor."""
@@ -55,7 +56,7 @@ class FedericoOptions(Options):
     peers), or loss 0 in the posterior too (`literal`)."""
     tracking: Tracking = "ema"
     """How losses are tracked: moving average, or accumulated over rounds."""
-    momentum: float = Field(0.6, gt=0, le=1)
+    momentum: float = Field(default=0.6, gt=0, le=1)
     """beta: weight of the new loss in the moving average."""
     debias: bool = False
     """Correct the moving average for its start at 0."""
@@ -63,11 +64,11 @@ class FedericoOptions(Options):
     """Whether the posterior is made of the mean or of the sum of a peer's losses over its samples."""
     temperature: PositiveFloat = 1.0
     """Divides the tracked losses before the softmax; higher spreads the posterior."""
-    w_min: float = Field(1e-4, ge=0, lt=1)
+    w_min: float = Field(default=1e-4, ge=0, lt=1)
     """Posterior weights below this train nothing, send nothing and predict nothing."""
     solo_rounds: NonNegativeInt = 1
     """Rounds of own training before anybody samples."""
-    anchor: float = Field(0.0, ge=0, le=1)
+    anchor: float = Field(default=0.0, ge=0, le=1)
     """Least share of a peer's own data in the update of its own model."""
     start: Literal["independent", "same"] = "independent"
     """Whether every peer starts from its own random model or all from one."""
@@ -101,17 +102,19 @@ class Federico(Method):
     options = FedericoOptions
     opt: FedericoOptions
 
+    @classmethod
+    def check(cls, options: FedericoOptions, clients: int, blueprint: Blueprint) -> None:
+        """Neighbors must exist, and a gradient must be all there is to learn."""
+        if options.sampler != "everyone" and options.neighbors >= clients:
+            raise ConfigError(
+                f"federico.neighbors = {options.neighbors}: with {clients} clients a peer has {clients - 1} others; "
+                f"set it to {clients - 1} or less"
+            )
+        if options.m_step == "gradient" and blueprint.size > blueprint.parameters:
+            raise ConfigError("federico.m_step = 'gradient': it cannot train batch-norm statistics; use 'epochs'")
+
     def __init__(self, federation: Federation, options: FedericoOptions) -> None:
-        if options.sampler != "everyone" and options.neighbors >= federation.count:
-            raise ConfigError(
-                f"federico.neighbors: {options.neighbors}, but with {federation.count} clients a peer has only "
-                f"{federation.count - 1} others; set it to {federation.count - 1} or less"
-            )
         super().__init__(federation, options)
-        if options.m_step == "gradient" and self.bank.blueprint.size > self.bank.blueprint.parameters:
-            raise ConfigError(
-                "federico.m_step: 'gradient' cannot train batch-norm statistics; use 'epochs' or another model"
-            )
         self.sampler = _sampler(options)
         self.trackers = [
             LossTracker(options.tracking, options.momentum, debias=options.debias) for _ in federation.names

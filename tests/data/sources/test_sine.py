@@ -1,3 +1,4 @@
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ def test_each_client_owns_one_interval_of_the_wave() -> None:
     edges = [(dataset.samples.x[index].min(), dataset.samples.x[index].max()) for index in partition.indices]
     assert edges[0][0] == 0
     assert edges[-1][1] == pytest.approx(2 * np.pi)
-    assert all(left[1] < right[0] for left, right in zip(edges, edges[1:], strict=False))
+    assert all(left[1] < right[0] for left, right in pairwise(edges))
 
 
 def test_without_noise_it_is_the_sine() -> None:

@@ -11,7 +11,7 @@ from federico.data.partition import Natural
 from federico.data.sources import Table
 from federico.errors import DataError
 
-HEART = ["age", "sex", "cp", "trestbps", "chol", "fbs", "restecg", "thalach", "exang", "oldpeak", "slope", "ca", "thal", "num"]
+HEART = tuple("age sex cp trestbps chol fbs restecg thalach exang oldpeak slope ca thal num".split())  # noqa: SIM905
 
 
 @pytest.fixture

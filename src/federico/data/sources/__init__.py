@@ -16,6 +16,22 @@ from federico.data.sources.office_home import OfficeHome
 from federico.data.sources.sine import Sine
 from federico.data.sources.table import Table
 
+__all__ = [
+    "SOURCES",
+    "Cifar10",
+    "Cifar100",
+    "Digits",
+    "Entry",
+    "ImageFolder",
+    "Npz",
+    "OfficeHome",
+    "Sine",
+    "Source",
+    "SourceOptions",
+    "Table",
+    "catalogue",
+]
+
 Source: TypeAlias = Annotated[
     Digits | Sine | Cifar10 | Cifar100 | OfficeHome | Npz | Table | ImageFolder, Field(discriminator="kind")
 ]

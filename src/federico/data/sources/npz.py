@@ -3,7 +3,7 @@ from typing import Literal
 
 import numpy as np
 
-from federico.data.checks import checked
+from federico.data.checks import checked, unusable
 from federico.data.dataset import Dataset, Samples, Schema
 from federico.data.files import read_npz
 from federico.data.sources.base import SourceOptions
@@ -33,21 +33,17 @@ class Npz(SourceOptions):
         """The samples of the file, in its order."""
         file = folder / self.path
         x, y = read_npz(file, self.x, self.y)
-        x = features(x, file)
+        task = self.task or ("regression" if y.dtype.kind == "f" else "classification")
+        samples = Samples(features(x, file), _targets(y, task, file))
         owners = None if self.client is None else read_npz(file, self.client)[0].astype(str)
-        if self.task == "classification" or (self.task is None and np.issubdtype(y.dtype, np.integer)):
-            samples, schema = Samples(x, _class_numbers(y, file)), self._classes(file, x, y)
-        else:
-            samples = Samples(x, y.astype(np.float64).reshape(len(y), -1))
-            schema = Schema("regression", x.shape[1:], samples.y.shape[1])
-        return checked(Dataset(samples, schema, owners), file)
+        return checked(Dataset(samples, self._schema(samples, task, file), owners), file)
 
-    def _classes(self, file: Path, x: Array, y: Array) -> Schema:
-        if self.labels is not None:
-            names = tuple(map(str, read_npz(file, self.labels)[0]))
-        else:
-            names = tuple(map(str, range(int(y.max(initial=0)) + 1)))
-        return Schema("classification", x.shape[1:], len(names), names)
+    def _schema(self, samples: Samples, task: Task, file: Path) -> Schema:
+        shape = samples.x.shape[1:]
+        if task == "regression":
+            return Schema(task, shape, samples.y.shape[1])
+        classes = range(samples.y.max(initial=0) + 1) if self.labels is None else read_npz(file, self.labels)[0]
+        return Schema(task, shape, len(classes), tuple(map(str, classes)))
 
 
 def features(x: Array, file: Path) -> Array:
@@ -59,7 +55,11 @@ def features(x: Array, file: Path) -> Array:
     return x.astype(np.float32)
 
 
-def _class_numbers(y: Array, file: Path) -> Array:
-    if y.dtype.kind not in "biuf" or (y != y.astype(np.int64)).any():
+def _targets(y: Array, task: Task, file: Path) -> Array:
+    if y.ndim == 0 or y.dtype.kind not in "biuf":
+        raise DataError(f"{file}: targets must be an array of numbers, not {y.dtype}: number the classes from 0")
+    if task == "regression":
+        return (y[:, None] if y.ndim == 1 else y).astype(np.float64)
+    if y.dtype.kind == "f" and (unusable(y) or (y != np.floor(y)).any()):
         raise DataError(f"{file}: labels must be class numbers 0, 1, 2, ...: put their names in an array of its own")
     return y.astype(np.int64)

@@ -1,0 +1,169 @@
+"""A client's folder: its personal model and all that is needed to predict with it, movable to another machine."""
+
+import hashlib
+import json
+import shutil
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import numpy as np
+import torch
+from pydantic import BeforeValidator, InstanceOf, TypeAdapter, ValidationError
+from safetensors.torch import load, save
+
+from federico.data.dataset import Client, Schema, Standardizer
+from federico.errors import DataError, RunError
+from federico.experiment.files import PARTIAL, disk_errors, sync
+from federico.experiment.setup import Setup
+from federico.learning.blueprint import Blueprint
+from federico.learning.mixture import MixturePredictor
+from federico.learning.models import Factory, ModelOptions
+from federico.methods.base import Mixtures
+from federico.types import Array, FloatArray, IntArray
+
+FORMAT = 1
+MODELS = "models.safetensors"
+
+
+def _standardizer(value: Any) -> Standardizer | None:
+    return None if value is None else Standardizer(**{name: np.array(numbers) for name, numbers in value.items()})
+
+
+@dataclass(frozen=True)
+class Header:
+    """`bundle.json`: everything but the models."""
+
+    client: str
+    method: str
+    seed: int
+    schema: Schema
+    standardizer: Annotated[InstanceOf[Standardizer] | None, BeforeValidator(_standardizer)]
+    model: ModelOptions
+    dtype: str
+    owners: list[str]
+    """Whose models make up the mixture, in the order they are stored."""
+    weights: list[float]
+    models_sha256: str
+    format: int = FORMAT
+
+
+HEADER = TypeAdapter(Header)
+
+
+def folder_name(client: str) -> str:
+    """A folder name for any client name."""
+    return quote(client, safe=" ")
+
+
+def save_clients(folder: Path, setup: Setup, method: str, mixtures: Mixtures) -> None:
+    """Write every client's folder; they appear all at once."""
+    partial = folder.with_name(folder.name + PARTIAL)
+    with disk_errors(folder):
+        shutil.rmtree(partial, ignore_errors=True)
+        for index, client in enumerate(setup.clients):
+            mine = np.flatnonzero(mixtures.visits.clients == index)
+            owners = mixtures.visits.owners[mine]
+            target = partial / folder_name(client.id)
+            target.mkdir(parents=True)
+            digest = _save_models(target, setup.blueprint, mixtures.bank.rows[mixtures.bank.places(owners)])
+            header = _header(setup, client, owners, mixtures.weights[mine])
+            header |= {"method": method, "models_sha256": digest}
+            (target / "bundle.json").write_text(json.dumps(header, indent=1), encoding="utf-8")
+        shutil.rmtree(folder, ignore_errors=True)
+        partial.replace(folder)
+        sync(folder.parent)
+
+
+def _save_models(folder: Path, blueprint: Blueprint, rows: torch.Tensor) -> str:
+    named = [blueprint.named(row) for row in rows.cpu()]
+    content = save({f"{k}/{name}": tensor for k, model in enumerate(named) for name, tensor in model.items()})
+    (folder / MODELS).write_bytes(content)
+    return hashlib.sha256(content).hexdigest()
+
+
+def _header(setup: Setup, client: Client, owners: IntArray, weights: FloatArray) -> dict[str, Any]:
+    names = (*setup.shares.ids, "global")
+    fitted = client.standardizer
+    return {
+        "format": FORMAT,
+        "client": client.id,
+        "seed": setup.seed,
+        "schema": asdict(setup.schema),
+        "standardizer": None if fitted is None else {name: value.tolist() for name, value in asdict(fitted).items()},
+        "model": setup.experiment.model.model_dump(),
+        "dtype": setup.experiment.system.dtype,
+        "owners": [names[owner] for owner in owners],
+        "weights": weights.tolist(),
+    }
+
+
+class Bundle:
+    """A client's folder, read and checked."""
+
+    def __init__(self, folder: Path, factory: Factory | None = None) -> None:
+        self.folder = folder
+        self._factory = factory
+        self.header = _read_header(folder / "bundle.json")
+
+    @property
+    def posterior(self) -> dict[str, float]:
+        """Whose models this client predicts with, and how much each weighs."""
+        return dict(zip(self.header.owners, self.header.weights, strict=True))
+
+    def collaborators(self, at_least: float = 0.01) -> list[str]:
+        """The other peers whose models weigh at least this much, heaviest first."""
+        others = {name: weight for name, weight in self.posterior.items() if name != self.header.client}
+        ranked = sorted(others, key=lambda name: -others[name])
+        return [name for name in ranked if others[name] >= at_least]
+
+    def probabilities(self, x: Array) -> FloatArray:
+        """Class probabilities [n, classes]; for regression the predicted values [n, outputs]."""
+        schema = self.header.schema
+        x = np.asarray(x)
+        if x.shape[1:] != tuple(schema.input_shape):
+            raise DataError(f"inputs of shape {x.shape[1:]}, where the model takes {tuple(schema.input_shape)}")
+        return self._predictor(self.header.standardizer(x) if self.header.standardizer else x)
+
+    def predict(self, x: Array) -> Array:
+        """Label names for classification, values for regression."""
+        outputs = self.probabilities(x)
+        if self.header.schema.task == "regression":
+            return outputs
+        labels: Array = np.array(self.header.schema.label_names)[outputs.argmax(1)]
+        return labels
+
+    @cached_property
+    def _predictor(self) -> MixturePredictor:
+        header, schema = self.header, self.header.schema
+        factory = self._factory or header.model.factory(tuple(schema.input_shape), schema.outputs)
+        blueprint = Blueprint(factory, getattr(torch, header.dtype))
+        stored = self._models()
+        rows = [
+            blueprint.from_named({name.partition("/")[2]: t for name, t in stored.items() if name.startswith(f"{k}/")})
+            for k in range(len(header.owners))
+        ]
+        return MixturePredictor(blueprint, rows, np.array(header.weights), schema.task)
+
+    def _models(self) -> dict[str, torch.Tensor]:
+        file = self.folder / MODELS
+        try:
+            content = file.read_bytes()
+        except OSError as error:
+            raise RunError(f"{file}: cannot be read: {error.strerror}") from error
+        if hashlib.sha256(content).hexdigest() != self.header.models_sha256:
+            raise RunError(f"{file}: damaged (its hash is not the one in bundle.json); run the experiment again")
+        models: dict[str, torch.Tensor] = load(content)
+        return models
+
+
+def _read_header(path: Path) -> Header:
+    try:
+        return HEADER.validate_json(path.read_bytes())
+    except OSError as error:
+        raise RunError(f"{path}: cannot be read: {error.strerror}") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise RunError(f"{path}: not a client's bundle: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None

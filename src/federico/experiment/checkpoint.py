@@ -1,0 +1,86 @@
+"""The state at a round's close, in one file whose name holds its hash: published whole, or not at all.
+
+The two newest are kept. A file that does not match its name is put aside and the one before it is used.
+"""
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from federico.experiment.files import PARTIAL, disk_errors, sync
+
+KEPT = 2
+NAME = re.compile(r"round-(\d+)-([0-9a-f]{32})\.safetensors")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A state and where the records stood when it was taken."""
+
+    round_index: int
+    records_bytes: int
+    state: dict[str, Tensor]
+
+
+def save(folder: Path, round_index: int, records_bytes: int, state: Mapping[str, Tensor]) -> None:
+    """Publish a checkpoint, then drop those older than the two newest."""
+    with disk_errors(folder):
+        folder.mkdir(exist_ok=True)
+        partial = folder / f"round{PARTIAL}"
+        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in state.items()}
+        try:
+            save_file(tensors, partial, metadata={"round": str(round_index), "records": str(records_bytes)})
+        except Exception as error:
+            partial.unlink(missing_ok=True)
+            raise _as_os_error(error) from error
+        sync(partial)
+        partial.replace(folder / f"round-{round_index:06d}-{_digest(partial)}.safetensors")
+        sync(folder)
+        for old in _newest_first(folder)[KEPT:]:
+            old.unlink()
+
+
+def load_latest(folder: Path, say: Callable[[str], None]) -> Checkpoint | None:
+    """The newest checkpoint that is whole, or None; what had to be put aside is said."""
+    for leftover in folder.glob(f"*{PARTIAL}"):
+        leftover.unlink()
+    for path in _newest_first(folder):
+        if _digest(path) == _parts(path)[1]:
+            return _read(path)
+        path.rename(path.with_suffix(".damaged"))
+        say(f"{path.name} is damaged (its content does not match its hash): put aside, the one before it is used")
+    return None
+
+
+def _read(path: Path) -> Checkpoint:
+    with safe_open(path, framework="pt") as file:
+        metadata = file.metadata()
+        state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dictionary)
+    return Checkpoint(int(metadata["round"]), int(metadata["records"]), state)
+
+
+def _newest_first(folder: Path) -> list[Path]:
+    return sorted((path for path in folder.glob("round-*") if NAME.fullmatch(path.name)), key=_parts, reverse=True)
+
+
+def _parts(path: Path) -> tuple[int, str]:
+    match = NAME.fullmatch(path.name)
+    assert match is not None, "only names that match are asked"
+    return int(match[1]), match[2]
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:32]
+
+
+def _as_os_error(error: Exception) -> Exception:
+    """The writer reports a full disk in words of its own; give it back its number."""
+    number = re.search(r"os error (\d+)", str(error))
+    return OSError(int(number[1]), str(error)) if number else error

@@ -1,0 +1,57 @@
+"""Files that are either whole or not there."""
+
+import errno
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from federico.errors import RunError
+
+PARTIAL = ".partial"
+
+
+@contextmanager
+def disk_errors(path: Path) -> Iterator[None]:
+    """Say what a full or unwritable disk means for the run."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}:
+            raise RunError(
+                f"{path}: no space left on the disk. Nothing is lost: free some space and start again, "
+                "the run goes on from its last checkpoint"
+            ) from error
+        raise RunError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def publish(path: Path, write: Callable[[Path], None]) -> None:
+    """Let `write` make the file under another name, then put it in place in one step that survives a power cut."""
+    partial = path.with_name(path.name + PARTIAL)
+    with disk_errors(path):
+        try:
+            write(partial)
+            sync(partial)
+            partial.replace(path)
+        except BaseException:
+            partial.unlink(missing_ok=True)
+            raise
+        sync(path.parent)
+
+
+def publish_text(path: Path, text: str) -> None:
+    """`publish` for a small text."""
+    publish(path, lambda partial: _write(partial, text))
+
+
+def sync(path: Path) -> None:
+    """Wait until the disk has it."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")

@@ -1,0 +1,122 @@
+"""What a round leaves behind: one JSON line each in `records.jsonl`, the same bytes for the same experiment.
+
+Seconds differ from run to run and so have a file of their own, `timings.jsonl`.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from federico.experiment.files import disk_errors, publish_text, sync
+from federico.learning.learner import Scores
+from federico.methods.base import Round
+from federico.types import FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class Record:
+    """One round. Lists follow the order of the cell's clients."""
+
+    round: int
+    accuracy: list[float] | None
+    """On each client's own test data; None where the round was not evaluated or the task is regression."""
+    loss: list[float | None] | None
+    """Mean loss on each client's own test data; a loss that is not finite is None."""
+    neighbors: list[list[str]]
+    """Whom each client visited."""
+    posterior: list[dict[str, float]]
+    """Each client's weights over the peers it has evaluated."""
+    sent: list[int]
+    """Bytes each client sent."""
+    received: list[int]
+    """Bytes each client received."""
+
+    @classmethod
+    def of(
+        cls, index: int, names: tuple[str, ...], scores: Scores | None, played: Round, traffic: Sequence[IntArray]
+    ) -> "Record":
+        """From what a round and its evaluation gave."""
+        sent, received = (counted[: len(names)].tolist() for counted in traffic)
+        return cls(
+            index,
+            None if scores is None or scores.accuracy is None else scores.accuracy.tolist(),
+            None if scores is None else _finite(scores.loss),
+            [[names[j] for j in sampled] for sampled in played.neighbors],
+            [
+                {names[j]: weight for j, weight in zip(row.peers, row.weights.tolist(), strict=True)}
+                for row in played.posteriors
+            ],
+            sent,
+            received,
+        )
+
+
+class Journal:
+    """The two files of a cell, open for appending."""
+
+    def __init__(self, folder: Path) -> None:
+        self.records = folder / "records.jsonl"
+        self.timings = folder / "timings.jsonl"
+
+    def rewind(self, records_bytes: int, round_index: int) -> None:
+        """Forget what was written after this point: it is about to be written again."""
+        with disk_errors(self.records):
+            with self.records.open("ab") as file:
+                file.truncate(records_bytes)
+            kept = [line for line in _lines(self.timings) if line["round"] <= round_index]
+            publish_text(self.timings, "".join(json.dumps(line) + "\n" for line in kept))
+
+    def append(self, record: Record, seconds: dict[str, float]) -> None:
+        """Add one round to both files."""
+        with disk_errors(self.records):
+            _append(self.records, asdict(record))
+            _append(self.timings, {"round": record.round, "seconds": seconds})
+
+    def size(self) -> int:
+        """Bytes of records safely on the disk."""
+        with disk_errors(self.records):
+            sync(self.records)
+        return self.records.stat().st_size
+
+
+def read_records(folder: Path) -> list[Record]:
+    """All rounds of a cell."""
+    return [Record(**line) for line in _lines(folder / "records.jsonl")]
+
+
+def read_seconds(folder: Path) -> list[dict[str, float]]:
+    """Seconds per phase of every round of a cell."""
+    return [line["seconds"] for line in _lines(folder / "timings.jsonl")]
+
+
+def mean_accuracy(record: Record, samples: Iterable[int]) -> float | None:
+    """The paper's figure: each client's own accuracy, weighted by the size of its data."""
+    return None if record.accuracy is None else float(np.average(record.accuracy, weights=list(samples)))
+
+
+def mean_loss(record: Record, samples: Iterable[int]) -> float | None:
+    """The same for the loss; a client whose loss is not finite makes the mean infinite."""
+    if record.loss is None:
+        return None
+    return float(np.average([np.inf if loss is None else loss for loss in record.loss], weights=list(samples)))
+
+
+def _append(path: Path, value: dict[str, Any]) -> None:
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(value, allow_nan=False) + "\n")
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    """Whole lines only: the last one may have been cut short by a crash."""
+    if not path.exists():
+        return []
+    text = path.read_text(encoding="utf-8")
+    return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
+
+
+def _finite(values: FloatArray) -> list[float | None]:
+    return [value if np.isfinite(value) else None for value in values.tolist()]

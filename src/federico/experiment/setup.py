@@ -1,0 +1,126 @@
+"""From an experiment and a seed to everything a method needs: all that can be wrong is found here, before round 1."""
+
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+from federico.data.clients import Shares, clients, share_out, warnings_for
+from federico.data.dataset import Client, Dataset, Schema
+from federico.data.partition import subsample
+from federico.errors import ConfigError
+from federico.exchange.memory import MemoryExchange
+from federico.experiment.config import Experiment
+from federico.learning.blueprint import Blueprint
+from federico.learning.board import to_input
+from federico.learning.learner import ClientData, Learner
+from federico.learning.models import Factory
+from federico.methods import METHODS
+from federico.methods.base import Federation, Method
+
+
+@dataclass(frozen=True)
+class Setup:
+    """The clients of one seed, and the model they will train."""
+
+    experiment: Experiment
+    seed: int
+    schema: Schema
+    shares: Shares
+    clients: list[Client]
+    blueprint: Blueprint
+    data_hash: str
+    warnings: list[str]
+
+    def method(self, name: str) -> Method:
+        """The method of that name, ready for its first round."""
+        experiment = self.experiment
+        learner = Learner(
+            self.blueprint,
+            [ClientData(c.id, (c.train.x, c.train.y), (c.test.x, c.test.y)) for c in self.clients],
+            self.schema.task,
+            experiment.training.optimizer,
+            batch_size=experiment.training.batch_size,
+            seed=self.seed,
+            device=device(experiment.system.device),
+        )
+        epochs = experiment.training.local_epochs
+        federation = Federation(self.shares.ids, learner, MemoryExchange, self.seed, epochs)
+        return METHODS[name](federation, experiment.method_options(name))
+
+
+def data_folder() -> Path:
+    """Where relative data paths start: FEDERICO_DATA, or `data` in the current folder."""
+    return Path(os.environ.get("FEDERICO_DATA", "data"))
+
+
+def prepare(
+    experiment: Experiment, seed: int, *, dataset: Dataset | None = None, factory: Factory | None = None
+) -> Setup:
+    """Load, share out, build and check. `dataset` and `factory` are given where Python brings its own."""
+    data_seed = seed if experiment.split.seed is None else experiment.split.seed
+    dataset = dataset or experiment.data.load(data_folder(), data_seed)
+    if experiment.split.samples is not None:
+        dataset = subsample(dataset, experiment.split.samples, data_seed)
+    partition = experiment.partition.cut(dataset.labels, dataset.owners, data_seed)
+    split = experiment.split
+    shares = share_out(partition, test_fraction=split.test_fraction, max_train=split.max_train, seed=data_seed)
+    members = clients(dataset, shares)
+    schema = dataset.schema
+    blueprint = Blueprint(
+        factory or experiment.model.factory(schema.input_shape, schema.outputs), getattr(torch, experiment.system.dtype)
+    )
+    _check_model(blueprint, schema, members[0])
+    _check_batches(blueprint, members, experiment.training.batch_size)
+    for method in experiment.methods:
+        METHODS[method].check(experiment.method_options(method), len(members), blueprint)
+    return Setup(experiment, seed, schema, shares, members, blueprint, _digest(dataset), warnings_for(members, schema))
+
+
+def device(name: str) -> torch.device:
+    """The device of that name; `auto` is an accelerator if there is one."""
+    if name == "auto":
+        accelerator = torch.accelerator.current_accelerator()
+        return accelerator or torch.device("cpu")
+    try:
+        chosen = torch.device(name)
+        torch.empty(0, device=chosen)
+    except (RuntimeError, AssertionError) as error:
+        raise ConfigError(f"system.device = {name!r}: not available here ({str(error).splitlines()[0]})") from error
+    return chosen
+
+
+@torch.no_grad()
+def _check_model(blueprint: Blueprint, schema: Schema, client: Client) -> None:
+    """Run the model once on a real sample: shapes that do not fit are found before anybody trains."""
+    x = to_input(torch.from_numpy(client.train.x[:1]), blueprint.dtype)
+    try:
+        shape = tuple(blueprint.template.eval()(x).shape[1:])
+    except (RuntimeError, ValueError) as error:
+        raise ConfigError(f"model: it does not take inputs of shape {schema.input_shape}: {error}") from error
+    if shape != (schema.outputs,):
+        raise ConfigError(f"model: it gives outputs of shape {shape}, the data needs ({schema.outputs},)")
+
+
+def _check_batches(blueprint: Blueprint, members: list[Client], batch_size: int) -> None:
+    """Batch norm cannot train on a batch of one sample."""
+    if not any(isinstance(m, nn.modules.batchnorm._BatchNorm) for m in blueprint.template.modules()):
+        return
+    for client in members:
+        if len(client.train) % batch_size == 1:
+            raise ConfigError(
+                f"training.batch_size = {batch_size}: leaves client {client.id!r} with a batch of one sample, on which "
+                "batch norm cannot train; choose another size"
+            )
+
+
+def _digest(dataset: Dataset) -> str:
+    digest = hashlib.sha256()
+    for array in (dataset.samples.x, dataset.samples.y):
+        digest.update(f"{array.dtype}{array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()

@@ -1,0 +1,166 @@
+"""Run an experiment: every method on every seed, each a cell that can be stopped at any moment and resumed."""
+
+import importlib.metadata
+import platform
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import tomli_w
+import torch
+
+from federico.data.dataset import Client, Dataset
+from federico.errors import RunError
+from federico.experiment import checkpoint
+from federico.experiment.bundle import save_clients
+from federico.experiment.config import Experiment
+from federico.experiment.files import disk_errors, publish, publish_text
+from federico.experiment.records import Journal, Record
+from federico.experiment.rundir import CellDir, Description, RunDir
+from federico.experiment.setup import Setup, prepare
+from federico.learning.models import Factory
+from federico.methods import METHODS
+from federico.methods.base import Method
+
+NOT_PART_OF_A_CELL = {"name", "methods", "seeds", "rounds", "system"}
+
+
+class Observer(Protocol):
+    """Is told how the run goes, to show it to somebody."""
+
+    def started(self, cells: Sequence[tuple[str, int]], rounds: int) -> None:
+        """The cells (method, seed) to come, in this order."""
+
+    def cell_started(self, cell: CellDir, rounds_before: int) -> None:
+        """A cell begins, or goes on after this many rounds."""
+
+    def round_done(self, cell: CellDir, record: Record) -> None:
+        """A round is over and recorded."""
+
+    def cell_finished(self, cell: CellDir) -> None:
+        """A cell has all its rounds."""
+
+    def say(self, message: str) -> None:
+        """Something a person should know."""
+
+
+def simulate(
+    experiment: Experiment,
+    root: Path,
+    observer: Observer,
+    *,
+    dataset: Dataset | None = None,
+    factory: Factory | None = None,
+    command: str = "",
+) -> RunDir:
+    """Run all cells that are not finished yet, in `root/<name>`."""
+    run = RunDir(root / experiment.name)
+    # Local training first: the others are shown against it.
+    methods = sorted(experiment.methods, key=lambda method: method != "local")
+    setups = [prepare(experiment, seed, dataset=dataset, factory=factory) for seed in experiment.seeds]
+    torch.set_num_threads(experiment.system.threads or torch.get_num_threads())
+    with run.locked():
+        publish_text(run.path / "config.toml", to_toml(experiment))
+        observer.started([(method, seed) for seed in experiment.seeds for method in methods], experiment.rounds)
+        for setup in setups:
+            for warning in setup.warnings:
+                observer.say(warning)
+            for method in methods:
+                run_cell(run.cell(method, setup.seed), setup, method, observer, command)
+    return run
+
+
+def run_cell(cell: CellDir, setup: Setup, method_name: str, observer: Observer, command: str = "") -> None:
+    """Bring one cell to its last round, from wherever it stands."""
+    rounds = setup.experiment.rounds
+    with disk_errors(cell.path):
+        cell.path.mkdir(exist_ok=True)
+    cell.describe(_describe(setup, method_name, command))
+    if not (cell.path / "partition.npz").exists():
+        publish(cell.path / "partition.npz", setup.shares.save)
+    if cell.rounds_done > rounds:
+        raise RunError(
+            f"{cell.path}: already has {cell.rounds_done} rounds, {rounds} were asked for; choose another --name"
+        )
+    if cell.rounds_done < rounds:
+        method = setup.method(method_name)
+        _play(cell, setup, method, observer)
+        save_clients(cell.path / "clients", setup, method_name, method.mixtures(rounds))
+        cell.finish(rounds)
+    else:
+        observer.cell_started(cell, rounds)
+    observer.cell_finished(cell)
+
+
+def to_toml(experiment: Experiment) -> str:
+    """The experiment with every default spelled out, readable as an experiment file."""
+    return tomli_w.dumps(experiment.model_dump(mode="json", exclude_none=True))
+
+
+def _play(cell: CellDir, setup: Setup, method: Method, observer: Observer) -> None:
+    system, rounds = setup.experiment.system, setup.experiment.rounds
+    journal, saves = Journal(cell.path), cell.path / "checkpoint"
+    done = _resume(cell, method, journal, observer)
+    observer.cell_started(cell, done)
+    for index in range(done + 1, rounds + 1):
+        evaluated = index % system.evaluate_every == 0 or index == rounds
+        record = _play_round(setup, method, index, evaluate=evaluated)
+        journal.append(record, method.federation.clock.take())
+        if index % system.checkpoint_every == 0 or index == rounds:
+            with method.federation.clock("checkpoint"):
+                checkpoint.save(saves, index, journal.size(), method.state())
+        observer.round_done(cell, record)
+
+
+def _resume(cell: CellDir, method: Method, journal: Journal, observer: Observer) -> int:
+    """The number of rounds already played; the method is as it was after them."""
+    saved = checkpoint.load_latest(cell.path / "checkpoint", observer.say)
+    if saved is None:
+        journal.rewind(0, 0)
+        return 0
+    method.restore(saved.state)
+    journal.rewind(saved.records_bytes, saved.round_index)
+    return saved.round_index
+
+
+def _play_round(setup: Setup, method: Method, index: int, *, evaluate: bool) -> Record:
+    played = method.round(index)
+    traffic = method.exchange.traffic.take()
+    scores = None
+    if evaluate:
+        with method.federation.clock("evaluate"):
+            mixtures = method.mixtures(index)
+            scores = method.learner.score(mixtures.bank, mixtures.visits, mixtures.weights)
+    return Record.of(index, setup.shares.ids, scores, played, traffic)
+
+
+def _describe(setup: Setup, method: str, command: str) -> Description:
+    blueprint, ids = setup.blueprint, setup.shares.ids
+    others = METHODS.keys() - {method}
+    options = setup.experiment.model_dump(mode="json", exclude=NOT_PART_OF_A_CELL | others)
+    return Description(
+        method=method,
+        seed=setup.seed,
+        task=setup.schema.task,
+        clients=list(ids),
+        distribution=None if setup.shares.distribution is None else list(setup.shares.distribution),
+        train_samples=[len(client.train) for client in setup.clients],
+        test_samples=[len(client.test) for client in setup.clients],
+        label_names=list(setup.schema.label_names),
+        label_counts=[
+            _label_counts(client, setup.schema.outputs) for client in setup.clients if setup.schema.label_names
+        ],
+        model_parameters=blueprint.parameters,
+        model_bytes=blueprint.size * blueprint.dtype.itemsize,
+        data_hash=setup.data_hash,
+        partition_hash=setup.shares.hash,
+        options={**options, "dtype": setup.experiment.system.dtype},
+        versions={name: importlib.metadata.version(name) for name in ("federico", "torch", "numpy")}
+        | {"python": platform.python_version()},
+        command=command,
+    )
+
+
+def _label_counts(client: Client, outputs: int) -> list[int]:
+    return [int(count) for count in np.bincount(client.train.y.astype(np.int64), minlength=outputs)]
