@@ -1,1 +1,17 @@
 """Decentralised, personalised federated learning with the right collaborators."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from federico.api import Run, load, run
+
+__all__ = ["Run", "load", "run"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import torch only when something needs it: `federico --help` does not."""
+    if name in __all__:
+        from federico import api
+
+        return getattr(api, name)
+    raise AttributeError(f"module 'federico' has no attribute {name!r}")

@@ -4,13 +4,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import settings
 
 from federico.data.dataset import Column, Dataset, Samples, Schema
-
-# A busy machine is no reason to fail, and a failure must come back on the next run.
-settings.register_profile("federico", deadline=None, derandomize=True)
-settings.load_profile("federico")
 
 DEFAULT = Path(__file__).parents[3] / "shared" / "data"
 

@@ -15,6 +15,7 @@ from pydantic import BeforeValidator, InstanceOf, TypeAdapter, ValidationError
 from safetensors.torch import load, save
 
 from federico.data.dataset import Client, Schema, Standardizer
+from federico.data.inputs import read_inputs
 from federico.errors import DataError, RunError
 from federico.experiment.files import PARTIAL, disk_errors, sync
 from federico.experiment.setup import Setup
@@ -43,6 +44,8 @@ class Header:
     standardizer: Annotated[InstanceOf[Standardizer] | None, BeforeValidator(_standardizer)]
     model: ModelOptions
     dtype: str
+    table: dict[str, list[str]] | None
+    """How the training table was read: `names` of its columns and `missing` markers; None if it was no table."""
     owners: list[str]
     """Whose models make up the mixture, in the order they are stored."""
     weights: list[float]
@@ -94,6 +97,7 @@ def _header(setup: Setup, client: Client, owners: IntArray, weights: FloatArray)
         "schema": asdict(setup.schema),
         "standardizer": None if fitted is None else {name: value.tolist() for name, value in asdict(fitted).items()},
         "model": setup.experiment.model.model_dump(),
+        "table": setup.experiment.data.model_dump(include={"names", "missing"}) if setup.schema.columns else None,
         "dtype": setup.experiment.system.dtype,
         "owners": [names[owner] for owner in owners],
         "weights": weights.tolist(),
@@ -126,6 +130,10 @@ class Bundle:
         if x.shape[1:] != tuple(schema.input_shape):
             raise DataError(f"inputs of shape {x.shape[1:]}, where the model takes {tuple(schema.input_shape)}")
         return self._predictor(self.header.standardizer(x) if self.header.standardizer else x)
+
+    def read(self, file: Path) -> Array:
+        """New inputs from a CSV, Parquet or npz file, read as the training data was."""
+        return read_inputs(file, self.header.schema, **(self.header.table or {}))
 
     def predict(self, x: Array) -> Array:
         """Label names for classification, values for regression."""

@@ -51,9 +51,7 @@ class Blueprint:
 
     def initial(self, seed: int, name: str) -> Tensor:
         """The starting row of the model of that name: the same wherever and whenever it is made."""
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(rng.key(seed, "model", name) % 2**63)
-            return self.flatten(self._new())
+        return self.flatten(self._new(rng.key(seed, "model", name) % 2**63))
 
     def flatten(self, module: nn.Module) -> Tensor:
         """The row of this module."""
@@ -74,13 +72,14 @@ class Blueprint:
         for path, counter in zip(self.counters, counters, strict=True):
             owner, name = _owner_of(module, path)
             owner._buffers[name] = counter
-        for slot in self.slots:
-            owner, name = _owner_of(module, slot.name)
-            parameter = owner._parameters.get(name)
-            if parameter is not None:
-                owner._parameters[name] = nn.Parameter(slot.view(row), requires_grad=parameter.requires_grad)
-            else:
-                owner._buffers[name] = slot.view(row)
+        places = dict(module.named_parameters(remove_duplicate=False)) | dict(
+            module.named_buffers(remove_duplicate=False)
+        )
+        bound = {id(places[slot.name]): _like(places[slot.name], slot.view(row)) for slot in self.slots}
+        for path, tensor in places.items():  # tied tensors have several paths and stay tied
+            if id(tensor) in bound:
+                owner, name = _owner_of(module, path)
+                (owner._parameters if name in owner._parameters else owner._buffers)[name] = bound[id(tensor)]
         return module
 
     def named(self, row: Tensor) -> dict[str, Tensor]:
@@ -98,8 +97,11 @@ class Blueprint:
             slot.view(row).copy_(tensors[slot.name])
         return row
 
-    def _new(self) -> nn.Module:
-        module = self._make()
+    def _new(self, seed: int = 0) -> nn.Module:
+        """Always seeded: what a module draws outside the row, such as an index buffer, is the same in all of them."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            module = self._make()
         if not isinstance(module, nn.Module):
             raise ConfigError(f"model: expected a function that returns a torch.nn.Module, got {type(module).__name__}")
         return module.to(self.dtype)
@@ -108,6 +110,10 @@ class Blueprint:
 def _owner_of(module: nn.Module, path: str) -> tuple[nn.Module, str]:
     owner, _, name = path.rpartition(".")
     return module.get_submodule(owner), name
+
+
+def _like(tensor: Tensor, view: Tensor) -> Tensor:
+    return nn.Parameter(view, requires_grad=tensor.requires_grad) if isinstance(tensor, nn.Parameter) else view
 
 
 def _lay_out(tensors: dict[str, Tensor]) -> tuple[Slot, ...]:

@@ -42,14 +42,21 @@ def chain(blueprint: Blueprint) -> list[Layer] | None:
         return None
     slots = {slot.name: slot for slot in blueprint.slots}
     layers: list[Layer] = []
-    for name, module in blueprint.template.named_children():
+    for name, module in blueprint.template._modules.items():  # named_children would skip a ReLU used twice
         if type(module) is nn.Linear:
+            if not _plain(module, name, slots):
+                return None
             layers.append(Layer(slots[f"{name}.weight"], slots.get(f"{name}.bias"), relu=False))
         elif type(module) is nn.ReLU and layers and not layers[-1].relu:
             layers[-1] = Layer(layers[-1].weight, layers[-1].bias, relu=True)
         elif not (type(module) is nn.Flatten and module.start_dim == 1 and module.end_dim == -1 and not layers):
             return None
     return layers or None
+
+
+def _plain(layer: nn.Linear, name: str, slots: dict[str, Slot]) -> bool:
+    """Whether all of the layer learns, and none of it is shared with an earlier one."""
+    return all(p.requires_grad and f"{name}.{which}" in slots for which, p in layer.named_parameters())
 
 
 class Stacked:

@@ -20,6 +20,7 @@ from federico.types import Array, FloatArray, IntArray, Task
 Part = Literal["train", "test"]
 STACK_NUMBERS = 1 << 19
 """How many numbers a stack of models may hold: beyond that they leave the cache and stacking stops paying."""
+STACK_ROWS = 1024
 EVALUATION_SAMPLES = 512
 
 
@@ -113,17 +114,19 @@ class Learner:
         bank.counters = counters  # only an owner's own training moves them, after every visit saw the old ones
         return deltas
 
-    def gradient(self, bank: Bank, visits: Visits) -> Tensor:
+    def gradient(self, bank: Bank, visits: Visits, round_index: int) -> Tensor:
         """The gradient of the summed loss over all the client's training data: [visits, size]."""
         board = self.boards["train"]
         gradients = torch.zeros(len(visits), self.blueprint.size, dtype=self.blueprint.dtype, device=self.device)
         for places, stack in self._stacks(visits, board):
             self._load(bank, stack)
             total = torch.zeros(len(stack), self.blueprint.size, dtype=self.blueprint.dtype, device=self.device)
-            for batch in board.batches(stack.clients, [None] * len(stack), self._evaluation_size(stack)):
-                rows = len(batch.index)
-                self._engine.gradient(board.x(batch.index), board.y[batch.index], (batch.weights > 0).to(total.dtype))
-                total[:rows] += self._grad[:rows]
+            with torch.random.fork_rng(devices=[]):
+                self._seed_dropout(stack, round_index, 0)
+                for batch in board.batches(stack.clients, [None] * len(stack), self._evaluation_size(stack)):
+                    rows, whole = len(batch.index), (batch.weights > 0).to(total.dtype)
+                    self._engine.gradient(board.x(batch.index), board.y[batch.index], whole)
+                    total[:rows] += self._grad[:rows]
             gradients[torch.from_numpy(places)] = total
         return gradients
 
@@ -164,9 +167,10 @@ class Learner:
     def _run_epochs(self, stack: Visits, states: OptimizerStates, round_index: int, epochs: int) -> None:
         board, count = self.boards["train"], self.blueprint.parameters
         moments, steps = states.rows(stack.pairs)
-        params, grads = self._work[:, :count].unbind(), self._grad[:, :count].unbind()
+        params, grads = (rows[: len(stack), :count].unbind() for rows in (self._work, self._grad))
         with torch.random.fork_rng(devices=[]):
             for epoch in range(epochs):
+                self._seed_dropout(stack, round_index, epoch)
                 orders = self._orders(stack, round_index, epoch)
                 for batch in board.batches(stack.clients, orders, self.batch_size):
                     rows = len(batch.index)
@@ -175,10 +179,13 @@ class Learner:
                         list(params[:rows]), list(grads[:rows]), [m[:rows] for m in moments], steps[:rows]
                     )
 
-    def _orders(self, stack: Visits, round_index: int, epoch: int) -> list[IntArray]:
-        """Each client's order of samples; dropout in the model, if any, is seeded beside it."""
+    def _seed_dropout(self, stack: Visits, round_index: int, epoch: int) -> None:
+        """Models with dropout run one at a time, so the first client is the only one."""
         name = self.names[int(stack.clients[0])]
         torch.manual_seed(key(self.seed, "dropout", name, round_index, epoch) % 2**63)
+
+    def _orders(self, stack: Visits, round_index: int, epoch: int) -> list[IntArray]:
+        """Each client's order of samples."""
         drawn = {
             int(i): stream(self.seed, "batches", self.names[i], round_index, epoch).permutation(self.samples[i])
             for i in np.unique(stack.clients)
@@ -208,7 +215,7 @@ class Learner:
 
     def _build_engine(self) -> tuple[Engine, Tensor, Tensor]:
         layers = chain(self.blueprint)
-        rows = 1 if layers is None else max(1, STACK_NUMBERS // self.blueprint.size)
+        rows = 1 if layers is None else min(STACK_ROWS, max(1, STACK_NUMBERS // self.blueprint.size))
         work = torch.zeros(rows, self.blueprint.size, dtype=self.blueprint.dtype, device=self.device)
         grad = torch.zeros_like(work)
         if layers is None:

@@ -24,8 +24,9 @@ class MixturePredictor:
     @torch.no_grad()
     def __call__(self, x: Array, batch_size: int = 512) -> FloatArray:
         """Class probabilities [n, classes], or values [n, outputs]."""
-        parts = [self._mix(torch.from_numpy(x[first : first + batch_size])) for first in range(0, len(x), batch_size)]
-        return np.concatenate(parts)
+        # Copied batch by batch: a caller's array may be read-only or a reversed view.
+        batches = (np.array(x[first : first + batch_size]) for first in range(0, len(x), batch_size))
+        return np.concatenate([self._mix(torch.from_numpy(batch)) for batch in batches])
 
     def _mix(self, x: Tensor) -> FloatArray:
         inputs = to_input(x, self._dtype)

@@ -172,10 +172,11 @@ def _import_class(path: str) -> type[nn.Module]:
 
 
 def _module_from_file(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    name = f"federico_model_{path.stem}"  # of its own: a file named random.py must not take random's place
+    spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ImportError(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
+    sys.modules[name] = module
     spec.loader.exec_module(module)
     return module

@@ -123,9 +123,10 @@ class OptimizerStates:
         pairs = self.pairs
         moments, steps = self.rows(pairs)
         flat = [row for rows in moments for row in rows]
+        shape = self._moments, len(pairs), self._size
         return {
             "pairs": torch.tensor(pairs, dtype=torch.int64).reshape(-1, 2),
-            "moments": torch.stack(flat).view(self._moments, len(pairs), self._size) if flat else torch.empty(0),
+            "moments": torch.stack(flat).view(shape) if flat else torch.empty(shape, dtype=self._dtype),
             "steps": torch.stack(steps) if steps else torch.empty(0),
         }
 

@@ -183,7 +183,8 @@ class Federico(Method):
         kept = np.flatnonzero(wanted & (weights > 0))
         visits, weights = visits[kept], weights[kept]
         if self.opt.m_step == "gradient":
-            return Updates(visits.owners, visits.clients, weights, self.learner.gradient(self.bank, visits))
+            gradients = self.learner.gradient(self.bank, visits, round_index)
+            return Updates(visits.owners, visits.clients, weights, gradients)
         fresh = self.opt.optimizer_state == "fresh"
         epochs = self.federation.local_epochs
         deltas = self.learner.train(self.bank, visits, round_index, epochs=epochs, fresh=fresh)

@@ -13,6 +13,7 @@ from federico.data.sources.digits import Digits
 from federico.data.sources.image_folder import ImageFolder
 from federico.data.sources.npz import Npz
 from federico.data.sources.office_home import OfficeHome
+from federico.data.sources.python import FromPython
 from federico.data.sources.sine import Sine
 from federico.data.sources.table import Table
 
@@ -33,11 +34,15 @@ __all__ = [
 ]
 
 Source: TypeAlias = Annotated[
-    Digits | Sine | Cifar10 | Cifar100 | OfficeHome | Npz | Table | ImageFolder, Field(discriminator="kind")
+    Digits | Sine | Cifar10 | Cifar100 | OfficeHome | Npz | Table | ImageFolder | FromPython,
+    Field(discriminator="kind"),
 ]
 """The data of an experiment; `kind` says which options go with it."""
 
-SOURCES: tuple[type[SourceOptions], ...] = get_args(get_args(Source)[0])
+SOURCES: tuple[type[SourceOptions], ...] = tuple(
+    kind for kind in get_args(get_args(Source)[0]) if kind is not FromPython
+)
+"""What an experiment file can name."""
 
 
 @dataclass(frozen=True)

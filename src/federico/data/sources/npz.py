@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -33,33 +34,48 @@ class Npz(SourceOptions):
         """The samples of the file, in its order."""
         file = folder / self.path
         x, y = read_npz(file, self.x, self.y)
-        task = self.task or ("regression" if y.dtype.kind == "f" else "classification")
-        samples = Samples(features(x, file), _targets(y, task, file))
+        names = None if self.labels is None else read_npz(file, self.labels)[0].tolist()
         owners = None if self.client is None else read_npz(file, self.client)[0].astype(str)
-        return checked(Dataset(samples, self._schema(samples, task, file), owners), file)
-
-    def _schema(self, samples: Samples, task: Task, file: Path) -> Schema:
-        shape = samples.x.shape[1:]
-        if task == "regression":
-            return Schema(task, shape, samples.y.shape[1])
-        classes = range(samples.y.max(initial=0) + 1) if self.labels is None else read_npz(file, self.labels)[0]
-        return Schema(task, shape, len(classes), tuple(map(str, classes)))
+        return from_arrays(x, y, owners, file, task=self.task, label_names=names)
 
 
-def features(x: Array, file: Path) -> Array:
+def from_arrays(
+    x: Array,
+    y: Array,
+    owners: Array | None,
+    origin: object,
+    *,
+    task: Task | None = None,
+    label_names: Sequence[object] | None = None,
+) -> Dataset:
+    """A checked dataset of plain arrays; `origin` is what errors name."""
+    task = task or ("regression" if y.dtype.kind == "f" else "classification")
+    samples = Samples(features(x, origin), _targets(y, task, origin))
+    return checked(Dataset(samples, _schema(samples, task, label_names), owners), origin)
+
+
+def _schema(samples: Samples, task: Task, label_names: Sequence[object] | None) -> Schema:
+    shape = samples.x.shape[1:]
+    if task == "regression":
+        return Schema(task, shape, samples.y.shape[1])
+    names = range(samples.y.max(initial=0) + 1) if label_names is None else label_names
+    return Schema(task, shape, len(names), tuple(map(str, names)))
+
+
+def features(x: Array, origin: object) -> Array:
     """Inputs in the type models take: images stay bytes, wide floats stay wide, the rest becomes float32."""
     if x.ndim < 2 or x.dtype.kind not in "biuf":
-        raise DataError(f"{file}: inputs must be numbers with one row per sample, not {x.dtype} of shape {x.shape}")
+        raise DataError(f"{origin}: inputs must be numbers with one row per sample, not {x.dtype} of shape {x.shape}")
     if (x.dtype == np.uint8 and x.ndim == 4) or x.dtype == np.float64:
         return x
     return x.astype(np.float32)
 
 
-def _targets(y: Array, task: Task, file: Path) -> Array:
+def _targets(y: Array, task: Task, origin: object) -> Array:
     if y.ndim == 0 or y.dtype.kind not in "biuf":
-        raise DataError(f"{file}: targets must be an array of numbers, not {y.dtype}: number the classes from 0")
+        raise DataError(f"{origin}: targets must be an array of numbers, not {y.dtype}: number the classes from 0")
     if task == "regression":
         return (y[:, None] if y.ndim == 1 else y).astype(np.float64)
     if y.dtype.kind == "f" and (unusable(y) or (y != np.floor(y)).any()):
-        raise DataError(f"{file}: labels must be class numbers 0, 1, 2, ...: put their names in an array of its own")
+        raise DataError(f"{origin}: labels must be class numbers 0, 1, 2, ...: put their names in an array of its own")
     return y.astype(np.int64)

@@ -1,0 +1,15 @@
+"""Where output goes: results to standard output, everything about the way there to standard error."""
+
+import json
+import sys
+from typing import Any
+
+from rich.console import Console
+
+out = Console()
+err = Console(stderr=True)
+
+
+def print_json(value: Any) -> None:
+    """One JSON document, for scripts."""
+    sys.stdout.write(json.dumps(value, indent=1, allow_nan=False) + "\n")

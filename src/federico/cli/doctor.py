@@ -1,0 +1,65 @@
+"""`federico doctor`."""
+
+import importlib.metadata
+import os
+import platform
+from pathlib import Path
+
+import torch
+from rich.table import Table
+
+from federico.cli.console import out, print_json
+from federico.errors import ConfigError
+from federico.experiment.config import load
+from federico.experiment.memory import Plan, available_bytes, plan
+from federico.experiment.setup import data_folder, device, prepare
+
+PACKAGES = ("federico", "torch", "numpy", "scikit-learn", "pydantic", "safetensors")
+
+
+def examine(file: Path | None, overrides: list[str], *, as_json: bool) -> None:
+    """Print what this machine has and, for an experiment, what it needs; too little memory is an error."""
+    facts = _machine()
+    needed = None
+    if file is not None:
+        experiment = load(file, overrides)
+        needed = plan(prepare(experiment, experiment.seeds[0]))
+        facts |= _needs(needed)
+    if as_json:
+        print_json(facts)
+    else:
+        _print(facts)
+    if needed is not None and needed.total > available_bytes():
+        raise ConfigError(
+            f"{file}: needs about {_gib(needed.total)}, only {_gib(available_bytes())} is free; "
+            "use fewer clients or neighbors, a smaller model, or a larger machine"
+        )
+
+
+def _machine() -> dict[str, str]:
+    packages = {name: importlib.metadata.version(name) for name in PACKAGES}
+    return {
+        "python": platform.python_version(),
+        **packages,
+        "device": str(device("auto")),
+        "cores": str(os.cpu_count()),
+        "memory free": _gib(available_bytes()),
+        "data folder": f"{data_folder()} ({'there' if data_folder().exists() else 'not there'})",
+    }
+
+
+def _needs(needed: Plan) -> dict[str, str]:
+    parts = {f"memory for {name}": _gib(size) for name, size in needed.parts.items()}
+    return {**parts, "memory needed at the peak, about": _gib(needed.total)}
+
+
+def _print(facts: dict[str, str]) -> None:
+    table = Table(show_header=False, box=None)
+    for name, value in facts.items():
+        table.add_row(name, value)
+    out.print(table)
+    out.print(f"threads used by torch: {torch.get_num_threads()}", highlight=False)
+
+
+def _gib(size: int) -> str:
+    return f"{size / 2**30:.2f} GiB"

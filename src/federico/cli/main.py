@@ -1,0 +1,133 @@
+"""The command line: parse, call, print. Nothing heavy is imported before a command needs it."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from federico.errors import FedericoError
+
+app = typer.Typer(
+    name="federico",
+    help="Decentralised, personalised federated learning with the right collaborators.",
+    epilog="Exit codes: 0 fine, 1 unexpected, 2 wrong option or experiment, 3 wrong data, 4 run directory unusable, "
+    "5 package missing, 130 interrupted.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+data_app = typer.Typer(help="Get and list data sets.", no_args_is_help=True)
+app.add_typer(data_app, name="data")
+
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON and nothing else.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but warnings and errors.")]
+
+
+@app.command()
+def run(
+    file: Annotated[Path, typer.Argument(help="Experiment file (TOML).")],
+    overrides: Annotated[
+        list[str], typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, e.g. federico.epsilon=0.1.")
+    ] = [],  # noqa: B006 (typer copies it)
+    name: Annotated[str, typer.Option(help="Name of the run directory; the file's name if not given.")] = "",
+    directory: Annotated[Path, typer.Option(help="Where run directories are kept.")] = Path("runs"),
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Run an experiment; a stopped one goes on where it was, a finished one says so."""
+    from federico.cli.run import run_experiment
+
+    named = [*overrides, *([f'name="{name}"'] if name else [])]
+    run_experiment(file, named, directory, quiet=quiet, as_json=json)
+
+
+@app.command()
+def report(
+    run: Annotated[Path, typer.Argument(help="Run directory.")],
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Write report.html and figures for a run, and print its table."""
+    from federico.cli.run import write_run_report
+
+    write_run_report(run, quiet=quiet, as_json=json)
+
+
+@app.command()
+def predict(
+    run: Annotated[Path, typer.Argument(help="Run directory, or one client's folder.")],
+    file: Annotated[Path, typer.Argument(help="New data: CSV, Parquet or npz.")],
+    client: Annotated[str, typer.Option(help="Whose personal model; not needed with a client's folder.")] = "",
+    output: Annotated[
+        Path | None, typer.Option(help="Where to write (.csv or .parquet); <file>-predictions.csv if not given.")
+    ] = None,
+    method: Annotated[str, typer.Option(help="Which method's model.")] = "federico",
+    seed: Annotated[int | None, typer.Option(help="Which seed's model; the first if not given.")] = None,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Predict with one client's personal model; writes labels and probabilities."""
+    from federico.cli.predict import predict_file
+
+    written = predict_file(run, file, client=client, output=output, method=method, seed=seed)
+    written.show(quiet=quiet, as_json=json)
+
+
+@app.command()
+def methods(json: Json = False) -> None:
+    """List the methods and their options."""
+    from federico.cli.methods import show_methods
+
+    show_methods(as_json=json)
+
+
+@data_app.command("list")
+def data_list(json: Json = False) -> None:
+    """List the kinds of data an experiment can name, and which are here."""
+    from federico.cli.data import show_sources
+
+    show_sources(as_json=json)
+
+
+@data_app.command("get")
+def data_get(
+    name: Annotated[str, typer.Argument(help="cifar10 or cifar100.")],
+    url: Annotated[str | None, typer.Option(help="Another copy of the archive.")] = None,
+    md5: Annotated[str | None, typer.Option(help="Checksum of that copy.")] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Download a data set into FEDERICO_DATA (or ./data); a cut download goes on where it was."""
+    from federico.cli.data import get_data
+
+    get_data(name, url=url, md5=md5, quiet=quiet)
+
+
+@app.command()
+def doctor(
+    file: Annotated[Path | None, typer.Argument(help="Experiment file to check.")] = None,
+    overrides: Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Change a setting.")] = [],  # noqa: B006
+    json: Json = False,
+) -> None:
+    """Check this machine, and whether an experiment is valid and fits into its memory."""
+    from federico.cli.doctor import examine
+
+    examine(file, overrides, as_json=json)
+
+
+def main() -> None:
+    """Entry point: errors a user can act on become one line and an exit code."""
+    try:
+        app()
+    except FedericoError as error:
+        for line in str(error).splitlines():
+            sys.stderr.write(f"error: {line}\n")
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.stderr.write("stopped; start the same command again to go on from the last checkpoint\n")
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,59 @@
+"""`federico run` and `federico report`."""
+
+import shlex
+import sys
+from pathlib import Path
+
+from federico.api import Quiet
+from federico.cli.console import err, out, print_json
+from federico.cli.progress import LiveProgress
+from federico.experiment.config import Experiment, load
+from federico.experiment.rundir import RunDir
+from federico.experiment.simulate import simulate
+from federico.report import write_report
+from federico.report.summary import summarise
+from federico.report.table import as_json as table_as_json
+from federico.report.table import result_table
+
+
+def run_experiment(file: Path, overrides: list[str], directory: Path, *, quiet: bool, as_json: bool) -> None:
+    """Run what is left to run, then print the result."""
+    experiment = load(file, overrides)
+    run = RunDir(directory / experiment.name)
+    if _finished(experiment, run):
+        err.print(f"{run.path}: finished already, nothing to do", highlight=False)
+    else:
+        _simulate(experiment, directory, quiet=quiet or as_json)
+    _show(run.path, quiet=quiet, as_json=as_json)
+    if not (quiet or as_json):
+        out.print(f"Next: federico report {run.path}", highlight=False)
+
+
+def write_run_report(run: Path, *, quiet: bool, as_json: bool) -> None:
+    """Write the page and the figures, then print the result."""
+    page = write_report(run)
+    _show(run, quiet=quiet, as_json=as_json)
+    if not (quiet or as_json):
+        out.print(f"Report: {page}", highlight=False)
+
+
+def _simulate(experiment: Experiment, directory: Path, *, quiet: bool) -> None:
+    command = shlex.join(["federico", *sys.argv[1:]])
+    if quiet:
+        simulate(experiment, directory, Quiet(), command=command)
+        return
+    with LiveProgress(err) as progress:
+        simulate(experiment, directory, progress, command=command)
+
+
+def _finished(experiment: Experiment, run: RunDir) -> bool:
+    cells = [run.cell(method, seed) for method in experiment.methods for seed in experiment.seeds]
+    return all(cell.rounds_done >= experiment.rounds for cell in cells)
+
+
+def _show(run: Path, *, quiet: bool, as_json: bool) -> None:
+    summary = summarise(RunDir(run))
+    if as_json:
+        print_json(table_as_json(summary))
+    elif not quiet:
+        out.print(result_table(summary))

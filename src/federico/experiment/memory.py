@@ -1,0 +1,59 @@
+"""How much memory an experiment will take at its peak, before it starts."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from federico.experiment.setup import Setup
+from federico.methods.federico import FedericoOptions
+
+PROCESS_BYTES = 450 << 20
+"""Python, torch and the libraries, before any data."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Bytes by purpose."""
+
+    parts: dict[str, int]
+
+    @property
+    def total(self) -> int:
+        """All of it at once."""
+        return sum(self.parts.values())
+
+
+def plan(setup: Setup) -> Plan:
+    """The peak of the method that needs most: FedeRiCo where it takes part, else one model per client."""
+    experiment, clients = setup.experiment, len(setup.clients)
+    row = setup.blueprint.size * setup.blueprint.dtype.itemsize
+    samples = sum(part.x.nbytes + part.y.nbytes for client in setup.clients for part in (client.train, client.test))
+    visits, pairs = clients, clients
+    if "federico" in experiment.methods:
+        visits, pairs = _visits(experiment.federico, clients, experiment.rounds)
+    return Plan(
+        {
+            "libraries": PROCESS_BYTES,
+            # Setups of all seeds are held, and the one at work is on board as tensors too.
+            "data": samples * (len(experiment.seeds) + 1),
+            "models": clients * row,
+            "updates": 3 * visits * row,
+            "optimizers": experiment.training.optimizer.moments * pairs * row,
+        }
+    )
+
+
+def available_bytes() -> int:
+    """Memory that a new process can have: on Linux with the caches that would make room for it."""
+    table = Path("/proc/meminfo")
+    if table.exists():
+        sizes = dict(line.split(":", 1) for line in table.read_text().splitlines())
+        return int(sizes["MemAvailable"].split()[0]) << 10
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def _visits(options: FedericoOptions, clients: int, rounds: int) -> tuple[int, int]:
+    """(visits in a round, pairs whose optimizer is kept) at most."""
+    neighbors = clients - 1 if options.sampler == "everyone" else options.neighbors
+    met = min(clients, 1 + neighbors * max(0, rounds - options.solo_rounds))
+    return clients * (1 + neighbors), clients * met

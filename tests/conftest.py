@@ -1,0 +1,134 @@
+"""Small federations, built by hand: each fixture gives a builder, so that a test names what matters to it."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import settings
+from torch import nn
+
+from federico.exchange.memory import MemoryExchange
+from federico.learning.blueprint import Blueprint
+from federico.learning.learner import ClientData, Learner
+from federico.learning.models import Factory, perceptron
+from federico.learning.optimizers import Adam, Optimizer
+from federico.methods import METHODS
+from federico.methods.base import Federation, Method
+
+# A busy machine is no reason to fail, and a failure must come back on the next run.
+settings.register_profile("federico", deadline=None, derandomize=True)
+settings.load_profile("federico")
+
+CLASSES = 3
+FEATURES = 4
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_thread() -> Iterator[None]:
+    """Matrices this small only get slower when shared out."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def make_blobs(sizes: Sequence[int], seed: int = 0, tests: int = 5) -> list[ClientData]:
+    """Classification: a client's samples lie around its own shift, so that some clients are alike and others not."""
+    rng = np.random.default_rng(seed)
+    centers = 2 * rng.standard_normal((CLASSES, FEATURES))
+
+    def part(client: int, count: int) -> tuple[np.ndarray, np.ndarray]:
+        y = rng.integers(CLASSES, size=count)
+        return centers[(y + client % 2) % CLASSES] + rng.standard_normal((count, FEATURES)), y
+
+    return [ClientData(f"c{i}", part(i, size), part(i, tests)) for i, size in enumerate(sizes)]
+
+
+def make_sine(sizes: Sequence[int], seed: int = 0) -> list[ClientData]:
+    """Regression, figure 1 of the paper: successive intervals of a noisy sine, one per client."""
+    rng = np.random.default_rng(seed)
+    width = 2 * np.pi / len(sizes)
+
+    def part(client: int, count: int) -> tuple[np.ndarray, np.ndarray]:
+        x = width * (client + rng.random((count, 1)))
+        return x, np.sin(x) + 0.1 * rng.standard_normal((count, 1))
+
+    return [ClientData(f"c{i}", part(i, size), part(i, 5)) for i, size in enumerate(sizes)]
+
+
+def make_learner(
+    clients: Sequence[ClientData],
+    *,
+    hidden: tuple[int, ...] = (),
+    model: Factory | None = None,
+    optimizer: Optimizer | None = None,
+    batch_size: int = 4,
+    seed: int = 0,
+    dtype: torch.dtype = torch.float64,
+) -> Learner:
+    """A learner in double precision with a perceptron (linear if nothing is hidden), or with `model`."""
+    x, y = clients[0].train
+    task, outputs = ("regression", y.shape[1]) if y.dtype.kind == "f" else ("classification", CLASSES)
+    factory = model or (lambda: perceptron((int(np.prod(x.shape[1:])), *hidden, outputs)))
+    chosen = optimizer or Adam()
+    return Learner(Blueprint(factory, dtype), clients, task, chosen, batch_size=batch_size, seed=seed)
+
+
+def make_method(
+    kind: str | type[Method],
+    clients: Sequence[ClientData],
+    *,
+    hidden: tuple[int, ...] = (),
+    model: Factory | None = None,
+    optimizer: Optimizer | None = None,
+    batch_size: int = 4,
+    seed: int = 0,
+    dtype: torch.dtype = torch.float64,
+    local_epochs: int = 1,
+    **options: object,
+) -> Method:
+    """A method before its first round; `options` are the method's own."""
+    learner = make_learner(
+        clients, hidden=hidden, model=model, optimizer=optimizer, batch_size=batch_size, seed=seed, dtype=dtype
+    )
+    cls = METHODS[kind] if isinstance(kind, str) else kind
+    names = tuple(client.name for client in clients)
+    return cls(Federation(names, learner, MemoryExchange, seed, local_epochs), cls.options(**options))
+
+
+class BatchNormNet(nn.Module):
+    """A small model with statistics and a counter; `momentum=None` makes the statistics depend on the counter."""
+
+    def __init__(self, momentum: float | None = 0.1) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm1d(FEATURES, momentum=momentum)
+        self.head = nn.Linear(FEATURES, CLASSES)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.norm(x))
+
+
+@pytest.fixture(scope="session")
+def blobs() -> Callable[..., list[ClientData]]:
+    return make_blobs
+
+
+@pytest.fixture(scope="session")
+def sine() -> Callable[..., list[ClientData]]:
+    return make_sine
+
+
+@pytest.fixture(scope="session")
+def learner() -> Callable[..., Learner]:
+    return make_learner
+
+
+@pytest.fixture(scope="session")
+def method() -> Callable[..., Method]:
+    return make_method
+
+
+@pytest.fixture(scope="session")
+def batch_norm_net() -> type[BatchNormNet]:
+    return BatchNormNet

@@ -1,0 +1,48 @@
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from federico.learning.bank import Bank, Visits
+from federico.learning.blueprint import Blueprint
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def blueprint() -> Blueprint:
+    return Blueprint(lambda: nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3)))
+
+
+def test_visits_are_pairs() -> None:
+    visits = Visits.of([(0, 1), (2, 0)])
+    assert (len(visits), visits.pairs) == (2, [(0, 1), (2, 0)])
+    assert visits[np.array([1])].pairs == [(2, 0)]
+    assert Visits.to_own(3).pairs == [(0, 0), (1, 1), (2, 2)]
+
+
+def test_no_visits_are_visits_too() -> None:
+    assert Visits.of([]).pairs == []
+
+
+def test_a_bank_starts_with_the_model_of_each_name_in_order_of_owners(blueprint: Blueprint) -> None:
+    bank = Bank.start(blueprint, 7, {4: "d", 1: "a"}, CPU)
+    assert bank.owners.tolist() == [1, 4]
+    assert torch.equal(bank.rows, torch.stack([blueprint.initial(7, "a"), blueprint.initial(7, "d")]))
+
+
+def test_equal_names_start_from_equal_models(blueprint: Blueprint) -> None:
+    rows = Bank.start(blueprint, 0, {0: "*global", 1: "*global", 2: "c"}, CPU).rows
+    assert torch.equal(rows[0], rows[1])
+    assert not torch.equal(rows[0], rows[2])
+
+
+def test_places_are_found_by_owner(blueprint: Blueprint) -> None:
+    bank = Bank.start(blueprint, 0, {1: "a", 4: "d", 6: "f"}, CPU)
+    assert bank.places(np.array([6, 1, 6])).tolist() == [2, 0, 2]
+
+
+def test_every_model_has_counters_of_its_own(blueprint: Blueprint) -> None:
+    bank = Bank.start(blueprint, 0, {0: "a", 1: "b"}, CPU)
+    bank.counters[0] += 1
+    assert bank.counters.tolist() == [[1], [0]]

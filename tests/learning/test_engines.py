@@ -1,0 +1,183 @@
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from federico.learning.blueprint import Blueprint
+from federico.learning.engines import Engine, Looped, Stacked, chain
+from federico.learning.models import perceptron
+from federico.learning.objectives import objective_for
+from federico.types import Task
+
+ROWS, SAMPLES = 3, 6
+Factory = Callable[[], nn.Module]
+
+
+def shared_relu() -> nn.Module:
+    relu = nn.ReLU()
+    return nn.Sequential(nn.Linear(4, 5), relu, nn.Linear(5, 5), relu, nn.Linear(5, 3))
+
+
+CHAINS: dict[str, Factory] = {
+    "linear": lambda: perceptron((4, 3)),
+    "mlp": lambda: perceptron((4, 6, 5, 3)),
+    "no bias": lambda: nn.Sequential(nn.Linear(4, 5, bias=False), nn.ReLU(), nn.Linear(5, 3, bias=False)),
+    "two linear in a row": lambda: nn.Sequential(nn.Linear(4, 5), nn.Linear(5, 3)),
+    "ends with relu": lambda: nn.Sequential(nn.Linear(4, 3), nn.ReLU()),
+    "one relu used twice": shared_relu,
+}
+
+
+def frozen() -> nn.Module:
+    model = perceptron((4, 5, 3))
+    model.get_parameter("1.weight").requires_grad_(False)
+    return model
+
+
+def shared_layer() -> nn.Module:
+    layer = nn.Linear(4, 4)
+    return nn.Sequential(layer, nn.ReLU(), layer)
+
+
+def tied_weights() -> nn.Module:
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+    model[1].weight = model[0].weight
+    return model
+
+
+class Own(nn.Sequential):
+    """Looks like a chain, computes something else."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return -super().forward(x)
+
+
+OTHERS: dict[str, Factory] = {
+    "frozen parameter": frozen,
+    "layer used twice": shared_layer,
+    "tied weights": tied_weights,
+    "subclass": lambda: Own(nn.Linear(4, 3)),
+    "nested": lambda: nn.Sequential(nn.Sequential(nn.Linear(4, 3))),
+    "dropout": lambda: nn.Sequential(nn.Linear(4, 3), nn.Dropout()),
+    "relu first": lambda: nn.Sequential(nn.ReLU(), nn.Linear(4, 3)),
+    "other activation": lambda: nn.Sequential(nn.Linear(4, 3), nn.Tanh()),
+    "flatten in the middle": lambda: nn.Sequential(nn.Linear(4, 3), nn.Flatten()),
+    "no sequence": lambda: nn.Linear(4, 3),
+}
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_chains_are_recognised(name: str) -> None:
+    assert chain(Blueprint(CHAINS[name])) is not None
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_what_cannot_be_stacked_is_left_to_the_loop(name: str) -> None:
+    assert chain(Blueprint(OTHERS[name])) is None
+
+
+class Bench:
+    """Three random models on random samples, the last of which are padding for the later rows."""
+
+    def __init__(self, factory: Factory, task: Task) -> None:
+        torch.manual_seed(0)
+        self.blueprint = Blueprint(factory, torch.float64)
+        self.objective = objective_for(task)
+        self.rows = torch.stack([self.blueprint.initial(0, str(k)) for k in range(ROWS)])
+        self.x = torch.randn(ROWS, SAMPLES, 4, dtype=torch.float64)
+        outputs = self.plain(0)(self.x[0]).shape[-1]
+        self.y = torch.randn(ROWS, SAMPLES, outputs, dtype=torch.float64)
+        if task == "classification":
+            self.y = self.y.argmax(-1)
+        self.weights = torch.rand(ROWS, SAMPLES, dtype=torch.float64)
+        self.weights[1:, 4:] = 0
+
+    def plain(self, row: int) -> nn.Module:
+        """The module itself, with the row's numbers copied in."""
+        module = self.blueprint.bind(self.rows[row].clone(), self.blueprint.initial_counters())
+        return module.eval()
+
+    def gradient(self, row: int) -> Tensor:
+        """By autograd alone."""
+        module = self.plain(row)
+        loss = (self.objective(module(self.x[row]), self.y[row]) * self.weights[row]).sum()
+        parts = torch.autograd.grad(loss, list(module.parameters()))
+        return torch.cat([part.flatten() for part in parts])
+
+
+def stacked(bench: Bench) -> tuple[Tensor, Tensor]:
+    layers = chain(bench.blueprint)
+    assert layers is not None
+    work, grad = bench.rows.clone(), torch.full_like(bench.rows, torch.nan)
+    engine: Engine = Stacked(layers, bench.objective, work, grad)
+    outputs = engine.outputs(bench.x)
+    engine.gradient(bench.x, bench.y, bench.weights)
+    assert torch.equal(work, bench.rows), "nothing but the gradient is written"
+    return outputs, grad
+
+
+def looped(bench: Bench) -> tuple[Tensor, Tensor]:
+    work, grad = torch.zeros_like(bench.rows[:1]), torch.zeros_like(bench.rows[:1])
+    engine: Engine = Looped(bench.blueprint, bench.objective, work, grad)
+    outputs, gradients = [], []
+    for row in range(ROWS):
+        work.copy_(bench.rows[row : row + 1])
+        one = slice(row, row + 1)
+        outputs.append(engine.outputs(bench.x[one]))
+        engine.gradient(bench.x[one], bench.y[one], bench.weights[one])
+        gradients.append(grad.clone())
+    return torch.cat(outputs), torch.cat(gradients)
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+@pytest.mark.parametrize("name", CHAINS)
+@pytest.mark.parametrize("run", [stacked, looped])
+def test_every_engine_computes_what_autograd_computes(
+    run: Callable[[Bench], tuple[Tensor, Tensor]], name: str, task: Task
+) -> None:
+    bench = Bench(CHAINS[name], task)
+    outputs, gradients = run(bench)
+    expected = torch.stack([bench.plain(row)(bench.x[row]).detach() for row in range(ROWS)])
+    torch.testing.assert_close(outputs, expected, rtol=0, atol=1e-10)
+    torch.testing.assert_close(gradients, torch.stack([bench.gradient(row) for row in range(ROWS)]), rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("factory", [shared_layer, tied_weights])
+def test_the_loop_sums_the_gradients_of_shared_weights(factory: Factory) -> None:
+    bench = Bench(factory, "regression")
+    outputs, gradients = looped(bench)
+    torch.testing.assert_close(gradients[1], bench.gradient(1), rtol=0, atol=1e-10)
+    torch.testing.assert_close(outputs[1], bench.plain(1)(bench.x[1]).detach(), rtol=0, atol=1e-10)
+
+
+def test_the_stack_runs_its_first_rows_and_leaves_the_gradient_of_the_rest() -> None:
+    bench = Bench(CHAINS["mlp"], "classification")
+    layers = chain(bench.blueprint)
+    assert layers is not None
+    grad = torch.full_like(bench.rows, 9.0)
+    Stacked(layers, bench.objective, bench.rows.clone(), grad).gradient(bench.x[:2], bench.y[:2], bench.weights[:2])
+    torch.testing.assert_close(grad[1], bench.gradient(1), rtol=0, atol=1e-10)
+    assert grad[2].unique().tolist() == [9.0]
+
+
+def test_the_loop_gives_a_frozen_parameter_no_gradient() -> None:
+    bench = Bench(frozen, "classification")
+    _, gradients = looped(bench)
+    slot = bench.blueprint.parameter_slots[0]
+    assert slot.name == "1.weight"
+    assert np.all(slot.view(gradients[0]).numpy() == 0)
+    assert gradients[0].abs().sum() > 0
+
+
+def test_the_loop_evaluates_without_dropout_or_new_statistics() -> None:
+    bench = Bench(lambda: nn.Sequential(nn.BatchNorm1d(4), nn.Dropout(0.9), nn.Linear(4, 3)), "classification")
+    work, grad = bench.rows[:1].clone(), torch.zeros_like(bench.rows[:1])
+    engine = Looped(bench.blueprint, bench.objective, work, grad)
+    engine.gradient(bench.x[:1], bench.y[:1], bench.weights[:1])
+    assert engine.counters.tolist() == [1]
+    work.copy_(bench.rows[:1])
+    assert torch.equal(engine.outputs(bench.x[:1]), engine.outputs(bench.x[:1]))
+    assert torch.equal(work, bench.rows[:1])
+    assert engine.counters.tolist() == [1]

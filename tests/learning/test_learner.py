@@ -1,0 +1,383 @@
+"""The learner against plain torch: one module, one optimizer, one loop over batches per visit."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from federico.learning import learner as learner_module
+from federico.learning.bank import Bank, Visits
+from federico.learning.learner import ClientData, Learner
+from federico.learning.models import perceptron
+from federico.learning.optimizers import SGD
+from federico.rng import stream
+from federico.types import FloatArray
+
+RAGGED = (7, 1, 8, 4)
+ALL = Visits.of([(2, 1), (0, 0), (1, 0), (3, 3), (0, 2), (1, 1), (2, 2), (3, 0)])
+TOLERANCE = 1e-10
+
+
+class Plain(nn.Module):
+    """A perceptron that no engine recognises as one: it runs in the loop."""
+
+    def __init__(self, *widths: int) -> None:
+        super().__init__()
+        self.net = perceptron(widths)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.net(x)
+
+
+class Own(nn.Module):
+    """A user's model: a frozen parameter and an index buffer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.tensor([1.0, 2.0, 3.0]), requires_grad=False)
+        self.head = nn.Linear(3, 3)
+        self.register_buffer("index", torch.tensor([3, 0, 2]))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(x[:, self.index] * self.scale)
+
+
+class Noisy(nn.Module):
+    """A model with dropout."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.5), nn.Linear(8, 3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.net(x)
+
+
+MODELS: dict[str, Callable[[], nn.Module]] = {
+    "linear": lambda: perceptron((4, 3)),
+    "mlp": lambda: perceptron((4, 6, 3)),
+    "loop": lambda: Plain(4, 6, 3),
+    "own": Own,
+}
+
+
+@pytest.fixture(params=MODELS)
+def ragged(
+    request: pytest.FixtureRequest, blobs: Callable[..., list[ClientData]], learner: Callable[..., Learner]
+) -> Learner:
+    """Four clients, one of them with a single sample, none a multiple of the batch of 3."""
+    return learner(blobs(RAGGED), model=MODELS[request.param], batch_size=3)
+
+
+def bank_for(learner: Learner) -> Bank:
+    return Bank.start(learner.blueprint, 5, {i: str(i) for i in range(len(learner.names))}, learner.device)
+
+
+def module_of(learner: Learner, row: Tensor) -> nn.Module:
+    return learner.blueprint.bind(row.clone(), learner.blueprint.initial_counters())
+
+
+def data_of(learner: Learner, client: int, part: str = "train") -> tuple[Tensor, Tensor]:
+    board = learner.boards[part]  # type: ignore[index]
+    index = torch.arange(board.counts[client]) + int(board.starts[client])
+    return board.x(index), board.y[index]
+
+
+class PlainTraining:
+    """The same training with nothing but torch; optimizers are kept per pair."""
+
+    def __init__(self, learner: Learner, make: Callable[[list[nn.Parameter]], torch.optim.Optimizer]) -> None:
+        self.learner = learner
+        self.make = make
+        self.kept: dict[tuple[int, int], dict[str, object]] = {}
+
+    def delta(self, row: Tensor, pair: tuple[int, int], round_index: int, epochs: int, fresh: bool) -> Tensor:
+        learner, client = self.learner, pair[0]
+        module = module_of(learner, row).train()
+        optimizer = self.make([p for p in module.parameters() if p.requires_grad])
+        if pair in self.kept and not fresh:
+            optimizer.load_state_dict(self.kept[pair])
+        x, y = data_of(learner, client)
+        for epoch in range(epochs):
+            order = stream(learner.seed, "batches", learner.names[client], round_index, epoch).permutation(len(x))
+            for batch in torch.from_numpy(order).split(learner.batch_size):
+                optimizer.zero_grad()
+                learner.objective(module(x[batch]), y[batch]).mean().backward()
+                optimizer.step()
+        self.kept[pair] = optimizer.state_dict()
+        return learner.blueprint.flatten(module) - row
+
+
+def adam(parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
+    return torch.optim.Adam(parameters, lr=0.01)
+
+
+@pytest.mark.parametrize(("epochs", "fresh"), [(1, False), (1, True), (3, False)])
+def test_training_is_a_plain_loop_per_visit(ragged: Learner, epochs: int, fresh: bool) -> None:
+    bank, plain = bank_for(ragged), PlainTraining(ragged, adam)
+    for round_index in (1, 2, 3):
+        deltas = ragged.train(bank, ALL, round_index, epochs=epochs, fresh=fresh)
+        for delta, pair in zip(deltas, ALL.pairs, strict=True):
+            expected = plain.delta(bank.rows[pair[1]], pair, round_index, epochs, fresh)
+            torch.testing.assert_close(delta, expected, rtol=0, atol=TOLERANCE)
+        bank.rows += 0.1 * deltas[torch.from_numpy(np.argsort(ALL.owners, kind="stable")[[0, 3, 5, 7]])]
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.6])
+def test_training_with_sgd_is_a_plain_loop_too(
+    momentum: float, blobs: Callable[..., list[ClientData]], learner: Callable[..., Learner]
+) -> None:
+    ours = learner(blobs(RAGGED), optimizer=SGD(learning_rate=0.05, momentum=momentum), hidden=(5,))
+    plain = PlainTraining(ours, lambda p: torch.optim.SGD(p, lr=0.05, momentum=momentum))
+    bank = bank_for(ours)
+    for round_index in (1, 2):
+        deltas = ours.train(bank, ALL, round_index)
+        for delta, pair in zip(deltas, ALL.pairs, strict=True):
+            expected = plain.delta(bank.rows[pair[1]], pair, round_index, 1, False)
+            torch.testing.assert_close(delta, expected, rtol=0, atol=TOLERANCE)
+
+
+def test_training_leaves_the_models_alone(ragged: Learner) -> None:
+    bank = bank_for(ragged)
+    before = bank.rows.clone()
+    assert ragged.train(bank, ALL, 1).abs().sum() > 0
+    assert torch.equal(bank.rows, before)
+
+
+def test_fresh_training_neither_uses_nor_leaves_optimizer_states(ragged: Learner) -> None:
+    bank = bank_for(ragged)
+    first = ragged.train(bank, ALL, 1, fresh=True)
+    assert len(ragged.states) == 0
+    ragged.train(bank, ALL, 1)
+    assert torch.equal(ragged.train(bank, ALL, 1, fresh=True), first)
+
+
+def test_only_visited_pairs_keep_a_state(ragged: Learner) -> None:
+    ragged.train(bank_for(ragged), ALL, 1)
+    assert ragged.states.pairs == sorted(ALL.pairs)
+
+
+def test_the_order_of_visits_changes_no_bit(ragged: Learner) -> None:
+    bank, order = bank_for(ragged), np.random.default_rng(0).permutation(len(ALL))
+    assert np.array_equal(ragged.evaluate(bank, ALL)[order], ragged.evaluate(bank, ALL[order]))
+    assert torch.equal(ragged.gradient(bank, ALL, 1)[order], ragged.gradient(bank, ALL[order], 1))
+    assert torch.equal(ragged.train(bank, ALL, 1, fresh=True)[order], ragged.train(bank, ALL[order], 1, fresh=True))
+
+
+def test_a_full_stack_is_cut_without_changing_the_numbers(
+    monkeypatch: pytest.MonkeyPatch, blobs: Callable[..., list[ClientData]], learner: Callable[..., Learner]
+) -> None:
+    whole = learner(blobs(RAGGED), hidden=(5,))
+    monkeypatch.setattr(learner_module, "STACK_NUMBERS", 3 * whole.blueprint.size)
+    cut = learner(blobs(RAGGED), hidden=(5,))
+    bank = bank_for(whole)
+    for round_index in (1, 2):
+        deltas = [one.train(bank, ALL, round_index) for one in (whole, cut)]
+        torch.testing.assert_close(deltas[0], deltas[1], rtol=0, atol=TOLERANCE)
+    np.testing.assert_allclose(cut.evaluate(bank, ALL), whole.evaluate(bank, ALL), atol=TOLERANCE)
+    torch.testing.assert_close(cut.gradient(bank, ALL, 1), whole.gradient(bank, ALL, 1), rtol=0, atol=TOLERANCE)
+    weights = np.full(len(ALL), 0.5)
+    np.testing.assert_allclose(cut.score(bank, ALL, weights).loss, whole.score(bank, ALL, weights).loss)
+
+
+@pytest.mark.parametrize("model", ["linear", "loop"])
+@pytest.mark.parametrize("sizes", [(1,), (511, 2), (512, 513), (1100, 3, 1)])
+def test_evaluation_is_the_mean_over_all_samples(
+    model: str, sizes: tuple[int, ...], blobs: Callable[..., list[ClientData]], learner: Callable[..., Learner]
+) -> None:
+    ours = learner(blobs(sizes), model=MODELS[model])
+    bank = bank_for(ours)
+    visits = Visits.of([(i, b) for i in range(len(sizes)) for b in range(len(sizes))])
+    for part in ("train", "test"):
+        losses = ours.evaluate(bank, visits, part)  # type: ignore[arg-type]
+        for loss, (client, owner) in zip(losses, visits.pairs, strict=True):
+            x, y = data_of(ours, client, part)
+            module = module_of(ours, bank.rows[owner]).eval().requires_grad_(False)
+            by_hand = [float(ours.objective(module(x[k : k + 1]), y[k : k + 1])) for k in range(len(x))]
+            assert loss == pytest.approx(np.mean(by_hand), abs=TOLERANCE)
+
+
+def test_the_gradient_is_the_sum_over_samples(ragged: Learner) -> None:
+    bank = bank_for(ragged)
+    for gradient, (client, owner) in zip(ragged.gradient(bank, ALL, 1), ALL.pairs, strict=True):
+        module = module_of(ragged, bank.rows[owner])
+        x, y = data_of(ragged, client)
+        for k in range(len(x)):
+            ragged.objective(module(x[k : k + 1]), y[k : k + 1]).sum().backward()
+        parts = [torch.zeros_like(p) if p.grad is None else p.grad for p in module.parameters()]
+        torch.testing.assert_close(gradient, torch.cat([g.flatten() for g in parts]), rtol=0, atol=TOLERANCE)
+
+
+def test_descending_steps_the_owners_named_and_nobody_else(ragged: Learner) -> None:
+    bank = bank_for(ragged)
+    before, plain = bank.rows.clone(), bank.rows.clone().requires_grad_()
+    gradients = ragged.gradient(bank, Visits.of([(0, 1), (2, 3)]), 1)
+    optimizer = torch.optim.Adam([plain], lr=0.01)
+    for _ in range(3):
+        ragged.descend(bank, np.array([1, 3]), gradients)
+        plain.grad = torch.zeros_like(plain)
+        plain.grad[[1, 3]] = gradients
+        optimizer.step()
+    torch.testing.assert_close(bank.rows, plain.detach(), rtol=0, atol=TOLERANCE)
+    assert torch.equal(bank.rows[[0, 2]], before[[0, 2]])
+
+
+def test_a_frozen_parameter_is_never_trained(
+    blobs: Callable[..., list[ClientData]], learner: Callable[..., Learner]
+) -> None:
+    ours = learner(blobs(RAGGED), model=Own)
+    frozen = ours.blueprint.parameter_slots[0]
+    deltas = ours.train(bank_for(ours), ALL, 1, epochs=2)
+    assert frozen.name == "scale"
+    assert all((frozen.view(delta) == 0).all() for delta in deltas)
+
+
+@pytest.fixture
+def noisy(blobs: Callable[..., list[ClientData]], learner: Callable[..., Learner]) -> Learner:
+    return learner(blobs(RAGGED), model=Noisy)
+
+
+@pytest.mark.parametrize("verb", ["train", "gradient"])
+def test_dropout_follows_from_seed_client_and_round(noisy: Learner, verb: str) -> None:
+    bank = bank_for(noisy)
+
+    def run(visits: Sequence[tuple[int, int]], round_index: int) -> Tensor:
+        noisy.states.keep_only(set())
+        rows: Tensor = getattr(noisy, verb)(bank, Visits.of(visits), round_index)
+        return rows
+
+    torch.manual_seed(1)
+    first = run([(0, 0), (2, 2)], 1)
+    torch.manual_seed(2)
+    assert torch.equal(run([(2, 2), (3, 3)], 1)[0], first[1]), "whoever else is visited, whatever torch drew before"
+    assert not torch.equal(run([(0, 0)], 2)[0], first[0])
+
+
+@pytest.mark.parametrize("verb", ["train", "gradient"])
+def test_dropout_leaves_torchs_own_generator_alone(noisy: Learner, verb: str) -> None:
+    before = torch.get_rng_state()
+    getattr(noisy, verb)(bank_for(noisy), ALL, 1)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_dropout_differs_between_epochs(noisy: Learner) -> None:
+    bank = bank_for(noisy)
+    noisy.batch_size = 100
+    one = noisy.train(bank, Visits.of([(1, 1)]), 1, epochs=1)
+    bank.rows[1] += one[0]
+    noisy.states.keep_only(set())
+    again = noisy.train(bank, Visits.of([(1, 1)]), 1, epochs=1)
+    bank.rows[1] -= one[0]
+    noisy.states.keep_only(set())
+    both = noisy.train(bank, Visits.of([(1, 1)]), 1, epochs=2)
+    assert not torch.allclose(both[0], one[0] + again[0])
+
+
+@pytest.fixture(params=[0.1, None], ids=["momentum", "cumulative"])
+def normed(
+    request: pytest.FixtureRequest,
+    blobs: Callable[..., list[ClientData]],
+    learner: Callable[..., Learner],
+    batch_norm_net: type[nn.Module],
+) -> Learner:
+    return learner(blobs((8, 6, 4)), model=lambda: batch_norm_net(request.param), batch_size=2)
+
+
+OTHERS = Visits.of([(1, 0), (0, 0), (2, 0), (1, 1), (0, 1)])
+
+
+def test_statistics_travel_and_counters_move_with_the_owner_only(normed: Learner) -> None:
+    bank, first = bank_for(normed), normed.blueprint.parameters
+    deltas = normed.train(bank, OTHERS, 1)
+    assert (deltas[:, first:].abs().sum(1) > 0).all()
+    assert bank.counters[:, 0].tolist() == [4, 3, 0], "own batches: 8 / 2, 6 / 2, not visited"
+
+
+def test_statistics_are_those_of_a_plain_loop_with_the_owners_counter(normed: Learner) -> None:
+    bank = bank_for(normed)
+    bank.counters[:, 0] = torch.tensor([5, 7, 9])
+    deltas = normed.train(bank, OTHERS, 1)
+    for delta, (client, owner) in zip(deltas, OTHERS.pairs, strict=True):
+        module = normed.blueprint.bind(bank.rows[owner].clone(), torch.tensor([5, 7, 9])[owner : owner + 1]).train()
+        x, _ = data_of(normed, client)
+        order = stream(normed.seed, "batches", normed.names[client], 1, 0).permutation(len(x))
+        for batch in torch.from_numpy(order).split(2):
+            module.get_submodule("norm")(x[batch])
+        moved = normed.blueprint.flatten(module) - bank.rows[owner]
+        torch.testing.assert_close(
+            delta[normed.blueprint.parameters :], moved[normed.blueprint.parameters :], rtol=0, atol=TOLERANCE
+        )
+
+
+def test_measuring_leaves_statistics_and_counters_alone(normed: Learner) -> None:
+    bank = bank_for(normed)
+    rows = bank.rows.clone()
+    losses = normed.evaluate(bank, OTHERS)
+    normed.score(bank, Visits.to_own(3), np.ones(3))
+    assert torch.equal(bank.rows, rows)
+    assert bank.counters.sum() == 0
+    assert np.array_equal(normed.evaluate(bank, OTHERS), losses)
+
+
+def test_a_diverged_visit_forgets_its_moments(
+    blobs: Callable[..., list[ClientData]], learner: Callable[..., Learner]
+) -> None:
+    ours = learner(blobs((4, 4)))
+    bank = bank_for(ours)
+    bank.rows[1] = torch.nan
+    deltas = ours.train(bank, Visits.of([(0, 0), (0, 1)]), 1)
+    assert deltas.isfinite().all(1).tolist() == [True, False]
+    assert ours.states.pairs == [(0, 0)]
+
+
+def test_a_model_of_nan_spoils_no_other_visit_of_its_stack(ragged: Learner) -> None:
+    bank = bank_for(ragged)
+    clean = ragged.evaluate(bank, ALL)
+    bank.rows[0] = torch.nan
+    losses = ragged.evaluate(bank, ALL)
+    assert np.isnan(losses[ALL.owners == 0]).all()
+    np.testing.assert_array_equal(losses[ALL.owners != 0], clean[ALL.owners != 0])
+
+
+def mixture_by_hand(learner: Learner, bank: Bank, visits: Visits, weights: FloatArray, client: int) -> FloatArray:
+    x, _ = data_of(learner, client, "test")
+    mixed = 0.0
+    for (i, owner), weight in zip(visits.pairs, weights, strict=True):
+        if i == client:
+            mixed = mixed + weight * torch.softmax(module_of(learner, bank.rows[owner]).eval()(x), 1).detach().numpy()
+    return np.asarray(mixed)
+
+
+def test_scores_are_those_of_the_mixed_probabilities(ragged: Learner) -> None:
+    bank = bank_for(ragged)
+    weights = np.array([0.3, 0.6, 0.5, 0.9, 0.4, 0.5, 0.7, 0.1])
+    scores = ragged.score(bank, ALL, weights)
+    assert scores.accuracy is not None
+    for client in range(4):
+        mixed, y = mixture_by_hand(ragged, bank, ALL, weights, client), data_of(ragged, client, "test")[1].numpy()
+        assert scores.loss[client] == pytest.approx(-np.log(mixed[np.arange(len(y)), y]).mean(), abs=1e-9)
+        assert scores.accuracy[client] == pytest.approx((mixed.argmax(1) == y).mean())
+
+
+def test_regression_scores_the_mixed_values(
+    sine: Callable[..., list[ClientData]], learner: Callable[..., Learner]
+) -> None:
+    ours = learner(sine((5, 5)))
+    bank = bank_for(ours)
+    scores = ours.score(bank, Visits.of([(0, 0), (0, 1), (1, 1)]), np.array([0.25, 0.75, 1.0]))
+    x, y = data_of(ours, 0, "test")
+    values = [module_of(ours, row)(x).detach() for row in bank.rows]
+    assert scores.loss[0] == pytest.approx(float((0.25 * values[0] + 0.75 * values[1] - y).square().mean()))
+    assert scores.accuracy is None
+
+
+def test_images_are_scaled_before_they_meet_a_model(learner: Callable[..., Learner]) -> None:
+    pixels = np.arange(48, dtype=np.uint8).reshape(3, 1, 4, 4) * 5
+    part = (pixels, np.array([0, 1, 2]))
+    ours = learner([ClientData("c0", part, part)], model=lambda: perceptron((16, 3)))
+    bank = bank_for(ours)
+    x = torch.from_numpy((pixels.astype(np.float64) - 127.5) / 63.75)
+    expected = ours.objective(module_of(ours, bank.rows[0])(x), torch.tensor([0, 1, 2])).mean()
+    assert ours.evaluate(bank, Visits.to_own(1))[0] == pytest.approx(float(expected.detach()), abs=TOLERANCE)
