@@ -1,4 +1,4 @@
-"""Named random streams: one per (seed, purpose, names...), METHOD point 12.
+"""Named random streams: one per (seed, purpose, names...).
 
 Because a stream is found by name and never by position or by who drew before, the host of a peer and the order in
 which peers are visited cannot change a number.

@@ -99,7 +99,7 @@ class Federation:
                 self.optimizers.pop((i, j), None)
 
     def m_steps(self, i: int, models: list[int], t: int) -> list[tuple[int, float, FloatArray]]:
-        """What peer i sends to each owner b: (b, coefficient, move or gradient), equations (5) and (7)."""
+        """What peer i sends to each owner b: (b, coefficient, move or gradient), equations (5) and (8)."""
         if self.m_step == "gradient":
             n = len(self.x[i])
             return [(b, self.w[i][b], n * self.gradient(self.phi[b], self.x[i], self.y[i])) for b in models]

@@ -1,4 +1,4 @@
-"""Who gets which samples: pure functions of the labels (or owners) and the seed, METHOD section 3."""
+"""Who gets which samples: pure functions of the labels (or owners) and the seed."""
 
 import hashlib
 from abc import ABC, abstractmethod

@@ -159,13 +159,18 @@ def _explain(detail: ErrorDetails) -> str:
     message = detail["msg"].removeprefix("Value error, ")
     if not path:
         return message
-    if detail["type"] in {"missing", "union_tag_not_found"}:
+    if detail["type"] == "union_tag_not_found":
+        return f"{path}.kind: missing; allowed: {', '.join(fields)}"
+    if detail["type"] == "union_tag_invalid":
+        tag = detail["ctx"]["tag"]
+        return f"{path}.kind = {tag!r}: there is no such kind{_nearest(tag, fields)}; allowed: {', '.join(fields)}"
+    if detail["type"] == "missing":
         return f"{path}: {message}"
     return f"{path} = {detail['input']!r}: {message}"
 
 
 def _walk(location: tuple[int | str, ...]) -> tuple[str, list[str]]:
-    """The dotted path a user would write for this location, and the keys allowed in its table."""
+    """The dotted path a user would write for this location, and the keys (or kinds) allowed there."""
     keys: list[str] = []
     table: type[BaseModel] | None = Experiment
     fields = list(Experiment.model_fields)
@@ -175,12 +180,14 @@ def _walk(location: tuple[int | str, ...]) -> tuple[str, list[str]]:
             table, tags = tags[part], {}
             fields = list(table.model_fields)
             continue
+        if isinstance(part, str) and table is None:
+            continue  # pydantic's own name for one of several types a value may have
         keys.append(str(part))
         field = table.model_fields.get(str(part)) if table else None
         if table is not None:
             fields = list(table.model_fields)
         table, tags = _inside(field)
-    return ".".join(keys), fields
+    return ".".join(keys), list(tags) or fields
 
 
 def _inside(field: FieldInfo | None) -> tuple[type[BaseModel] | None, dict[str, type[BaseModel]]]:

@@ -141,7 +141,7 @@ class Federico(Method):
             self.exchange.push(updates)
         with clock("update"):
             self.update(self.exchange.collect())
-        return Round(neighbors, self.posteriors)
+        return Round(neighbors, [*self.posteriors])
 
     def sample(self, round_index: int) -> list[IntArray]:
         """Each peer's neighbors, by what it knew before this round; nobody samples in a solo round."""
@@ -175,7 +175,7 @@ class Federico(Method):
             self._forget_strangers(i)
 
     def m_step(self, visits: Visits, round_index: int) -> Updates:
-        """Equations (5) and (7): what each visitor sends to the owners of the models it gives weight to."""
+        """Equations (5) and (8): what each visitor sends to the owners of the models it gives weight to."""
         weights = self._weights(visits)
         wanted = weights >= self.opt.w_min
         if self.opt.anchor > 0:  # an anchored peer trains its own model however little it trusts it

@@ -1,0 +1,33 @@
+"""Reads a run directory, finished or not, and nothing else: tables, figures, one HTML page."""
+
+from pathlib import Path
+
+from federico.experiment.files import disk_errors, publish, publish_text
+from federico.experiment.rundir import RunDir
+from federico.report.drawing import render
+from federico.report.figures import GALLERY
+from federico.report.page import page
+from federico.report.summary import Summary, summarize
+from federico.report.table import as_json, result_table
+
+__all__ = ["Summary", "as_json", "result_table", "summarize", "write_report"]
+
+
+def write_report(path: Path) -> Path:
+    """Write `figures/*.png` and `report.html` into a run directory; returns the page."""
+    summary = summarize(RunDir(path))
+    images = {picture.name: render(picture.draw(summary)) for picture in GALLERY if picture.applies(summary)}
+    folder = path / "figures"
+    with disk_errors(folder):
+        folder.mkdir(exist_ok=True)
+    for name, png in images.items():
+        _publish_bytes(folder / f"{name}.png", png)
+    publish_text(path / "report.html", page(summary, images))
+    return path / "report.html"
+
+
+def _publish_bytes(path: Path, content: bytes) -> None:
+    def write(partial: Path) -> None:
+        partial.write_bytes(content)
+
+    publish(path, write)

@@ -46,7 +46,7 @@ class Trust:
     """Where the posteriors lie after the last round: means over clients, then over seeds."""
 
     on_friends: float | None
-    """Weight on peers of one's own true distribution, oneself among them; None where no distribution is known."""
+    """Weight on peers of one's own true distribution, oneself among them; None where there are no groups."""
     collaborators: float
     """1 / sum of w^2: as many models as would count if all counted the same."""
 
@@ -264,11 +264,18 @@ def _trust(cells: Iterable[CellDir]) -> Trust | None:
     return Trust(_mean(shares) if shares else None, _mean(counts))
 
 
+def true_groups(description: Description) -> list[int] | None:
+    """The clients' true distributions; None where unknown, or where they group nobody (all the same or all apart)."""
+    groups = description.distribution
+    return groups if groups is not None and 1 < len(set(groups)) < len(groups) else None
+
+
 def on_friends(description: Description, posterior: Sequence[Mapping[str, float]]) -> float | None:
     """Mean over clients of the weight on peers of their own true distribution, themselves among them."""
-    if description.distribution is None:
+    found = true_groups(description)
+    if found is None:
         return None
-    groups = dict(zip(description.clients, description.distribution, strict=True))
+    groups = dict(zip(description.clients, found, strict=True))
     return _mean(
         [
             math.fsum(weight for peer, weight in row.items() if groups[peer] == groups[client])

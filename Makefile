@@ -1,0 +1,46 @@
+# Everything a person types. Set-up happens by itself, once.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+export OMP_WAIT_POLICY ?= passive
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint types layers pytest bench docs clean
+
+help: ## List what can be made
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 16
+
+setup: $(VENV)/ready ## Make .venv with the tested set of packages
+
+$(VENV)/ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: setup ## FedeRiCo against training alone and FedAvg on real digits: a table and a picture, in a minute
+	$(BIN)/federico run experiments/digits.toml
+	$(BIN)/federico report runs/digits
+
+test: setup lint types layers pytest ## All that CI runs
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: setup
+	$(BIN)/mypy
+
+layers: setup
+	$(BIN)/lint-imports
+
+pytest: setup
+	$(BIN)/pytest
+
+bench: setup ## Seconds per round and phase, beside what the machine can do
+	$(BIN)/python benchmarks/phases.py
+
+docs: setup ## Write the generated pages of docs/ anew
+	$(BIN)/python docs/generate.py
+
+clean: ## Remove .venv and caches; runs and data stay
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist src/*.egg-info

@@ -1,0 +1,132 @@
+"""Write the reference pages from the code, so that every option is documented where it is defined.
+
+Usage: python docs/generate.py           write them
+       python docs/generate.py --check   fail if a page is not what the code says
+"""
+
+import inspect
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+import typer
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+
+from federico.cli.main import app
+from federico.experiment.config import Experiment
+
+DOCS = Path(__file__).parent
+NOTE = "<!-- Written by docs/generate.py from the code; change it there. -->\n"
+
+
+def options_page() -> str:
+    """All tables of an experiment file."""
+    parts = ["# Reference: options of an experiment file\n", NOTE]
+    parts += ["Every key can also be set on the command line: `federico run FILE --set federico.epsilon=0.1`.\n"]
+    parts += [_table(title, cls) for title, cls in _tables("", Experiment)]
+    return "\n".join(parts)
+
+
+def command_page() -> str:
+    """All commands, as `--help` tells them."""
+    parts = ["# Reference: command line\n", NOTE, _exit_codes()]
+    parts += [_command(name, command) for name, command in _commands("federico", typer.main.get_command(app))]
+    return "\n".join(parts)
+
+
+def _tables(path: str, cls: type[BaseModel]) -> Iterator[tuple[str, type[BaseModel]]]:
+    yield (f"`[{path}]`" if path else "Top level"), cls
+    for name, field in cls.model_fields.items():
+        inner = f"{path}.{name}".strip(".")
+        for kind in _models(field):
+            tag = get_args(kind.model_fields["kind"].annotation)[0] if "kind" in kind.model_fields else ""
+            for title, table in _tables(inner, kind):
+                yield (f'{title} with `kind = "{tag}"`' if tag else title), table
+
+
+def _models(field: FieldInfo) -> list[type[BaseModel]]:
+    kinds = (field.annotation, *get_args(field.annotation))
+    return [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)]
+
+
+def _table(title: str, cls: type[BaseModel]) -> str:
+    rows = [
+        f"| `{name}` | {_default(field)} | {' '.join((field.description or '').split())}{_bounds(field)} |"
+        for name, field in cls.model_fields.items()
+        if name != "kind" and not _models(field)
+    ]
+    head = f"## {title}\n\n{inspect.getdoc(cls)}\n"
+    return head + ("\n| key | default | meaning |\n|---|---|---|\n" + "\n".join(rows) + "\n" if rows else "")
+
+
+def _default(field: FieldInfo) -> str:
+    if field.default_factory is not None:
+        return "empty"
+    if field.default is PydanticUndefined:
+        return "(required)"
+    return "-" if field.default is None else f"`{_toml(field.default)}`"
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, tuple):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f'"{value}"' if isinstance(value, str | Path) else str(value)
+
+
+def _bounds(field: FieldInfo) -> str:
+    signs = {"gt": ">", "ge": ">=", "lt": "<", "le": "<="}
+    found = [
+        f"{sign} {getattr(item, name)}"
+        for item in field.metadata
+        for name, sign in signs.items()
+        if hasattr(item, name)
+    ]
+    choices = [str(c) for c in get_args(field.annotation) if isinstance(c, str)]
+    found += [f"one of {', '.join(f'`{c}`' for c in choices)}"] if choices else []
+    return f" ({', '.join(found)})" if found else ""
+
+
+def _commands(path: str, command: Any) -> Iterator[tuple[str, Any]]:
+    if hasattr(command, "commands"):
+        for name, inner in command.commands.items():
+            yield from _commands(f"{path} {name}", inner)
+    else:
+        yield path, command
+
+
+def _command(name: str, command: Any) -> str:
+    rows = []
+    for param in command.params:
+        spelled = ", ".join(param.opts) if param.param_type_name == "option" else param.name.upper()
+        rows.append(f"| `{spelled}` | {param.help or ''} |")
+    return f"## `{name}`\n\n{command.help}\n\n| argument | meaning |\n|---|---|\n" + "\n".join(rows) + "\n"
+
+
+def _exit_codes() -> str:
+    return f"{app.info.epilog}\n"
+
+
+PAGES = {"reference-options.md": options_page, "reference-command-line.md": command_page}
+
+
+def main() -> int:
+    """Write the pages, or check them."""
+    stale = []
+    for name, page in PAGES.items():
+        path, text = DOCS / name, page()
+        if "--check" in sys.argv:
+            stale += [name] if not path.exists() or path.read_text(encoding="utf-8") != text else []
+        else:
+            path.write_text(text, encoding="utf-8")
+    for name in stale:
+        sys.stderr.write(f"docs/{name} is not what the code says: run `make docs`\n")
+    return bool(stale)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,205 @@
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from pydantic import ValidationError
+from torch import nn
+
+from federico.errors import ConfigError
+from federico.learning.bank import Visits
+from federico.learning.learner import ClientData
+from federico.methods.base import Posterior
+from federico.methods.federico import Federico, FedericoOptions
+
+Clients = Callable[..., list[ClientData]]
+Build = Callable[..., Federico]
+SIZES = (7, 4, 5, 6)
+
+
+@pytest.fixture
+def federico(method: Build, blobs: Clients) -> Build:
+    """Options -> FedeRiCo with four ragged clients, before its first round."""
+    return lambda **options: method("federico", blobs(SIZES), **{"neighbors": 2, **options})
+
+
+def play(federico: Federico, rounds: int) -> Federico:
+    for round_index in range(1, rounds + 1):
+        federico.round(round_index)
+    return federico
+
+
+def test_defaults_are_the_papers_where_it_states_them() -> None:
+    options = FedericoOptions()
+    assert (options.neighbors, options.epsilon, options.momentum) == (3, 0.3, 0.6)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"epsilon": 1.1}, {"epsilon": -0.1}, {"momentum": 0.0}, {"momentum": 1.1}, {"temperature": 0.0},
+        {"w_min": 1.0}, {"anchor": 2.0}, {"neighbors": -1}, {"solo_rounds": -1}, {"sampler": "all"}, {"beta": 0.6},
+        {"debias": True, "tracking": "accumulated"},
+    ],
+)  # fmt: skip
+def test_options_without_a_meaning_are_refused(bad: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        FedericoOptions(**bad)
+
+
+def test_more_neighbors_than_others_are_refused(federico: Build) -> None:
+    with pytest.raises(ConfigError, match="set it to 3 or less"):
+        federico(neighbors=4)
+    federico(neighbors=4, sampler="everyone")
+
+
+def test_gradients_of_a_model_with_statistics_are_refused(federico: Build, batch_norm_net: type[nn.Module]) -> None:
+    with pytest.raises(ConfigError, match="cannot train batch-norm statistics"):
+        federico(m_step="gradient", model=batch_norm_net)
+
+
+def test_nobody_samples_in_a_solo_round(federico: Build) -> None:
+    played = federico(solo_rounds=2)
+    sampled = [[len(row) for row in played.round(t).neighbors] for t in (1, 2, 3)]
+    assert sampled == [[0] * 4, [0] * 4, [2] * 4]
+    assert [row.peers.tolist() for row in federico(solo_rounds=2).round(1).posteriors] == [[0], [1], [2], [3]]
+
+
+def test_models_start_from_their_peers_names_or_from_one(federico: Build) -> None:
+    independent, same = federico(), federico(start="same")
+    assert len(independent.bank.rows.unique(dim=0)) == 4
+    assert len(same.bank.rows.unique(dim=0)) == 1
+
+
+def test_own_models_cost_no_message(federico: Build) -> None:
+    played = play(federico(), 1)
+    assert [counted.sum() for counted in played.exchange.traffic.take()] == [0, 0]
+
+
+def test_messages_are_the_neighbors_models_and_what_goes_back(federico: Build) -> None:
+    played = federico(solo_rounds=0)
+    visits = played.round(1).neighbors
+    sent, received = played.exchange.traffic.take()
+    model = 15 * 8
+    assert sent.sum() == received.sum() == 4 * 2 * (model + model + 8)
+    asked = np.bincount(np.concatenate(visits), minlength=4)
+    assert sent.tolist() == (asked * model + 2 * (model + 8)).tolist()
+
+
+def test_an_update_weighs_posterior_times_samples(federico: Build) -> None:
+    played = federico(sampler="everyone", solo_rounds=0)
+    visits = played.pull(played.sample(1))
+    played.e_step(visits)
+    updates = played.m_step(visits, 1)
+    for b, i, coefficient in zip(updates.owners, updates.contributors, updates.coefficients, strict=True):
+        assert coefficient == pytest.approx(played.posteriors[i].weights[b] * SIZES[i])
+
+
+def set_posterior(federico: Federico, rows: list[list[float]]) -> Visits:
+    """Everyone has met everyone, with these weights."""
+    federico.posteriors = [Posterior(np.arange(4), np.array(row)) for row in rows]
+    return Visits.of([(i, b) for i in range(4) for b in range(4)])
+
+
+FIRST_TRUSTS_LITTLE = [[0.00005, 0.99995, 0.0, 0.0], *([[0.25] * 4] * 3)]
+
+
+@pytest.mark.parametrize("m_step", ["epochs", "gradient"])
+def test_what_weighs_less_than_w_min_computes_and_sends_nothing(federico: Build, m_step: str) -> None:
+    played = federico(m_step=m_step)
+    updates = played.m_step(set_posterior(played, FIRST_TRUSTS_LITTLE), 2)
+    assert updates.owners[updates.contributors == 0].tolist() == [1]
+    assert (0, 0) not in played.learner.states.pairs
+    assert len(updates) == 13
+
+
+def test_an_anchored_peer_trains_its_own_model_however_little_it_trusts_it(federico: Build) -> None:
+    played = federico(anchor=0.5)
+    updates = played.m_step(set_posterior(played, FIRST_TRUSTS_LITTLE), 2)
+    assert updates.owners[updates.contributors == 0].tolist() == [0, 1]
+    before = played.bank.rows[0].clone()
+    played.update(updates)
+    own = updates.rows[(updates.owners == 0) & (updates.contributors == 0)][0]
+    others = updates.take(np.flatnonzero((updates.owners == 0) & (updates.contributors != 0)))
+    weights = torch.from_numpy(others.coefficients / others.coefficients.sum())
+    expected = 0.5 * own + 0.5 * (weights[:, None] * others.rows).sum(0)
+    torch.testing.assert_close(played.bank.rows[0] - before, expected)
+
+
+def test_an_owner_without_contributions_stands_still_with_its_optimizer(federico: Build) -> None:
+    played = play(federico(m_step="gradient", sampler="everyone", solo_rounds=0), 2)
+    before, moments = played.bank.rows.clone(), played.learner.states.state()["moments"].clone()
+    nobody_trusts_3 = [[0.5, 0.3, 0.2, 0.0]] * 4
+    played.update(played.m_step(set_posterior(played, nobody_trusts_3), 3))
+    assert torch.equal(played.bank.rows[3], before[3])
+    assert torch.equal(played.learner.states.state()["moments"][:, 3], moments[:, 3])
+    assert not torch.equal(played.bank.rows[0], before[0])
+
+
+def test_optimizers_are_kept_while_a_model_has_weight(federico: Build) -> None:
+    played = play(federico(sampler="everyone", solo_rounds=0), 2)
+    assert played.learner.states.pairs == [(i, b) for i in range(4) for b in range(4)]
+    set_posterior(played, [[0.0, 0.9, 0.1, 0.00001], *([[0.25] * 4] * 3)])
+    played._forget_strangers(0)
+    kept = [b for i, b in played.learner.states.pairs if i == 0]
+    assert kept == [0, 1, 2], "model 3 weighs nothing any more; one's own stays"
+
+
+def test_fresh_optimizers_leave_nothing(federico: Build) -> None:
+    assert len(play(federico(optimizer_state="fresh"), 3).learner.states) == 0
+
+
+def test_the_sum_of_losses_is_n_times_the_mean(federico: Build) -> None:
+    mean, total = (play(federico(loss=loss, sampler="everyone", solo_rounds=0), 1) for loss in ("mean", "sum"))
+    for n, a, b in zip(SIZES, mean.trackers, total.trackers, strict=True):
+        np.testing.assert_allclose(b.tracked, n * a.tracked, rtol=1e-12)
+
+
+def test_temperature_divides_the_losses(federico: Build) -> None:
+    played = play(federico(temperature=0.1, sampler="everyone"), 3)
+    for row, tracker in zip(played.posteriors, played.trackers, strict=True):
+        scores = np.exp(-(tracker.tracked - tracker.tracked.min()) / 0.1)
+        np.testing.assert_allclose(row.weights, scores / scores.sum(), rtol=1e-9)
+
+
+def test_predicts_with_the_posterior_without_its_negligible_part(federico: Build) -> None:
+    played = federico(w_min=0.2)
+    set_posterior(played, [[0.6, 0.2, 0.1, 0.1], [0.25] * 4, [0.0, 0.0, 1.0, 0.0], [0.0] * 4])
+    mixtures = played.mixtures(1)
+    rows = [
+        dict(zip(mixtures.visits.owners[own].tolist(), mixtures.weights[own].tolist(), strict=True))
+        for own in (mixtures.visits.clients == i for i in range(4))
+    ]
+    assert rows == [{0: pytest.approx(0.75), 1: pytest.approx(0.25)}, dict.fromkeys(range(4), 0.25), {2: 1.0}, {3: 1.0}]
+
+
+def test_before_the_first_round_everybody_predicts_with_its_own_model(federico: Build) -> None:
+    assert federico().mixtures(0).visits.pairs == [(0, 0), (1, 1), (2, 2), (3, 3)]
+
+
+@pytest.mark.parametrize("momentum", [0.1, None])
+@pytest.mark.parametrize("buffers", ["average", "owner", "frozen"])
+def test_statistics_follow_the_option_and_counters_the_owner(
+    method: Build, blobs: Clients, batch_norm_net: type[nn.Module], buffers: str, momentum: float | None
+) -> None:
+    played = method(
+        "federico", blobs((8, 4, 6)), model=lambda: batch_norm_net(momentum), batch_size=2, neighbors=1,
+        buffers=buffers, sampler="everyone", solo_rounds=0,
+    )  # fmt: skip
+    first, before = played.learner.blueprint.parameters, played.bank.rows.clone()
+    visits = played.pull(played.sample(1))
+    played.e_step(visits)
+    updates = played.m_step(visits, 1)
+    played.update(updates)
+    moved = (played.bank.rows - before)[:, first:]
+    for b in range(3):
+        to_b = updates.owners == b
+        weights = torch.from_numpy(updates.coefficients[to_b] / updates.coefficients[to_b].sum())
+        expected = {
+            "average": (weights[:, None] * updates.rows[to_b]).sum(0)[first:],
+            "owner": updates.rows[to_b & (updates.contributors == b)][0, first:],
+            "frozen": torch.zeros_like(moved[b]),
+        }
+        torch.testing.assert_close(moved[b], expected[buffers], rtol=0, atol=1e-12)
+    assert played.bank.counters[:, 0].tolist() == [4, 2, 3]

@@ -1,0 +1,100 @@
+"""One broken model is as good as absent: it gets no weight, and takes nothing from anybody else."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+
+from federico.learning.bank import Visits
+from federico.learning.learner import ClientData
+from federico.methods.base import Round
+from federico.methods.federico import Federico
+
+Clients = Callable[..., list[ClientData]]
+Build = Callable[..., Federico]
+Play = Callable[..., list[Round]]
+
+SIZES = (7, 4, 5, 6, 8)
+BROKEN = 2
+
+
+class WithoutBroken(Federico):
+    """Nobody gets to see the broken model but its owner."""
+
+    def pull(self, neighbors: list[np.ndarray]) -> Visits:
+        return super().pull([row[row != BROKEN] for row in neighbors])
+
+
+@pytest.fixture(params=["epochs", "gradient"])
+def build(request: pytest.FixtureRequest, method: Build, blobs: Clients) -> Build:
+    """A federation in which everyone samples everyone, and one model is NaN from the start or later."""
+
+    def make(cls: type[Federico] = Federico, broken: bool = True, **options: object) -> Federico:
+        federico = method(
+            cls, blobs(SIZES), m_step=request.param, **{"sampler": "everyone", "solo_rounds": 0, **options}
+        )
+        if broken:
+            federico.bank.rows[BROKEN] = torch.nan
+        return federico
+
+    return make
+
+
+def test_other_weights_change_by_its_removal_only(build: Build) -> None:
+    clean, spoiled = build(broken=False).round(1), build().round(1)
+    for i in range(len(SIZES)):
+        without = np.delete(clean.posteriors[i].weights, BROKEN)
+        assert spoiled.posteriors[i].weights[BROKEN] == 0
+        np.testing.assert_allclose(
+            np.delete(spoiled.posteriors[i].weights, BROKEN), without / without.sum(), rtol=1e-12
+        )
+
+
+def test_meeting_it_equals_never_meeting_it(build: Build, play: Play) -> None:
+    met, never = build(), build(WithoutBroken)
+    for a, b in zip(play(met, 4), play(never, 4), strict=True):
+        for i, (one, other) in enumerate(zip(a.posteriors, b.posteriors, strict=True)):
+            assert BROKEN in one.peers
+            assert BROKEN not in other.peers or i == BROKEN
+            np.testing.assert_allclose(
+                one.weights[one.peers != BROKEN], other.weights[other.peers != BROKEN], rtol=0, atol=1e-12
+            )
+    torch.testing.assert_close(met.bank.rows, never.bank.rows, rtol=0, atol=1e-12, equal_nan=True)
+
+
+@pytest.mark.parametrize("sampler", ["everyone", "epsilon_greedy"])
+def test_everyone_else_stays_finite_and_its_owner_predicts_with_the_others(
+    build: Build, play: Play, sampler: str
+) -> None:
+    federico = build(sampler=sampler, neighbors=2)
+    play(federico, 6)
+    sane = np.arange(len(SIZES)) != BROKEN
+    assert federico.bank.rows[sane].isfinite().all()
+    mixtures = federico.mixtures(6)
+    assert BROKEN not in mixtures.visits.owners
+    scores = federico.learner.score(mixtures.bank, mixtures.visits, mixtures.weights)
+    assert np.isfinite(scores.loss).all()
+
+
+def test_a_model_that_breaks_late_loses_its_weight_and_regains_it_when_mended(build: Build, play: Play) -> None:
+    federico = build(broken=False)
+    play(federico, 2)
+    healthy = federico.bank.rows[BROKEN].clone()
+    tracked = federico.trackers[0].tracked[BROKEN]
+    federico.bank.rows[BROKEN] = torch.inf
+    (played,) = play(federico, 1, first=3)
+    assert [row.weights[BROKEN] for row in played.posteriors] == [0.0] * len(SIZES)
+    federico.bank.rows[BROKEN] = healthy
+    (played,) = play(federico, 1, first=4)
+    assert min(row.weights[BROKEN] for row in played.posteriors) > 0
+    latest = federico.trackers[0].latest[BROKEN]
+    assert federico.trackers[0].tracked[BROKEN] == pytest.approx(0.4 * tracked + 0.6 * latest)
+
+
+def test_if_every_model_is_broken_nothing_moves(build: Build, play: Play) -> None:
+    federico = build()
+    federico.bank.rows.fill_(torch.nan)
+    play(federico, 2)
+    assert len(federico.learner.states) == 0
+    assert federico.mixtures(2).visits.pairs == Visits.to_own(len(SIZES)).pairs

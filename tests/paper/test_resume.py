@@ -1,0 +1,83 @@
+"""A method that goes on from its saved state is the method that never stopped, bit for bit."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from federico.learning.learner import ClientData
+from federico.methods import METHODS
+from federico.methods.base import Method, Round
+
+Clients = Callable[..., list[ClientData]]
+Build = Callable[..., Method]
+Play = Callable[..., list[Round]]
+
+SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {name: (name, {}) for name in METHODS} | {
+    "fresh": ("federico", {"optimizer_state": "fresh"}),
+    "gradient": ("federico", {"m_step": "gradient"}),
+    "literal": ("federico", {"preset": "literal"}),
+    "accumulated": ("federico", {"tracking": "accumulated", "epsilon": 1.0}),
+    "debias": ("federico", {"debias": True}),
+    "cautious": ("federico", {"strangers": "cautious", "coin": "per_neighbor"}),
+    "forgetful": ("federico", {"w_min": 0.2}),
+}
+
+
+def observed(method: Method, played: list[Round], last: int) -> list[list[float]]:
+    """Everything a run would show for these rounds, as plain numbers."""
+    mixtures = method.mixtures(last)
+    scores = method.learner.score(mixtures.bank, mixtures.visits, mixtures.weights)
+    rows = [neighbors for one in played for neighbors in one.neighbors]
+    rows += [row.weights for one in played for row in one.posteriors]
+    rows += [mixtures.weights, mixtures.visits.owners, scores.loss]
+    return [row.tolist() for row in rows]
+
+
+def assert_resumes(build: Callable[[], Method], play: Play, stop: int, rounds: int = 5) -> None:
+    whole, stopped, resumed = build(), build(), build()
+    last = play(whole, rounds)[stop:]
+    play(stopped, stop)
+    resumed.restore({key: value.clone() for key, value in stopped.state().items()})
+    shown = observed(resumed, play(resumed, rounds - stop, first=stop + 1), rounds)
+    assert shown == observed(whole, last, rounds)
+    expected = whole.state()
+    assert resumed.state().keys() == expected.keys()
+    for key, value in resumed.state().items():
+        assert torch.equal(value, expected[key]), key
+
+
+@pytest.mark.parametrize("stop", [1, 3])
+@pytest.mark.parametrize("name", SETTINGS)
+def test_every_method_resumes(method: Build, blobs: Clients, play: Play, name: str, stop: int) -> None:
+    kind, options = SETTINGS[name]
+    shape = {"hidden": (6,), "dtype": torch.float32}
+    assert_resumes(lambda: method(kind, blobs((7, 4, 5, 1, 6)), **shape, **options), play, stop)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_statistics_and_their_counters_resume(
+    method: Build, blobs: Clients, play: Play, name: str, batch_norm_net: type[nn.Module]
+) -> None:
+    def build() -> Method:
+        return method(name, blobs((8, 4, 6, 10)), model=lambda: batch_norm_net(None), batch_size=2)
+
+    assert_resumes(build, play, 2)
+
+
+def test_a_state_before_the_first_round_is_a_start(method: Build, blobs: Clients, play: Play) -> None:
+    for name in METHODS:
+        assert_resumes(lambda name=name: method(name, blobs((4, 4, 4, 4))), play, 0, 2)  # type: ignore[misc]
+
+
+def test_restoring_forgets_what_came_after(method: Build, blobs: Clients, play: Play) -> None:
+    federico = method("federico", blobs((7, 4, 5, 6)))
+    play(federico, 2)
+    saved = {key: value.clone() for key, value in federico.state().items()}
+    first = observed(federico, play(federico, 3, first=3), 5)
+    federico.restore(saved)
+    assert observed(federico, play(federico, 3, first=3), 5) == first
+    assert np.isfinite(first[-1]).all()

@@ -1,0 +1,60 @@
+"""Peers never evaluated: how each policy comes to know them, or not."""
+
+from collections.abc import Callable
+from math import ceil
+
+import pytest
+
+from federico.learning.learner import ClientData
+from federico.methods.base import Round
+from federico.methods.federico import Federico
+
+Clients = Callable[..., list[ClientData]]
+Build = Callable[..., Federico]
+Play = Callable[..., list[Round]]
+PEERS = 7
+
+
+@pytest.mark.parametrize("neighbors", [1, 2, 4, 6])
+def test_an_optimist_tries_every_stranger_once_before_anyone_twice(
+    method: Build, sine: Clients, play: Play, neighbors: int
+) -> None:
+    federico = method("federico", sine((5,) * PEERS), neighbors=neighbors, epsilon=0.0)
+    greedy_rounds = ceil((PEERS - 1) / neighbors)
+    rounds = play(federico, 1 + greedy_rounds)[1:]
+    for i in range(PEERS):
+        tried = [j for played in rounds for j in played.neighbors[i].tolist()]
+        assert set(tried) == set(range(PEERS)) - {i}
+        before_the_last = [j for played in rounds[:-1] for j in played.neighbors[i].tolist()]
+        assert len(before_the_last) == len(set(before_the_last))
+
+
+def test_a_cautious_peer_that_never_explores_stays_at_home(method: Build, sine: Clients, play: Play) -> None:
+    federico = method("federico", sine((5,) * PEERS), neighbors=3, epsilon=0.0, strangers="cautious")
+    for played in play(federico, 5):
+        assert [row.tolist() for row in played.neighbors] == [[]] * PEERS
+        assert [row.peers.tolist() for row in played.posteriors] == [[i] for i in range(PEERS)]
+
+
+def test_a_cautious_peer_returns_to_the_best_it_has_met(method: Build, sine: Clients, play: Play) -> None:
+    federico = method("federico", sine((5,) * PEERS), neighbors=2, epsilon=0.5, strangers="cautious")
+    met: list[set[int]] = [set() for _ in range(PEERS)]
+    greedy = 0
+    for played in play(federico, 12):
+        for i, neighbors in enumerate(played.neighbors):
+            if len(neighbors) < 2:
+                assert set(neighbors.tolist()) <= met[i]
+                greedy += 1
+            met[i] |= set(neighbors.tolist())
+    assert greedy > 0
+    assert max(map(len, met)) > 2
+
+
+def test_strangers_take_no_part_in_posterior_or_prediction(method: Build, sine: Clients, play: Play) -> None:
+    federico = method("federico", sine((5,) * PEERS), neighbors=1)
+    play(federico, 3)
+    for i, row in enumerate(federico.posteriors):
+        assert len(row.peers) <= 3
+        assert i in row.peers
+    visits = federico.mixtures(3).visits
+    assert all(b in federico.posteriors[i].peers for i, b in visits.pairs)
