@@ -148,10 +148,3 @@ def test_writer_that_finds_the_disk_full_leaves_the_old_ones(folder: Path, monke
     with pytest.raises(RunError, match="no space left on the disk"):
         save(folder, 4, 400, state(4))
     assert sorted(folder.iterdir()) == before
-
-
-def test_same_state_gives_the_same_name(tmp_path: Path) -> None:
-    for run in ("a", "b"):
-        (tmp_path / run).mkdir()
-        save(tmp_path / run, 1, 10, state(1))
-    assert [path.name for path in (tmp_path / "a").iterdir()] == [path.name for path in (tmp_path / "b").iterdir()]

@@ -48,7 +48,7 @@ def test_content_reaches_the_disk_before_the_name(tmp_path: Path, monkeypatch: p
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
 def test_full_disk_says_that_nothing_is_lost(number: int) -> None:
-    with pytest.raises(RunError, match="here: no space left on the disk. Nothing is lost"), disk_errors(Path("here")):
+    with pytest.raises(RunError, match=r"here: no space left on the disk\. Nothing is lost"), disk_errors(Path("here")):
         raise OSError(number, os.strerror(number))
 
 

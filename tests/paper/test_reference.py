@@ -29,17 +29,6 @@ def gradient(phi: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:
     return np.array([np.mean(2 * error * x), np.mean(2 * error)])
 
 
-class Recording(EpsilonGreedy):
-    """Epsilon-greedy that notes what it drew."""
-
-    drawn: list[list[int]] = []  # noqa: RUF012
-
-    def sample(self, *args: Any) -> Any:
-        chosen = super().sample(*args)
-        self.drawn.append(chosen.tolist())
-        return chosen
-
-
 @pytest.mark.parametrize("m_step", ["epochs", "gradient"])
 @pytest.mark.parametrize(
     "options",
@@ -54,14 +43,13 @@ class Recording(EpsilonGreedy):
 def test_fast_path_and_plain_loops_agree(method: Build, sine: Clients, m_step: str, options: dict[str, Any]) -> None:
     clients = sine(SIZES)
     fast = method("federico", clients, neighbors=2, m_step=m_step, seed=3, **options)
-    sampler = Recording(2, fast.opt.epsilon)
     plain = Reference(
         x=[client.train[0] for client in clients],
         y=[client.train[1] for client in clients],
         phi=[row.numpy().copy() for row in fast.bank.rows],
         loss=loss,
         gradient=gradient,
-        sampler=sampler,
+        sampler=EpsilonGreedy(2, fast.opt.epsilon),
         names=[client.name for client in clients],
         seed=3,
         momentum=fast.opt.momentum,
@@ -72,11 +60,11 @@ def test_fast_path_and_plain_loops_agree(method: Build, sine: Clients, m_step: s
     )
     start = fast.bank.rows.clone()
     for t in range(1, ROUNDS + 1):
-        sampler.drawn.clear()
         solo = t <= fast.opt.solo_rounds
+        expected = [[] if solo else plain.sample(i, t).tolist() for i in range(6)]
         plain.round(t, solo=solo)
         played = fast.round(t)
-        assert [row.tolist() for row in played.neighbors] == ([[]] * 6 if solo else sampler.drawn)
+        assert [row.tolist() for row in played.neighbors] == expected
         np.testing.assert_allclose(fast.bank.rows.numpy(), np.stack(plain.phi), rtol=0, atol=1e-10)
         for i, (row, tracker) in enumerate(zip(played.posteriors, fast.trackers, strict=True)):
             assert row.peers.tolist() == sorted(plain.w[i])

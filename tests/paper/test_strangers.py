@@ -8,6 +8,7 @@ import pytest
 from federico.learning.learner import ClientData
 from federico.methods.base import Round
 from federico.methods.federico import Federico
+from federico.rng import stream
 
 Clients = Callable[..., list[ClientData]]
 Build = Callable[..., Federico]
@@ -36,18 +37,23 @@ def test_a_cautious_peer_that_never_explores_stays_at_home(method: Build, sine: 
         assert [row.peers.tolist() for row in played.posteriors] == [[i] for i in range(PEERS)]
 
 
-def test_a_cautious_peer_returns_to_the_best_it_has_met(method: Build, sine: Clients, play: Play) -> None:
-    federico = method("federico", sine((5,) * PEERS), neighbors=2, epsilon=0.5, strangers="cautious")
-    met: list[set[int]] = [set() for _ in range(PEERS)]
-    greedy = 0
-    for played in play(federico, 12):
+def test_a_cautious_peer_explores_by_its_coin_and_else_returns_to_the_best_it_has_met(
+    method: Build, sine: Clients, play: Play
+) -> None:
+    federico = method("federico", sine((5,) * PEERS), neighbors=2, epsilon=0.5, strangers="cautious", solo_rounds=0)
+    returned = 0
+    for round_index in range(1, 9):
+        known = [dict(zip(t.peers.tolist(), t.tracked.tolist(), strict=True)) for t in federico.trackers]
+        (played,) = play(federico, 1, first=round_index)
         for i, neighbors in enumerate(played.neighbors):
-            if len(neighbors) < 2:
-                assert set(neighbors.tolist()) <= met[i]
-                greedy += 1
-            met[i] |= set(neighbors.tolist())
-    assert greedy > 0
-    assert max(map(len, met)) > 2
+            explores = stream(0, "sample", f"c{i}", round_index).random() < 0.5
+            best = sorted(known[i].keys() - {i}, key=known[i].__getitem__)[:2]
+            if explores:
+                assert len(neighbors) == 2
+            else:
+                assert neighbors.tolist() == sorted(best)
+                returned += len(best) == 2
+    assert returned > 5
 
 
 def test_strangers_take_no_part_in_posterior_or_prediction(method: Build, sine: Clients, play: Play) -> None:

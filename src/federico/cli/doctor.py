@@ -11,7 +11,7 @@ from rich.table import Table
 from federico.cli.console import out, print_json
 from federico.errors import ConfigError
 from federico.experiment.config import load
-from federico.experiment.memory import Plan, available_bytes, plan
+from federico.experiment.memory import Plan, available_bytes, gib, plan
 from federico.experiment.setup import data_folder, device, prepare
 
 PACKAGES = ("federico", "torch", "numpy", "scikit-learn", "pydantic", "safetensors")
@@ -31,7 +31,7 @@ def examine(file: Path | None, overrides: list[str], *, as_json: bool) -> None:
         _print(facts)
     if needed is not None and needed.total > available_bytes():
         raise ConfigError(
-            f"{file}: needs about {_gib(needed.total)}, only {_gib(available_bytes())} is free; "
+            f"{file}: needs about {gib(needed.total)}, only {gib(available_bytes())} is free; "
             "use fewer clients or neighbors, a smaller model, or a larger machine"
         )
 
@@ -43,14 +43,14 @@ def _machine() -> dict[str, str]:
         **packages,
         "device": str(device("auto")),
         "cores": str(os.cpu_count()),
-        "memory free": _gib(available_bytes()),
+        "memory free": gib(available_bytes()),
         "data folder": f"{data_folder()} ({'there' if data_folder().exists() else 'not there'})",
     }
 
 
 def _needs(needed: Plan) -> dict[str, str]:
-    parts = {f"memory for {name}": _gib(size) for name, size in needed.parts.items()}
-    return {**parts, "memory needed at the peak, about": _gib(needed.total)}
+    parts = {f"memory for {name}": gib(size) for name, size in needed.parts.items()}
+    return {**parts, "memory needed at the peak, about": gib(needed.total)}
 
 
 def _print(facts: dict[str, str]) -> None:
@@ -59,7 +59,3 @@ def _print(facts: dict[str, str]) -> None:
         table.add_row(name, value)
     out.print(table)
     out.print(f"threads used by torch: {torch.get_num_threads()}", highlight=False)
-
-
-def _gib(size: int) -> str:
-    return f"{size / 2**30:.2f} GiB"

@@ -9,9 +9,9 @@ from federico.cli.console import err, out, print_json
 from federico.cli.progress import LiveProgress
 from federico.experiment.config import Experiment, load
 from federico.experiment.rundir import RunDir
-from federico.experiment.simulate import simulate
+from federico.experiment.simulate import cell_options, simulate
 from federico.report import write_report
-from federico.report.summary import summarise
+from federico.report.summary import summarize
 from federico.report.table import as_json as table_as_json
 from federico.report.table import result_table
 
@@ -21,12 +21,13 @@ def run_experiment(file: Path, overrides: list[str], directory: Path, *, quiet: 
     experiment = load(file, overrides)
     run = RunDir(directory / experiment.name)
     if _finished(experiment, run):
-        err.print(f"{run.path}: finished already, nothing to do", highlight=False)
+        if not quiet:
+            err.print(f"{run.path}: finished already, nothing to do", highlight=False, markup=False, soft_wrap=True)
     else:
         _simulate(experiment, directory, quiet=quiet or as_json)
     _show(run.path, quiet=quiet, as_json=as_json)
     if not (quiet or as_json):
-        out.print(f"Next: federico report {run.path}", highlight=False)
+        out.print(f"Next: federico report {run.path}", highlight=False, markup=False, soft_wrap=True)
 
 
 def write_run_report(run: Path, *, quiet: bool, as_json: bool) -> None:
@@ -34,7 +35,7 @@ def write_run_report(run: Path, *, quiet: bool, as_json: bool) -> None:
     page = write_report(run)
     _show(run, quiet=quiet, as_json=as_json)
     if not (quiet or as_json):
-        out.print(f"Report: {page}", highlight=False)
+        out.print(f"Report: {page}", highlight=False, markup=False, soft_wrap=True)
 
 
 def _simulate(experiment: Experiment, directory: Path, *, quiet: bool) -> None:
@@ -47,12 +48,16 @@ def _simulate(experiment: Experiment, directory: Path, *, quiet: bool) -> None:
 
 
 def _finished(experiment: Experiment, run: RunDir) -> bool:
-    cells = [run.cell(method, seed) for method in experiment.methods for seed in experiment.seeds]
-    return all(cell.rounds_done >= experiment.rounds for cell in cells)
+    """Whether this very experiment is; where anything differs, `simulate` says what."""
+    return all(
+        cell.rounds_done == experiment.rounds and cell.description.options == cell_options(experiment, method)
+        for method in experiment.methods
+        for cell in (run.cell(method, seed) for seed in experiment.seeds)
+    )
 
 
 def _show(run: Path, *, quiet: bool, as_json: bool) -> None:
-    summary = summarise(RunDir(run))
+    summary = summarize(RunDir(run))
     if as_json:
         print_json(table_as_json(summary))
     elif not quiet:

@@ -27,6 +27,7 @@ from federico.types import Array, FloatArray, IntArray
 
 FORMAT = 1
 MODELS = "models.safetensors"
+LONGEST = 200
 
 
 def _standardizer(value: Any) -> Standardizer | None:
@@ -58,7 +59,10 @@ HEADER = TypeAdapter(Header)
 
 def folder_name(client: str) -> str:
     """A folder name for any client name."""
-    return quote(client, safe=" ")
+    name = quote(client, safe=" ")
+    if name.strip(".") and len(name) <= LONGEST:
+        return name
+    return "%" + hashlib.sha256(client.encode()).hexdigest()[:32]  # "", "..", or more than a file system takes
 
 
 def save_clients(folder: Path, setup: Setup, method: str, mixtures: Mixtures) -> None:
@@ -75,6 +79,8 @@ def save_clients(folder: Path, setup: Setup, method: str, mixtures: Mixtures) ->
             header = _header(setup, client, owners, mixtures.weights[mine])
             header |= {"method": method, "models_sha256": digest}
             (target / "bundle.json").write_text(json.dumps(header, indent=1), encoding="utf-8")
+            for written in (target / MODELS, target / "bundle.json", target):
+                sync(written)
         shutil.rmtree(folder, ignore_errors=True)
         partial.replace(folder)
         sync(folder.parent)
@@ -162,7 +168,10 @@ class Bundle:
         except OSError as error:
             raise RunError(f"{file}: cannot be read: {error.strerror}") from error
         if hashlib.sha256(content).hexdigest() != self.header.models_sha256:
-            raise RunError(f"{file}: damaged (its hash is not the one in bundle.json); run the experiment again")
+            raise RunError(
+                f"{file}: damaged (its hash is not the one in bundle.json); in the run directory, delete done.json of "
+                "this method and run the experiment again: the models are written anew from the last checkpoint"
+            )
         models: dict[str, torch.Tensor] = load(content)
         return models
 

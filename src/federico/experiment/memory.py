@@ -3,9 +3,16 @@
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from federico.experiment.setup import Setup
+import torch
+
+from federico.errors import ConfigError
+from federico.learning.models import Factory
 from federico.methods.federico import FedericoOptions
+
+if TYPE_CHECKING:
+    from federico.experiment.setup import Setup
 
 PROCESS_BYTES = 450 << 20
 """Python, torch and the libraries, before any data."""
@@ -23,7 +30,7 @@ class Plan:
         return sum(self.parts.values())
 
 
-def plan(setup: Setup) -> Plan:
+def plan(setup: "Setup") -> Plan:
     """The peak of the method that needs most: FedeRiCo where it takes part, else one model per client."""
     experiment, clients = setup.experiment, len(setup.clients)
     row = setup.blueprint.size * setup.blueprint.dtype.itemsize
@@ -50,6 +57,20 @@ def available_bytes() -> int:
         sizes = dict(line.split(":", 1) for line in table.read_text().splitlines())
         return int(sizes["MemAvailable"].split()[0]) << 10
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def refuse_too_large(make: Factory, dtype: torch.dtype) -> None:
+    """Weigh a model before it is made: on the meta device it takes no memory."""
+    with torch.device("meta"):
+        module = make()
+    size = sum(tensor.numel() for tensor in (*module.parameters(), *module.buffers())) * dtype.itemsize
+    if size > available_bytes():
+        raise ConfigError(f"model: one alone takes {gib(size)}, only {gib(available_bytes())} is free; make it smaller")
+
+
+def gib(size: int) -> str:
+    """Bytes for a person."""
+    return f"{size / 2**30:.2f} GiB"
 
 
 def _visits(options: FedericoOptions, clients: int, rounds: int) -> tuple[int, int]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from federico.errors import RunError
 from federico.experiment.files import disk_errors, publish_text, sync
 from federico.learning.learner import Scores
 from federico.methods.base import Round
@@ -66,6 +67,11 @@ class Journal:
         """Forget what was written after this point: it is about to be written again."""
         with disk_errors(self.records):
             with self.records.open("ab") as file:
+                if file.tell() < records_bytes:
+                    raise RunError(
+                        f"{self.records}: shorter than at the last checkpoint; bring the lost lines back, or delete "
+                        f"{self.records.parent} to start it anew"
+                    )
                 file.truncate(records_bytes)
             kept = [line for line in _lines(self.timings) if line["round"] <= round_index]
             publish_text(self.timings, "".join(json.dumps(line) + "\n" for line in kept))

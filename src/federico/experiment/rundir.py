@@ -57,10 +57,9 @@ class CellDir:
 
     def describe(self, description: Description) -> None:
         """Say what this cell is, or refuse if it has been something else before."""
+        self.refuse_other(description)
         file = self.path / "cell.json"
-        if file.exists():
-            self._refuse_other(description)
-        else:
+        if not file.exists():
             publish_text(file, json.dumps(asdict(description), indent=1))
 
     @property
@@ -83,9 +82,13 @@ class CellDir:
         """Seconds per phase of every round so far."""
         return read_seconds(self.path)
 
-    def _refuse_other(self, new: Description) -> None:
+    def refuse_other(self, new: Description) -> None:
+        """Nothing may be added to a cell that has been something else before."""
+        if not (self.path / "cell.json").exists():
+            return
         old = self.description
-        for what in ("data_hash", "partition_hash", "options"):
+        # Options first: they say most. Numbers of a model differ alone where its code was changed.
+        for what in ("options", "data_hash", "partition_hash", "model_bytes"):
             before, now = getattr(old, what), getattr(new, what)
             if before != now:
                 difference = _difference(before, now) if what == "options" else f"{what} {before} is now {now}"

@@ -15,6 +15,7 @@ from federico.data.partition import subsample
 from federico.errors import ConfigError
 from federico.exchange.memory import MemoryExchange
 from federico.experiment.config import Experiment
+from federico.experiment.memory import refuse_too_large
 from federico.learning.blueprint import Blueprint
 from federico.learning.board import to_input
 from federico.learning.learner import ClientData, Learner
@@ -62,6 +63,7 @@ def prepare(
     experiment: Experiment, seed: int, *, dataset: Dataset | None = None, factory: Factory | None = None
 ) -> Setup:
     """Load, share out, build and check. `dataset` and `factory` are given where Python brings its own."""
+    device(experiment.system.device)
     data_seed = seed if experiment.split.seed is None else experiment.split.seed
     dataset = dataset or experiment.data.load(data_folder(), data_seed)
     if experiment.split.samples is not None:
@@ -71,9 +73,11 @@ def prepare(
     shares = share_out(partition, test_fraction=split.test_fraction, max_train=split.max_train, seed=data_seed)
     members = clients(dataset, shares)
     schema = dataset.schema
-    blueprint = Blueprint(
-        factory or experiment.model.factory(schema.input_shape, schema.outputs), getattr(torch, experiment.system.dtype)
-    )
+    dtype = getattr(torch, experiment.system.dtype)
+    make = factory or experiment.model.factory(schema.input_shape, schema.outputs)
+    if factory is None and experiment.model.kind != "import":  # somebody's own code may need a real device
+        refuse_too_large(make, dtype)
+    blueprint = Blueprint(make, dtype)
     _check_model(blueprint, schema, members[0])
     _check_batches(blueprint, members, experiment.training.batch_size)
     for method in experiment.methods:

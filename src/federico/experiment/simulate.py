@@ -4,7 +4,7 @@ import importlib.metadata
 import platform
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import tomli_w
@@ -61,6 +61,9 @@ def simulate(
     setups = [prepare(experiment, seed, dataset=dataset, factory=factory) for seed in experiment.seeds]
     torch.set_num_threads(experiment.system.threads or torch.get_num_threads())
     with run.locked():
+        for setup in setups:
+            for method in methods:
+                _refuse(run.cell(method, setup.seed), setup, method)
         publish_text(run.path / "config.toml", to_toml(experiment))
         observer.started([(method, seed) for seed in experiment.seeds for method in methods], experiment.rounds)
         for setup in setups:
@@ -79,10 +82,6 @@ def run_cell(cell: CellDir, setup: Setup, method_name: str, observer: Observer, 
     cell.describe(_describe(setup, method_name, command))
     if not (cell.path / "partition.npz").exists():
         publish(cell.path / "partition.npz", setup.shares.save)
-    if cell.rounds_done > rounds:
-        raise RunError(
-            f"{cell.path}: already has {cell.rounds_done} rounds, {rounds} were asked for; choose another --name"
-        )
     if cell.rounds_done < rounds:
         method = setup.method(method_name)
         _play(cell, setup, method, observer)
@@ -98,10 +97,29 @@ def to_toml(experiment: Experiment) -> str:
     return tomli_w.dumps(experiment.model_dump(mode="json", exclude_none=True))
 
 
+def cell_options(experiment: Experiment, method: str) -> dict[str, Any]:
+    """Every setting that can change a number of this method's cells."""
+    others = METHODS.keys() - {method}
+    options = experiment.model_dump(mode="json", exclude=NOT_PART_OF_A_CELL | others)
+    return {**options, "dtype": experiment.system.dtype}
+
+
+def _refuse(cell: CellDir, setup: Setup, method: str) -> None:
+    """Before anything is written: what is there must be an earlier part of this experiment."""
+    cell.refuse_other(_describe(setup, method, ""))
+    _refuse_fewer(cell, cell.rounds_done, setup.experiment.rounds)
+
+
+def _refuse_fewer(cell: CellDir, done: int, rounds: int) -> None:
+    if done > rounds:
+        raise RunError(f"{cell.path}: already has {done} rounds, {rounds} were asked for; choose another --name")
+
+
 def _play(cell: CellDir, setup: Setup, method: Method, observer: Observer) -> None:
     system, rounds = setup.experiment.system, setup.experiment.rounds
     journal, saves = Journal(cell.path), cell.path / "checkpoint"
     done = _resume(cell, method, journal, observer)
+    _refuse_fewer(cell, done, rounds)
     observer.cell_started(cell, done)
     for index in range(done + 1, rounds + 1):
         evaluated = index % system.evaluate_every == 0 or index == rounds
@@ -137,8 +155,6 @@ def _play_round(setup: Setup, method: Method, index: int, *, evaluate: bool) -> 
 
 def _describe(setup: Setup, method: str, command: str) -> Description:
     blueprint, ids = setup.blueprint, setup.shares.ids
-    others = METHODS.keys() - {method}
-    options = setup.experiment.model_dump(mode="json", exclude=NOT_PART_OF_A_CELL | others)
     return Description(
         method=method,
         seed=setup.seed,
@@ -155,7 +171,7 @@ def _describe(setup: Setup, method: str, command: str) -> Description:
         model_bytes=blueprint.size * blueprint.dtype.itemsize,
         data_hash=setup.data_hash,
         partition_hash=setup.shares.hash,
-        options={**options, "dtype": setup.experiment.system.dtype},
+        options=cell_options(setup.experiment, method),
         versions={name: importlib.metadata.version(name) for name in ("federico", "torch", "numpy")}
         | {"python": platform.python_version()},
         command=command,

@@ -3,6 +3,7 @@
 import io
 import warnings
 from collections.abc import Sequence
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -10,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 from matplotlib.transforms import ScaledTranslation, blended_transform_factory
 
 from federico.methods import METHODS
@@ -25,7 +27,9 @@ BLUES = LinearSegmentedColormap.from_list("trust", ["#F5F8FB", "#9CC7E3", "#0072
 
 DPI = 150
 MOST_CELLS_WITH_TEXT = 16
-MOST_TICKS = 40
+MOST_TICKS, MOST_ACROSS = 32, 20
+CHARACTERS_ACROSS = 48
+"""Of tick labels side by side in half a figure."""
 
 
 def sheet(width: float, height: float, title: str) -> Figure:
@@ -46,6 +50,11 @@ def clean(axes: Axes, grid: str = "") -> None:
     axes.set_axisbelow(True)
     if grid:
         axes.grid(axis=grid, color=FAINT, linewidth=0.8)  # type: ignore[arg-type]
+
+
+def whole_numbers(axes: Axes) -> None:
+    """Rounds are counted: no tick between two of them."""
+    axes.xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True))
 
 
 def subtitle(axes: Axes, text: str) -> None:
@@ -75,7 +84,7 @@ def by_group(groups: Sequence[int] | None, clients: int, most: int) -> IntArray:
     return order if clients <= most else order[np.linspace(0, clients - 1, most).astype(int)]
 
 
-def short(name: str, most: int = 18) -> str:
+def short(name: str, most: int = 22) -> str:
     """A name that fits beside an axis."""
     name = " ".join(name.split())
     return name if len(name) <= most else name[: most - 1] + "\N{HORIZONTAL ELLIPSIS}"
@@ -83,11 +92,12 @@ def short(name: str, most: int = 18) -> str:
 
 def ticks(axes: Axes, which: str, names: Sequence[str]) -> None:
     """Names along an axis of cells: all of them, or as many as can be read."""
-    step = -(-len(names) // MOST_TICKS)
+    step = -(-len(names) // (MOST_ACROSS if which == "x" else MOST_TICKS))
     places = range(0, len(names), step)
     labels = [short(names[place]) for place in places]
-    tilted = which == "x" and max(map(len, labels), default=0) > 3
-    look = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"} if tilted else {}
+    widest = max(map(len, labels), default=0)
+    tilted = which == "x" and widest > 3 and (widest + 2) * len(labels) > CHARACTERS_ACROSS
+    look: dict[str, Any] = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"} if tilted else {}
     size = 9 if len(places) <= 20 else 7
     axis = axes.xaxis if which == "x" else axes.yaxis
     axis.set_ticks(list(places), labels, fontsize=size, parse_math=False, **look)
@@ -119,7 +129,7 @@ def mark_groups(axes: Axes, groups: Sequence[int] | None, sides: str) -> None:
         _strip(axes, side, colors)
     for place in np.flatnonzero(np.diff(groups)) + 0.5:
         for draw in [axes.axhline] + [axes.axvline] * ("x" in sides):
-            draw(place, color="white", linewidth=3)
+            draw(place, color="white", linewidth=3 if len(groups) <= MOST_TICKS else 1)
 
 
 def _strip(axes: Axes, side: str, colors: Sequence[str]) -> None:

@@ -27,13 +27,15 @@ from federico.report.drawing import (
     short,
     subtitle,
     ticks,
+    whole_numbers,
 )
 from federico.report.summary import Collaboration, MethodSummary, Summary, true_groups
+from federico.report.table import megabytes
 from federico.types import FloatArray, IntArray
 
 __all__ = ["DPI", "GALLERY", "Picture", "clients", "collaboration", "overview", "partition", "rounds", "traffic"]
 
-MOST_ROWS = 64
+MOST_ROWS = 32
 """Clients of a dot plot or bar chart."""
 MOST_HEAT = 256
 """Clients of a heat-map."""
@@ -65,7 +67,9 @@ def rounds(summary: Summary) -> Figure:
         spread = np.array([summary.metric.scaled(value) for value in curve.sd])
         color = METHOD_COLORS[place]
         axes.plot(curve.rounds, mean, color=color, linestyle=METHOD_LINES[place], linewidth=2, label=method.title)
-        axes.fill_between(curve.rounds, mean - spread, mean + spread, color=color, alpha=0.15, linewidth=0)
+        axes.fill_between(
+            curve.rounds, np.maximum(mean - spread, 0), mean + spread, color=color, alpha=0.15, linewidth=0
+        )
     _over_rounds(axes, summary.metric.axis)
     return figure
 
@@ -75,7 +79,9 @@ def clients(summary: Summary) -> Figure:
     first = summary.first
     order = by_group(true_groups(first) if summary.same_partition else None, len(first.clients), MOST_ROWS)
     names = [first.clients[place] for place in order]
-    figure = sheet(8, 1.9 + 0.26 * len(names), f"{summary.metric.name.capitalize()} of each client" + _some(order, first.clients))
+    figure = sheet(
+        8, 1.9 + 0.26 * len(names), f"{summary.metric.name.capitalize()} of each client" + _some(order, first.clients)
+    )
     axes = figure.subplots()
     places = np.arange(len(names))
     known = [[summary.metric.drawn(m.by_client.get(name, np.nan)) for m in summary.methods] for name in names]
@@ -85,8 +91,7 @@ def clients(summary: Summary) -> Figure:
     for column, method in enumerate(summary.methods):
         color = METHOD_COLORS[method_place(method.name)]
         axes.scatter([row[column] for row in known], places, s=46, color=color, label=method.title, zorder=3, alpha=0.9)
-    axes.invert_yaxis()
-    axes.set(xlabel=summary.metric.axis, ylabel="client")
+    axes.set(ylim=(len(names) - 0.4, -0.6), xlabel=summary.metric.axis, ylabel="client")
     clean(axes, "x")
     ticks(axes, "y", names)
     _legend(axes)
@@ -99,16 +104,23 @@ def collaboration(shown: Collaboration) -> Figure:
     order = by_group(true_groups(about), len(about.clients), MOST_PANELS)
     columns = min(4, len(order))
     lines = -(-len(order) // columns)
-    figure = sheet(max(2.7 * columns, 6), 1.2 + 2.0 * lines, "How each client finds its collaborators" + _some(order, about.clients))
+    figure = sheet(
+        max(2.7 * columns, 6),
+        1.2 + 2.0 * lines,
+        "How each client finds its collaborators" + _some(order, about.clients),
+    )
     grid = figure.subplots(lines, columns, sharex=True, sharey=True, squeeze=False)
     for axes in grid.flat[len(order) :]:
         axes.remove()
     for axes, client in zip(grid.flat, order, strict=False):
         _panel(axes, shown, int(client))
-    for axes in grid[-1]:
+    for axes in grid.flat[max(len(order) - columns, 0) : len(order)]:
         axes.set_xlabel("round")
+        axes.tick_params(labelbottom=True)
     figure.supylabel("weight in the posterior (%)", fontsize=9.5, color=SOFT)
-    figure.legend(handles=_peer_lines(shown), loc="outside lower center", ncols=6, frameon=False, fontsize=9, labelcolor=INK)
+    figure.legend(
+        handles=_peer_lines(shown), loc="outside lower center", ncols=6, frameon=False, fontsize=9, labelcolor=INK
+    )
     return figure
 
 
@@ -129,7 +141,7 @@ def traffic(summary: Summary) -> Figure:
             color=METHOD_COLORS[place],
             linestyle=METHOD_LINES[place],
             linewidth=2,
-            label=f"{method.title}: {method.bytes_moved / 1e6:.3g} MB",
+            label=f"{method.title}: {megabytes(method.bytes_moved)} MB",
         )
     _over_rounds(axes, "megabytes since the start")
     axes.set_ylim(bottom=0)
@@ -169,7 +181,7 @@ GALLERY = (
         "One panel per client, one line per peer in the colour of that peer's distribution, the client's own model "
         "dashed: lines that rise are collaborators being found.",
         _draw_collaboration,
-        lambda summary: summary.collaboration is not None,
+        lambda summary: summary.collaboration is not None and len(summary.first.clients) > 1,
     ),
     Picture("partition", "How many training samples each client has; darker is more.", partition),
     Picture("traffic", "Everything the clients send and receive, added up: steeper lines cost more.", traffic),
@@ -197,9 +209,9 @@ def _bar(axes: Axes, summary: Summary, method: MethodSummary, place: int, top: f
     mean, spread = metric.drawn(method.mean), metric.scaled(method.sd or 0.0)
     values = [metric.drawn(value) for value in method.by_seed.values()]
     axes.barh(place, mean, height=0.56, color=color, alpha=0.3)
-    axes.plot([mean - spread, mean + spread], [place, place], color=color, linewidth=2)
+    axes.plot([max(mean - spread, 0), mean + spread], [place, place], color=color, linewidth=2)
     axes.scatter(values, [place] * len(values), s=22, color=color, zorder=3)
-    text = metric.text(method.mean) + (f" ± {metric.bare(method.sd)}" if method.sd else "")
+    text = metric.text(method.mean) + metric.spread(method.sd)
     end = np.nanmax([*values, mean + spread, 0.0]) if np.isfinite(mean) else 0.0
     axes.text(end + 0.02 * top, place, text, va="center", fontsize=9.5, color=INK)
 
@@ -210,7 +222,7 @@ def _trust(axes: Axes, shown: Collaboration) -> None:
     names = [about.clients[place] for place in order]
     groups = _groups_in(about, order)
     weights = _matrix(shown, order.tolist(), names)
-    heat(axes, weights, max(0.5, float(weights.max())), [[_in_percent(w) for w in row] for row in weights])
+    heat(axes, weights, max(float(weights.max()), 2 / len(names)), [[_in_percent(w) for w in row] for row in weights])
     ticks(axes, "x", names)
     ticks(axes, "y", names)
     mark_groups(axes, groups, "xy")
@@ -230,16 +242,17 @@ def _panel(axes: Axes, shown: Collaboration, client: int) -> None:
     """The own model is drawn last, dashed and thicker."""
     about = shown.description
     name = about.clients[client]
-    colors = dict(zip(about.clients, group_colors(true_groups(about), len(about.clients)), strict=True))
+    grouped = true_groups(about)
+    colors = dict(zip(about.clients, group_colors(grouped, len(about.clients)), strict=True))
     rows = {record.round: record.posterior[client] for record in shown.records}
     seen = {peer for row in rows.values() for peer, weight in row.items() if weight >= VISIBLE}
     for peer in [*sorted(seen - {name}), name]:
         weights = [100 * row.get(peer, 0.0) for row in rows.values()]
         look = {"linestyle": "--", "linewidth": 2.2} if peer == name else {"linewidth": 1.3, "alpha": 0.9}
-        axes.plot(list(rows), weights, color=colors[peer], **look)
+        axes.plot(list(rows), weights, color=colors[peer] if grouped or peer != name else INK, **look)
     axes.set_title(short(words.called(name), 26), loc="left", fontsize=9.5, color=INK, parse_math=False)
     axes.set_ylim(-3, 105)
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    whole_numbers(axes)
     clean(axes, "y")
 
 
@@ -277,8 +290,7 @@ def _sample_bars(summary: Summary) -> Figure:
     places = np.arange(len(order))
     axes.barh(places, train, height=0.66, color=METHOD_COLORS[0], label="for training")
     axes.barh(places, test, left=train, height=0.66, color="#9CC7E3", label="for testing")
-    axes.invert_yaxis()
-    axes.set(xlabel="samples", ylabel="client")
+    axes.set(ylim=(len(order) - 0.4, -0.6), xlabel="samples", ylabel="client")
     clean(axes, "x")
     ticks(axes, "y", [about.clients[place] for place in order])
     _legend(axes)
@@ -287,7 +299,7 @@ def _sample_bars(summary: Summary) -> Figure:
 
 def _over_rounds(axes: Axes, label: str) -> None:
     axes.set(xlabel="round", ylabel=label)
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    whole_numbers(axes)
     clean(axes, "y")
     _legend(axes)
 

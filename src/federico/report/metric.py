@@ -51,6 +51,12 @@ class Metric:
             return "diverged"
         return f"{self.scaled(value):.1f}" if self.higher_is_better else f"{value:.3g}"
 
+    def spread(self, sd: float | None) -> str:
+        """What follows a figure: its standard deviation, or nothing."""
+        if not sd:
+            return ""
+        return f" ± {self.scaled(sd):.1f}" if self.higher_is_better else f" ± {sd:.2g}"
+
     def distance(self, difference: float) -> str:
         """The size of a difference: 6.9 points."""
         size = self.bare(abs(difference))
@@ -58,7 +64,7 @@ class Metric:
 
     def signed(self, difference: float) -> str:
         """A difference with its sign: +6.9."""
-        sign = MINUS if difference < 0 else "+"
+        sign = MINUS if difference < 0 else "+" * (difference > 0)
         return sign + self.bare(abs(difference)) if math.isfinite(difference) else "-"
 
     def gain(self, difference: float) -> float:

@@ -298,9 +298,7 @@ def _collaboration(cells: Iterable[CellDir]) -> Collaboration | None:
     return None
 
 
-def _pending(
-    run: RunDir, by_method: Mapping[str, Mapping[int, CellDir]], config: Mapping[str, Any]
-) -> list[Pending]:
+def _pending(run: RunDir, by_method: Mapping[str, Mapping[int, CellDir]], config: Mapping[str, Any]) -> list[Pending]:
     """The cells that have begun or were asked for, and are not finished."""
     wanted = {(method, seed) for method, seeds in by_method.items() for seed in seeds}
     wanted |= {(method, seed) for method in config.get("methods", []) for seed in config.get("seeds", [])}

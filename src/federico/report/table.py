@@ -29,15 +29,20 @@ def result_table(summary: Summary) -> Table:
 def row(summary: Summary, method: MethodSummary) -> tuple[str, str, str, str, str, str]:
     """A method in words: title, figure with its spread, difference to Local, runs better, megabytes, seconds."""
     metric, versus = summary.metric, method.versus_local
-    figure = "-" if method.mean is None else metric.bare(method.mean)
     return (
         method.title,
-        f"{figure} ± {metric.bare(method.sd)}" if method.sd else figure,
+        "-" if method.mean is None else metric.bare(method.mean) + metric.spread(method.sd),
         metric.signed(versus.difference) if versus else "",
         f"{versus.better} of {versus.runs}" if versus else "",
-        f"{method.bytes_moved / 1e6:.1f}",
+        megabytes(method.bytes_moved),
         f"{method.seconds:.1f}",
     )
+
+
+def megabytes(count: float) -> str:
+    """One decimal, more only for what would otherwise read as nothing."""
+    moved = count / 1e6
+    return f"{moved:,.1f}" if moved >= 0.05 or not moved else f"{moved:.2g}"
 
 
 def as_json(summary: Summary) -> dict[str, Any]:

@@ -1,0 +1,97 @@
+"""A small experiment file, a command line without a new process, and what a run must come to."""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from safetensors.torch import load_file
+
+from federico.cli.main import main
+
+SMALL = """
+methods = ["federico", "local", "fedavg_plus"]
+rounds = 6
+
+[data]
+kind = "digits"
+noise = 0.2
+
+[split]
+samples = 200
+
+[partition]
+kind = "label-groups"
+clients = 4
+groups = 2
+
+[model]
+kind = "mlp"
+hidden = [6]
+
+[federico]
+neighbors = 2
+
+[system]
+threads = 1
+"""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+
+Command = Callable[..., Answer]
+
+
+@pytest.fixture
+def federico(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> Command:
+    """The command line, run inside `tmp_path` without starting a process."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: str | Path) -> Answer:
+        monkeypatch.setattr(sys, "argv", ["federico", *map(str, arguments)])
+        capsys.readouterr()
+        try:
+            main()
+            code = 0
+        except SystemExit as leaving:
+            code = int(leaving.code or 0)
+        captured = capsys.readouterr()
+        return Answer(code, captured.out, captured.err)
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An experiment file of three methods that runs for less than half a second."""
+    path = tmp_path_factory.mktemp("small") / "small.toml"
+    path.write_text(SMALL)
+    return path
+
+
+def outcome(run: Path) -> dict[str, bytes]:
+    """All that may not depend on how often a run was stopped: records, partition, every tensor saved."""
+    kept = [path for name in ("records.jsonl", "partition.npz", "done.json") for path in run.glob(f"*/{name}")]
+    kept += [path for path in run.glob("*/clients/**/*") if path.is_file()]
+    found = {str(path.relative_to(run)): path.read_bytes() for path in kept}
+    for path in run.glob("*/checkpoint/*.safetensors"):
+        place = path.relative_to(run).parent / path.name[:12]
+        found |= {f"{place}/{name}": tensor.numpy().tobytes() for name, tensor in load_file(path).items()}
+    return found
+
+
+@pytest.fixture(scope="session")
+def outcome_of() -> Callable[[Path], dict[str, bytes]]:
+    return outcome
+
+

@@ -1,0 +1,73 @@
+"""The documentation says what is true of the code."""
+
+import importlib.util
+import pydoc
+import re
+import tomllib
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from federico.experiment.config import load, validate
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+EXPERIMENTS = sorted((ROOT / "experiments").glob("*.toml"))
+
+
+def generator() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def blocks(language: str) -> list[tuple[str, str]]:
+    found = [
+        (page.name, code) for page in PAGES for code in re.findall(rf"```{language}\n(.*?)```", page.read_text(), re.S)
+    ]
+    assert found, f"there are {language} examples in the documentation"
+    return found
+
+
+@pytest.mark.parametrize("name", ["reference-options.md", "reference-command-line.md"])
+def test_reference_pages_are_what_the_code_says(name: str) -> None:
+    assert (ROOT / "docs" / name).read_text() == generator().PAGES[name](), "run `make docs`"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    targets = re.findall(r"\]\(([^)#]+)\)", page.read_text())
+    missing = [target for target in targets if "://" not in target and not (page.parent / target).exists()]
+    assert not missing
+
+
+def test_every_page_of_docs_is_in_the_index() -> None:
+    index = (ROOT / "docs" / "README.md").read_text()
+    assert [
+        page.name for page in (ROOT / "docs").glob("*.md") if page.name not in index and page.name != "README.md"
+    ] == []
+
+
+def test_paper_map_names_things_that_exist() -> None:
+    text = (ROOT / "docs" / "paper-map.md").read_text()
+    assert [path for path in re.findall(r"`(tests/[^`]+)`", text) if not (ROOT / path).exists()] == []
+    assert [dotted for dotted in re.findall(r"`(federico\.[\w.]+)`", text) if pydoc.locate(dotted) is None] == []
+
+
+@pytest.mark.parametrize(("page", "code"), blocks("toml"))
+def test_toml_examples_are_valid(page: str, code: str) -> None:
+    validate(tomllib.loads(code), page)
+
+
+@pytest.mark.parametrize(("page", "code"), blocks("python"))
+def test_python_examples_compile(page: str, code: str) -> None:
+    compile(code, page, "exec")
+
+
+@pytest.mark.parametrize("file", EXPERIMENTS, ids=lambda file: file.stem)
+def test_experiments_are_valid_and_named_after_their_file(file: Path) -> None:
+    assert load(file).name == file.stem
