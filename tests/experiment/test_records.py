@@ -14,7 +14,9 @@ from federico.methods.base import Posterior, Round
 
 def make(index: int = 1, loss: list[float | None] | None = None) -> Record:
     scores = [0.5, 1.0]
-    return Record(index, scores, loss or [0.1, 0.2], [["b"], []], [{"a": 0.25, "b": 0.75}, {"b": 1.0}], [8, 0], [0, 8])
+    return Record(
+        index, scores, loss or [0.1, 0.2], [["b"], []], [{"a": 0.25, "b": 0.75}, {"b": 1.0}], [8, 0], [0, 8], 8
+    )
 
 
 @pytest.fixture

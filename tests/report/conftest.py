@@ -30,7 +30,8 @@ DESCRIPTION = Description(
     command="federico run made-up.toml",
 )
 EMPTY: dict[str, Any] = {
-    "accuracy": None, "loss": None, "neighbors": [], "posterior": [], "sent": [0, 0, 0], "received": [0, 0, 0],
+    "accuracy": None, "loss": None, "neighbors": [], "posterior": [], "sent": [0, 0, 0],
+    "received": [0, 0, 0], "moved": 0,
 }  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from federico.report.metric import ACCURACY, SQUARED_ERROR, metric_of
 
 
 def record(accuracy: list[float] | None = None, loss: list[float | None] | None = None) -> Record:
-    return Record(1, accuracy, loss, neighbors=[], posterior=[], sent=[], received=[])
+    return Record(1, accuracy, loss, neighbors=[], posterior=[], sent=[], received=[], moved=0)
 
 
 def test_accuracy_is_weighted_by_the_size_of_each_clients_whole_data(description: Description) -> None:

@@ -1,11 +1,14 @@
 import base64
+import errno
 import shutil
 from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure
 
 from federico.errors import RunError
 from federico.report import write_report
+from federico.report.figures import Picture
 
 PICTURES = {"overview", "rounds", "clients", "collaboration", "partition", "traffic"}
 
@@ -28,18 +31,22 @@ def test_figures_and_page_are_written_whole(reported: Path) -> None:
     assert list(reported.rglob("*.partial")) == []
 
 
-def test_a_failed_write_leaves_the_old_page(reported: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = (reported / "report.html").read_bytes()
-    monkeypatch.setattr("federico.report.GALLERY", ())
-    monkeypatch.setattr("federico.report.page", lambda summary, images: "half a page")
-
+@pytest.mark.parametrize(
+    ("gallery", "file"),
+    [((), "report.html"), ((Picture("overview", "", lambda summary: Figure()),), "figures/overview.png")],
+)
+def test_a_failed_write_leaves_what_was_there(
+    reported: Path, monkeypatch: pytest.MonkeyPatch, gallery: tuple[Picture, ...], file: str
+) -> None:
     def full(path: Path) -> None:
-        raise OSError(28, "No space left on device")
+        raise OSError(errno.ENOSPC, "No space left on device")
 
+    before = (reported / file).read_bytes()
+    monkeypatch.setattr("federico.report.GALLERY", gallery)
     monkeypatch.setattr("federico.experiment.files.sync", full)
-    with pytest.raises(RunError, match="no space left"):
+    with pytest.raises(RunError, match=f"{file}: no space left"):
         write_report(reported)
-    assert (reported / "report.html").read_bytes() == before
+    assert (reported / file).read_bytes() == before
     assert list(reported.rglob("*.partial")) == []
 
 

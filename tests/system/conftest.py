@@ -51,9 +51,7 @@ Command = Callable[..., Answer]
 
 
 @pytest.fixture
-def federico(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> Command:
+def federico(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
     """The command line, run inside `tmp_path` without starting a process."""
     monkeypatch.chdir(tmp_path)
 
@@ -93,5 +91,3 @@ def outcome(run: Path) -> dict[str, bytes]:
 @pytest.fixture(scope="session")
 def outcome_of() -> Callable[[Path], dict[str, bytes]]:
     return outcome
-
-

@@ -143,8 +143,7 @@ def test_killed_command_goes_on_when_given_again(
 def test_file_size_limit_is_a_clear_error_and_nothing_is_lost(
     server: Server, expected: Outcome, outcome_of: OutcomeOf, tmp_path: Path
 ) -> None:
-    largest = max(path.stat().st_size for path in (tmp_path.parent).glob("*/never")) if False else 12_000
-    end = server.run(tmp_path, limit=largest)
+    end = server.run(tmp_path, limit=12_000)  # a checkpoint takes more
     assert end["code"] == 4
     assert "no space left on the disk. Nothing is lost" in end["error"]
     assert server.run(tmp_path)["code"] == 0

@@ -8,6 +8,8 @@ from rich.console import Console
 
 out = Console()
 err = Console(stderr=True)
+PLAIN: dict[str, Any] = {"highlight": False, "markup": False, "soft_wrap": True}
+"""For a line with names and paths in it: brackets are brackets, and nothing is cut in two."""
 
 
 def print_json(value: Any) -> None:

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 from rich.table import Table
 
-from federico.cli.console import err, out, print_json
+from federico.cli.console import PLAIN, err, out, print_json
 from federico.data.download import fetch
 from federico.data.sources import catalogue
 from federico.experiment.setup import data_folder
@@ -28,8 +28,8 @@ def show_sources(*, as_json: bool) -> None:
 def get_data(name: str, *, url: str | None, md5: str | None, quiet: bool) -> None:
     """Download and unpack, with a bar."""
     columns = (TextColumn(name), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=err, disable=quiet) as bar:
+    with Progress(*columns, console=err, disable=quiet or not err.is_terminal) as bar:
         task = bar.add_task(name, total=None)
         place = fetch(name, data_folder(), lambda have, total: bar.update(task, completed=have, total=total), url, md5)
     if not quiet:
-        out.print(f"{name} is in {place}", highlight=False)
+        out.print(f"{name} is in {place}", **PLAIN)

@@ -2,13 +2,28 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from federico.errors import FedericoError
 
+
+class Commands(TyperGroup):
+    """Says what Ctrl-C means; typer would leave without a word."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            sys.stderr.write("stopped; start the same command again to go on from the last checkpoint\n")
+            sys.exit(130)
+
+
 app = typer.Typer(
+    cls=Commands,
     name="federico",
     help="Decentralised, personalised federated learning with the right collaborators.",
     epilog="Exit codes: 0 fine, 1 unexpected, 2 wrong option or experiment, 3 wrong data, 4 run directory unusable, "
@@ -124,9 +139,6 @@ def main() -> None:
         for line in str(error).splitlines():
             sys.stderr.write(f"error: {line}\n")
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        sys.stderr.write("stopped; start the same command again to go on from the last checkpoint\n")
-        sys.exit(130)
 
 
 if __name__ == "__main__":

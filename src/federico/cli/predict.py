@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 
 from federico.api import load
-from federico.cli.console import out, print_json
+from federico.cli.console import PLAIN, out, print_json
 from federico.errors import ConfigError, DataError
 from federico.experiment.bundle import Bundle
 from federico.experiment.files import publish
@@ -29,7 +29,7 @@ class Predictions:
             print_json({"file": str(self.file), "rows": self.rows, "posterior": self.bundle.posterior})
         elif not quiet:
             names = ", ".join(f"{name} {weight:.0%}" for name, weight in self.bundle.posterior.items())
-            out.print(f"{self.rows} predictions in {self.file}, by the models of {names}", highlight=False)
+            out.print(f"{self.rows} predictions in {self.file}, by the models of {names}", **PLAIN)
 
 
 def predict_file(

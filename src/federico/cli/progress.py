@@ -6,6 +6,7 @@ from types import TracebackType
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+from federico.cli.console import PLAIN
 from federico.experiment.records import Record, mean_accuracy, mean_loss
 from federico.experiment.rundir import CellDir
 from federico.methods import METHODS
@@ -63,7 +64,7 @@ class LiveProgress:
 
     def say(self, message: str) -> None:
         """A warning or a remark, above the bars."""
-        self._console.print(f"note: {message}", style="yellow", highlight=False, markup=False)
+        self._console.print(f"note: {message}", style="yellow", **PLAIN)
 
     def _score(self, cell: CellDir, record: Record) -> str:
         about = cell.description

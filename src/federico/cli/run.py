@@ -5,15 +5,13 @@ import sys
 from pathlib import Path
 
 from federico.api import Quiet
-from federico.cli.console import err, out, print_json
+from federico.cli.console import PLAIN, err, out, print_json
 from federico.cli.progress import LiveProgress
 from federico.experiment.config import Experiment, load
 from federico.experiment.rundir import RunDir
 from federico.experiment.simulate import cell_options, simulate
-from federico.report import write_report
-from federico.report.summary import summarize
-from federico.report.table import as_json as table_as_json
-from federico.report.table import result_table
+from federico.report import as_json as summary_as_json
+from federico.report import result_table, summarize, write_report
 
 
 def run_experiment(file: Path, overrides: list[str], directory: Path, *, quiet: bool, as_json: bool) -> None:
@@ -22,12 +20,12 @@ def run_experiment(file: Path, overrides: list[str], directory: Path, *, quiet: 
     run = RunDir(directory / experiment.name)
     if _finished(experiment, run):
         if not quiet:
-            err.print(f"{run.path}: finished already, nothing to do", highlight=False, markup=False, soft_wrap=True)
+            err.print(f"{run.path}: finished already, nothing to do", **PLAIN)
     else:
         _simulate(experiment, directory, quiet=quiet or as_json)
     _show(run.path, quiet=quiet, as_json=as_json)
     if not (quiet or as_json):
-        out.print(f"Next: federico report {run.path}", highlight=False, markup=False, soft_wrap=True)
+        out.print(f"Next: federico report {run.path}", **PLAIN)
 
 
 def write_run_report(run: Path, *, quiet: bool, as_json: bool) -> None:
@@ -35,7 +33,7 @@ def write_run_report(run: Path, *, quiet: bool, as_json: bool) -> None:
     page = write_report(run)
     _show(run, quiet=quiet, as_json=as_json)
     if not (quiet or as_json):
-        out.print(f"Report: {page}", highlight=False, markup=False, soft_wrap=True)
+        out.print(f"Report: {page}", **PLAIN)
 
 
 def _simulate(experiment: Experiment, directory: Path, *, quiet: bool) -> None:
@@ -59,6 +57,6 @@ def _finished(experiment: Experiment, run: RunDir) -> bool:
 def _show(run: Path, *, quiet: bool, as_json: bool) -> None:
     summary = summarize(RunDir(run))
     if as_json:
-        print_json(table_as_json(summary))
+        print_json(summary_as_json(summary))
     elif not quiet:
         out.print(result_table(summary))

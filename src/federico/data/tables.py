@@ -48,7 +48,7 @@ def texts(values: pd.Series) -> pd.Series:
 
 def choices(values: pd.Series) -> tuple[str, ...]:
     """The different texts of a column, numbers in order of size and before words."""
-    import pandas as pd  # noqa: PLC0415
+    import pandas as pd
 
     found = pd.Series(texts(values).dropna().unique()).sort_values()
     order = np.argsort(pd.to_numeric(found, errors="coerce").to_numpy(), kind="stable")
@@ -57,7 +57,7 @@ def choices(values: pd.Series) -> tuple[str, ...]:
 
 def numbers(values: pd.Series, origin: object) -> FloatArray:
     """The column as numbers with NaN for gaps; `origin` is the file to name when it holds something else."""
-    import pandas as pd  # noqa: PLC0415
+    import pandas as pd
 
     result = pd.to_numeric(values, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
     wrong = values[(np.isnan(result) & values.notna().to_numpy()) | np.isinf(result)]
@@ -71,7 +71,7 @@ def numbers(values: pd.Series, origin: object) -> FloatArray:
 
 def codes(values: pd.Series, categories: Sequence[str], origin: object) -> IntArray:
     """The position of each value among the categories, -1 for a gap."""
-    import pandas as pd  # noqa: PLC0415
+    import pandas as pd
 
     found = texts(values)
     strange = found[found.notna() & ~found.isin(categories)]
@@ -99,14 +99,14 @@ def _one_hot(positions: IntArray, width: int) -> FloatArray:
 
 
 def _read_parquet(path: Path) -> pd.DataFrame:
-    import pandas as pd  # noqa: PLC0415
+    import pandas as pd
 
     return pd.read_parquet(path)
 
 
 def _read_csv(path: Path) -> pd.DataFrame:
     """Every line as texts: pandas' own reading of a header would hide lines longer than it."""
-    import pandas as pd  # noqa: PLC0415
+    import pandas as pd
 
     return pd.read_csv(path, header=None, dtype=str, keep_default_na=False, skipinitialspace=True, encoding="utf-8-sig")
 

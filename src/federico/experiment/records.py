@@ -35,6 +35,8 @@ class Record:
     """Bytes each client sent."""
     received: list[int]
     """Bytes each client received."""
+    moved: int
+    """Bytes of all messages, each counted once, to and from a server included."""
 
     @classmethod
     def of(
@@ -53,6 +55,7 @@ class Record:
             ],
             sent,
             received,
+            int(traffic[0].sum()),
         )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -79,7 +80,8 @@ class Blueprint:
         for path, tensor in places.items():  # tied tensors have several paths and stay tied
             if id(tensor) in bound:
                 owner, name = _owner_of(module, path)
-                (owner._parameters if name in owner._parameters else owner._buffers)[name] = bound[id(tensor)]
+                tensors: dict[str, Any] = owner._parameters if name in owner._parameters else owner._buffers
+                tensors[name] = bound[id(tensor)]
         return module
 
     def named(self, row: Tensor) -> dict[str, Tensor]:

@@ -11,7 +11,6 @@ from matplotlib.lines import Line2D
 from federico.experiment.rundir import Description
 from federico.report import words
 from federico.report.drawing import (
-    DPI,
     FAINT,
     INK,
     METHOD_COLORS,
@@ -33,8 +32,6 @@ from federico.report.summary import Collaboration, MethodSummary, Summary, true_
 from federico.report.table import megabytes
 from federico.types import FloatArray, IntArray
 
-__all__ = ["DPI", "GALLERY", "Picture", "clients", "collaboration", "overview", "partition", "rounds", "traffic"]
-
 MOST_ROWS = 32
 """Clients of a dot plot or bar chart."""
 MOST_HEAT = 256
@@ -47,7 +44,7 @@ VISIBLE = 0.01
 def overview(summary: Summary) -> Figure:
     """How good each method is, and whom each client learns from: the whole run at a glance."""
     shown = summary.collaboration
-    figure = sheet(11 if shown else 6, 4.8, words.headline(summary, short=True))
+    figure = sheet(11 if shown else 9.5, 4.8, words.headline(summary, short=True))
     if shown is None:
         _bars(figure.subplots(), summary)
         return figure
@@ -98,8 +95,10 @@ def clients(summary: Summary) -> Figure:
     return figure
 
 
-def collaboration(shown: Collaboration) -> Figure:
+def collaboration(summary: Summary) -> Figure:
     """Every client's posterior over the rounds, a line per peer (figure 3 of the paper)."""
+    shown = summary.collaboration
+    assert shown is not None, "asked for only where there is one"
     about = shown.description
     order = by_group(true_groups(about), len(about.clients), MOST_PANELS)
     columns = min(4, len(order))
@@ -131,7 +130,7 @@ def partition(summary: Summary) -> Figure:
 
 def traffic(summary: Summary) -> Figure:
     """Megabytes moved so far, over the rounds."""
-    figure = sheet(8, 4, "Data sent and received by all clients")
+    figure = sheet(8, 4, "Data moved between participants")
     axes = figure.subplots()
     for method in summary.methods:
         place, moved = method_place(method.name), np.cumsum(method.bytes_by_round) / 1e6
@@ -158,29 +157,26 @@ class Picture:
     applies: Callable[[Summary], bool] = lambda summary: True
 
 
-def _draw_collaboration(summary: Summary) -> Figure:
-    assert summary.collaboration is not None, "asked for only where there is one"
-    return collaboration(summary.collaboration)
-
-
 GALLERY = (
     Picture(
         "overview",
-        "Left: each method's figure, a dot per run and a line of one standard deviation. Right: a row says how much "
-        "of its trust a client gives to each model; squares along the diagonal are clients that found each other.",
+        "Bars: each method's figure, with a dot per run and a line of one standard deviation. Cells: how much of its "
+        "trust a client (row) gives to each model (column); squares along the diagonal are clients that found each "
+        "other.",
         overview,
     ),
     Picture("rounds", "One line per method, the mean over runs; the band is one standard deviation.", rounds),
     Picture(
         "clients",
-        "One row per client, mean over runs: a blue dot ahead of the grey one is a client that gains by collaborating.",
+        "One row per client, mean over runs: where the blue dot is better than the grey one, the client gains by "
+        "collaborating.",
         clients,
     ),
     Picture(
         "collaboration",
-        "One panel per client, one line per peer in the colour of that peer's distribution, the client's own model "
-        "dashed: lines that rise are collaborators being found.",
-        _draw_collaboration,
+        "One panel per client, one line per peer in the colour of that peer's distribution (grey if not known), the "
+        "client's own model dashed: lines that rise are collaborators being found.",
+        collaboration,
         lambda summary: summary.collaboration is not None and len(summary.first.clients) > 1,
     ),
     Picture("partition", "How many training samples each client has; darker is more.", partition),

@@ -64,7 +64,7 @@ class MethodSummary:
     curve: Curve
     versus_local: Comparison | None
     bytes_by_round: list[float]
-    """Sent and received by all clients in each round, mean over seeds."""
+    """Bytes of all messages in each round, mean over seeds."""
     bytes_moved: float
     """The same for a whole run."""
     seconds: float
@@ -181,7 +181,7 @@ def summarize(run: RunDir) -> Summary:
 
 def _summarize_method(name: str, cells: Mapping[int, CellDir], local: Mapping[int, CellDir]) -> MethodSummary:
     scores = {seed: _scores(cell) for seed, cell in cells.items()}
-    moved = [[sum(record.sent) + sum(record.received) for record in cell.records] for cell in cells.values()]
+    moved = [[record.moved for record in cell.records] for cell in cells.values()]
     return MethodSummary(
         name=name,
         title=title_of(name),
@@ -319,10 +319,9 @@ def _read_config(path: Path) -> dict[str, Any]:
         raise RunError(f"{path}: cannot be read: {error}; delete it to see the run without it") from error
 
 
-def _mean_by_position(rows: Iterable[Sequence[float]]) -> list[float]:
+def _mean_by_position(rows: Sequence[Sequence[float]]) -> list[float]:
     """The mean of the first entries, of the second, and so on; rows may end early."""
-    longest = max(map(len, rows := list(rows)), default=0)
-    return [_mean([row[place] for row in rows if len(row) > place]) for place in range(longest)]
+    return [_mean([row[place] for row in rows if len(row) > place]) for place in range(max(map(len, rows)))]
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -98,8 +98,18 @@ def test_two_files_of_one_name_would_be_one_owner(folder: Path) -> None:
     (folder / "more").mkdir()
     (folder / "more" / "north.csv").write_text((folder / "north.csv").read_text())
     table = Table(path=["north.csv", "more/north.csv"], label="ill", categorical=["sex"])
-    with pytest.raises(DataError, match="two files are named north: rename one"):
+    with pytest.raises(DataError, match="two files are named north: write path as a table"):
         table.load(folder, 0)
+
+
+def test_files_can_be_given_with_the_names_of_their_owners(folder: Path) -> None:
+    table = Table(path={"upper": Path("north.csv")}, label="ill", categorical=["sex"], client=None)
+    assert table.load(folder, 0).owners is None, "one file alone has no owners to tell apart"
+    (folder / "copy.csv").write_text((folder / "north.csv").read_text())
+    both = Table(path={"upper": Path("north.csv"), "lower": Path("copy.csv")}, label="ill", categorical=["sex"])
+    owners = both.load(folder, 0).owners
+    assert owners is not None
+    assert list(dict.fromkeys(owners)) == ["upper", "lower"]
 
 
 def test_a_table_without_rows_is_refused(folder: Path) -> None:

@@ -20,7 +20,7 @@ class Digits(SourceOptions):
 
     def load(self, folder: Path, seed: int) -> Dataset:
         """Pixels in 0..1 before noise; the noise is not clipped, so that it stays Gaussian."""
-        from sklearn.datasets import load_digits  # noqa: PLC0415
+        from sklearn.datasets import load_digits
 
         pixels, digits = load_digits(return_X_y=True)
         x = pixels / 16 + self.noise * rng.stream(seed, "noise").standard_normal(pixels.shape)

@@ -43,7 +43,7 @@ def _images(folder: Path) -> list[Path]:
 
 def _pixels(file: Path, size: int) -> Array:
     """Bytes of shape (3, size, size)."""
-    from PIL import Image  # noqa: PLC0415
+    from PIL import Image
 
     try:
         with Image.open(file) as image:

@@ -25,8 +25,8 @@ class Table(SourceOptions):
 
     kind: Literal["table"] = "table"
     """Rows of CSV or Parquet files."""
-    path: Path | Annotated[tuple[Path, ...], Field(min_length=1)]
-    """The file, or a list of files with the same columns."""
+    path: Path | Annotated[tuple[Path, ...], Field(min_length=1)] | Annotated[dict[str, Path], Field(min_length=1)]
+    """The file; or a list of files with the same columns; or a table of owner = file."""
     label: str
     """Column to predict."""
     label_above: float | None = None
@@ -53,7 +53,8 @@ class Table(SourceOptions):
     def load(self, folder: Path, seed: int) -> Dataset:
         """All rows of all files in order; missing values stay gaps until each client fills its own."""
         paths = (self.path,) if isinstance(self.path, Path) else self.path
-        frames = {folder / path: self._read(folder / path) for path in paths}
+        files = paths.values() if isinstance(paths, dict) else paths
+        frames = {folder / file: self._read(folder / file) for file in files}
         _same_columns(frames)
         columns = self._columns(frames)
         x = np.vstack([encode(frame, columns, file) for file, frame in frames.items()])
@@ -98,18 +99,18 @@ class Table(SourceOptions):
             return texts(_joined(frames, self.client)).to_numpy(dtype=str)
         if len(frames) == 1:
             return None
-        stems = [file.stem for file in frames]
-        twice = [stem for stem in stems if stems.count(stem) > 1]
+        names = list(self.path) if isinstance(self.path, dict) else [file.stem for file in frames]
+        twice = [name for name in names if names.count(name) > 1]
         if twice:
-            raise DataError(f"two files are named {twice[0]}: rename one, or name a column in 'client'")
-        return np.repeat(stems, [len(frame) for frame in frames.values()])
+            raise DataError(f"two files are named {twice[0]}: write path as a table of owner = file")
+        return np.repeat(names, [len(frame) for frame in frames.values()])
 
     def _origin(self, frames: Frames) -> str:
         return ", ".join(map(str, frames))
 
 
 def _joined(frames: Frames, column: str) -> pd.Series:
-    import pandas as pd  # noqa: PLC0415
+    import pandas as pd
 
     joined: pd.Series = pd.concat([frame[column] for frame in frames.values()])
     return joined

@@ -1,0 +1,109 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from federico.errors import ConfigError, DataError, FedericoError, MissingDependencyError, RunError
+
+Command = Callable[..., Any]
+HEAVY = ("torch", "pandas", "sklearn", "matplotlib", "pyarrow", "numpy")
+COMMANDS: list[list[str]] = [[], ["run"], ["report"], ["predict"], ["methods"], ["data"], ["data", "get"], ["doctor"]]
+
+PROBE = f"""
+import sys
+from federico.cli.main import main
+try:
+    main()
+finally:
+    sys.stderr.write(" ".join(name for name in {HEAVY} if name in sys.modules))
+"""
+
+
+@pytest.mark.parametrize("command", [[], ["run"], ["data", "get"]], ids=" ".join)
+def test_help_is_quick_and_loads_nothing_heavy(command: list[str]) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROBE, *command, "--help"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    with process:
+        out, loaded = process.communicate()
+    assert process.returncode == 0
+    assert "Usage" in out
+    assert loaded == ""
+
+
+def test_help_takes_less_than_half_a_second_of_cpu() -> None:
+    def seconds() -> float:
+        process = subprocess.Popen([sys.executable, "-m", "federico.cli.main", "--help"], stdout=subprocess.DEVNULL)
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        return used.ru_utime + used.ru_stime
+
+    assert min(seconds() for _ in range(3)) < 0.5
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_every_command_has_help(federico: Command, command: list[str]) -> None:
+    for flag in ("--help", "-h"):
+        answer = federico(*command, flag)
+        assert answer.code == 0
+        assert "Usage" in answer.out
+
+
+def test_exit_codes_are_in_the_help(federico: Command) -> None:
+    text = " ".join(federico("--help").out.split())
+    for words in ("0 fine", "1 unexpected", "2 wrong option", "3 wrong data", "4 run directory", "130 interrupted"):
+        assert words in text
+
+
+def test_exit_codes_stay_what_they_are() -> None:
+    codes = {kind: kind.exit_code for kind in (FedericoError, ConfigError, DataError, RunError, MissingDependencyError)}
+    assert list(codes.values()) == [1, 2, 3, 4, 5]
+
+
+def test_nothing_said_shows_help(federico: Command) -> None:
+    answer = federico()
+    assert "Usage" in answer.out + answer.err
+
+
+@pytest.mark.parametrize("arguments", [["rnu"], ["run"], ["methods", "--jsn"], ["data", "fetch"]], ids=" ".join)
+def test_wrong_command_leaves_with_2(federico: Command, arguments: list[str]) -> None:
+    answer = federico(*arguments)
+    assert answer.code == 2
+    assert answer.out == ""
+    assert answer.err
+
+
+def test_error_beyond_a_users_control_keeps_its_traceback(
+    federico: Command, tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from federico.cli import run
+
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr(run, "simulate", broken)
+    with pytest.raises(ZeroDivisionError):
+        federico("run", tiny)
+
+
+def test_every_line_of_an_error_is_marked(federico: Command, tiny: Path) -> None:
+    answer = federico("run", tiny, "--set", "rounds=0", "--set", "seeds=[]")
+    assert [line[:7] for line in answer.err.splitlines()] == ["error: "] * 2
+
+
+def test_ctrl_c_says_how_to_go_on_and_leaves_with_130(tiny: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "federico.cli.main", "run", str(tiny), "--set", "rounds=1000000"]
+    records = tmp_path / "runs" / "tiny" / "local-0" / "records.jsonl"
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        while not records.exists() and process.poll() is None:
+            time.sleep(0.005)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert err == "stopped; start the same command again to go on from the last checkpoint\n"

@@ -1,0 +1,134 @@
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from federico.experiment.bundle import folder_name
+
+Command = Callable[..., Any]
+ODD = "St. Mary/East <b>"
+
+
+@pytest.fixture
+def images(tmp_path: Path) -> Path:
+    """New digits."""
+    np.savez(tmp_path / "new.npz", x=np.random.default_rng(0).random((5, 64)))
+    return tmp_path / "new.npz"
+
+
+def check(frame: pd.DataFrame, rows: int, labels: list[str]) -> None:
+    chances = frame[[f"p({label})" for label in labels]].to_numpy()
+    assert chances.shape == (rows, len(labels))
+    np.testing.assert_allclose(chances.sum(1), 1, atol=1e-9)
+    assert frame["prediction"].astype(str).tolist() == [labels[best] for best in chances.argmax(1)]
+
+
+def test_predictions_go_beside_the_file(federico: Command, digits_run: Path, images: Path) -> None:
+    answer = federico("predict", digits_run, images, "--client", "0")
+    assert answer.code == 0
+    target = images.with_name("new-predictions.csv")
+    assert answer.out.startswith(f"5 predictions in {target}, by the models of ")
+    check(pd.read_csv(target), 5, [str(digit) for digit in range(10)])
+
+
+def test_parquet_holds_the_same_as_csv(federico: Command, digits_run: Path, images: Path, tmp_path: Path) -> None:
+    for suffix in ("csv", "parquet"):
+        code = federico("predict", digits_run, images, "--client", "1", "--output", tmp_path / f"out.{suffix}").code
+        assert code == 0
+    wide = pd.read_parquet(tmp_path / "out.parquet")
+    check(wide, 5, [str(digit) for digit in range(10)])
+    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "out.csv", dtype={"prediction": str}), wide, check_dtype=False)
+
+
+def test_json_tells_file_rows_and_posterior(federico: Command, digits_run: Path, images: Path) -> None:
+    result = json.loads(federico("predict", digits_run, images, "--client", "0", "--json").out)
+    assert result["rows"] == 5
+    assert Path(result["file"]).exists()
+    assert sum(result["posterior"].values()) == pytest.approx(1)
+
+
+def test_quiet_only_writes(federico: Command, digits_run: Path, images: Path) -> None:
+    answer = federico("predict", digits_run, images, "--client", "0", "-q")
+    assert (answer.code, answer.out, answer.err) == (0, "", "")
+
+
+def test_method_is_chosen(federico: Command, digits_run: Path, images: Path) -> None:
+    answer = federico("predict", digits_run, images, "--client", "3", "--method", "local")
+    assert answer.out.rstrip().endswith("by the models of 3 100%")
+
+
+@pytest.mark.parametrize("name", [ODD, "[/b] West"])
+def test_table_and_client_of_any_name(federico: Command, hospitals: Path, tmp_path: Path, name: str) -> None:
+    new = shutil.copy(hospitals.parent.parent / "people.csv", tmp_path / "new.csv")
+    answer = federico("predict", hospitals, new, "--client", name)
+    assert answer.code == 0
+    assert name in answer.out
+    check(pd.read_csv(tmp_path / "new-predictions.csv"), 60, ["no", "yes"])
+
+
+def test_clients_folder_alone_is_enough(federico: Command, hospitals: Path, tmp_path: Path) -> None:
+    new = shutil.copy(hospitals.parent.parent / "people.csv", tmp_path / "new.csv")
+    federico("predict", hospitals, new, "--client", ODD, "--output", "there.csv")
+    moved = shutil.copytree(hospitals / "federico-0" / "clients" / folder_name(ODD), tmp_path / "on a stick")
+    assert federico("predict", moved, new, "--output", "here.csv").code == 0
+    assert (tmp_path / "here.csv").read_bytes() == (tmp_path / "there.csv").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["new.npz"], 2, "--client: say whose model; "),
+        (["new.npz", "--client", "9"], 2, "client '9': there is none of that name in"),
+        (["new.npz", "--client", "0", "--output", "a.txt"], 2, "--output a.txt: must end in .csv or .parquet"),
+        (["new.npz", "--client", "0", "--method", "fedavg"], 2, "holds no run of 'fedavg'"),
+        (["new.npz", "--client", "0", "--seed", "5"], 2, "it has federico (seed 0), local (seed 0)"),
+        (["gone.npz", "--client", "0"], 3, "gone.npz: there is no such file"),
+        (["wide.npz", "--client", "0"], 3, "wide.npz: inputs of shape (65,), where the model takes (64,)"),
+        (["nan.npz", "--client", "0"], 3, "nan.npz: the inputs hold infinite or missing values"),
+        (["table.csv", "--client", "0"], 3, "table.csv: this model was not trained on a table"),
+        (["new.npz", "--client", "0", "--output", "no/such/folder.csv"], 4, "no/such/folder.csv: cannot be written"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_cannot_be_predicted_is_named(
+    federico: Command, digits_run: Path, images: Path, tmp_path: Path, arguments: list[str], code: int, said: str
+) -> None:
+    np.savez(tmp_path / "wide.npz", x=np.zeros((2, 65)))
+    np.savez(tmp_path / "nan.npz", x=np.full((2, 64), np.nan))
+    (tmp_path / "table.csv").write_text("a,b\n1,2\n")
+    answer = federico("predict", digits_run, *arguments)
+    assert answer.code == code
+    assert answer.out == ""
+    assert answer.err.startswith("error: ")
+    assert said in answer.err
+    assert not list(tmp_path.rglob("*prediction*"))
+
+
+def test_column_that_is_missing_is_named(federico: Command, hospitals: Path, tmp_path: Path) -> None:
+    (tmp_path / "new.csv").write_text("age\n50\n")
+    answer = federico("predict", hospitals, tmp_path / "new.csv", "--client", "North")
+    assert answer.code == 3
+    assert "new.csv: no column named 'pressure': it holds age" in answer.err
+
+
+def test_damaged_models_are_named(federico: Command, run: Path, images: Path) -> None:
+    file = run / "federico-0" / "clients" / "0" / "models.safetensors"
+    file.write_bytes(file.read_bytes()[:-1] + b"\x55")
+    answer = federico("predict", run, images, "--client", "0")
+    assert answer.code == 4
+    assert "models.safetensors: damaged" in answer.err
+
+
+def test_regression_writes_values(federico: Command, tmp_path: Path) -> None:
+    short = ["--set", "rounds=2", "--set", "seeds=[0]", "--set", "methods=['federico']"]
+    federico("run", Path(__file__).parents[2] / "experiments" / "sine.toml", *short, "-q")
+    np.savez(tmp_path / "new.npz", x=np.linspace(0, 6, 4)[:, None])
+    assert federico("predict", "runs/sine", "new.npz", "--client", "3").code == 0
+    frame = pd.read_csv(tmp_path / "new-predictions.csv")
+    assert list(frame.columns) == ["prediction_0"]
+    assert np.isfinite(frame["prediction_0"]).all()

@@ -1,0 +1,65 @@
+import io
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from federico.cli.progress import LiveProgress
+from federico.experiment.config import load
+from federico.experiment.simulate import simulate
+
+
+@pytest.fixture
+def shown(tiny: Path, tmp_path: Path) -> Callable[..., str]:
+    """What a console shows of a run."""
+
+    def run(terminal: bool, overrides: list[str] | None = None, say: str = "") -> str:
+        text = io.StringIO()
+        console = Console(file=text, force_terminal=terminal, width=110, color_system=None)
+        with LiveProgress(console) as progress:
+            simulate(load(tiny, overrides or []), tmp_path, progress)
+            if say:
+                progress.say(say)
+        return text.getvalue()
+
+    return run
+
+
+def test_log_has_one_line_per_cell(shown: Callable[..., str]) -> None:
+    lines = shown(terminal=False, overrides=["seeds=[0, 1]"]).splitlines()
+    assert [line.split("  ")[0] for line in lines] == [
+        "Local, seed 0", "FedeRiCo, seed 0", "Local, seed 1", "FedeRiCo, seed 1",
+    ]  # fmt: skip
+    assert re.search(r"\d % accuracy$", lines[0])
+    assert re.search(r"% accuracy, [+-]\d.* against local training$", lines[1])
+
+
+def test_terminal_has_bars_that_end_full(shown: Callable[..., str]) -> None:
+    text = shown(terminal=True)
+    assert "all runs, rounds" in text
+    assert "4/4" in text
+    assert "2/2" in text
+
+
+def test_resumed_run_counts_what_was_there(shown: Callable[..., str]) -> None:
+    shown(terminal=False)
+    text = shown(terminal=True, overrides=["rounds=3"])
+    assert "6/6" in text
+
+
+def test_remark_is_shown_as_it_is(shown: Callable[..., str]) -> None:
+    long = "client '[/b] x' " + "has few samples " * 10
+    assert f"note: {long}" in shown(terminal=False, say=long)
+
+
+def test_regression_shows_squared_error(shown: Callable[..., str]) -> None:
+    sine: list[Any] = [
+        "data={kind='sine', clients=4}",
+        "partition={kind='natural'}",
+        "split={}",
+        "model={kind='linear'}",
+    ]
+    assert re.search(r"Local, seed 0 +\d\S* squared error\n", shown(terminal=False, overrides=sine))

@@ -1,0 +1,31 @@
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+Command = Callable[..., Any]
+
+
+def test_report_is_written_where_it_says(federico: Command, run: Path) -> None:
+    answer = federico("report", run)
+    assert answer.code == 0
+    assert f"Report: {run}/report.html" in answer.out
+    assert "FedeRiCo" in (run / "report.html").read_text(encoding="utf-8")
+    assert list((run / "figures").glob("*.png"))
+
+
+def test_report_as_json_is_nothing_else(federico: Command, run: Path) -> None:
+    assert set(json.loads(federico("report", run, "--json").out)["methods"]) == {"federico", "local"}
+    assert (run / "report.html").exists()
+
+
+def test_quiet_report_says_nothing(federico: Command, run: Path) -> None:
+    answer = federico("report", run, "-q")
+    assert (answer.code, answer.out, answer.err) == (0, "", "")
+
+
+def test_folder_that_is_no_run_is_named(federico: Command, tmp_path: Path) -> None:
+    answer = federico("report", tmp_path / "nothing")
+    assert answer.code == 4
+    assert answer.err.startswith(f"error: {tmp_path}/nothing: ")
+    assert list(tmp_path.iterdir()) == []
