@@ -31,4 +31,5 @@ class MemoryExchange:
         """What was pushed, in the order that does not depend on who pushed first."""
         assert self._pushed is not None, "collect comes after push"
         updates, self._pushed = self._pushed, None
-        return updates.take(np.lexsort((updates.contributors, updates.owners)))
+        order = np.lexsort((updates.contributors, updates.owners))
+        return updates if (np.diff(order) == 1).all() else updates.take(order)

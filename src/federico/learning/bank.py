@@ -8,7 +8,10 @@ import torch
 from torch import Tensor
 
 from federico.learning.blueprint import Blueprint
-from federico.types import IntArray
+from federico.types import FloatArray, IntArray
+
+SMALL = 1 << 14
+"""Rows shorter than this are added all at once; longer ones one by one, which needs no copy of them."""
 
 
 @dataclass(frozen=True)
@@ -63,3 +66,12 @@ class Bank:
     def places(self, owners: IntArray) -> Tensor:
         """Which rows hold the models of these owners."""
         return torch.from_numpy(np.searchsorted(self.owners, owners)).to(self.rows.device)
+
+    def add(self, owners: IntArray, moves: Tensor, shares: FloatArray) -> None:
+        """Move the model of owners[k] by shares[k] * moves[k], for all k in order."""
+        places = self.places(owners)
+        if self.blueprint.size < SMALL:
+            self.rows.index_add_(0, places, moves * torch.from_numpy(shares).to(moves)[:, None])
+            return
+        for place, move, share in zip(places.tolist(), moves, shares.tolist(), strict=True):
+            self.rows[place].add_(move, alpha=share)

@@ -82,7 +82,7 @@ class Stacked:
         for layer in reversed(range(len(self._params))):
             below = activations[layer]
             weight_grad, bias_grad = self._grads[layer]
-            weight_grad[:rows].copy_(torch.bmm(back.transpose(1, 2), below))
+            torch.bmm(back.transpose(1, 2), below, out=weight_grad[:rows])
             if bias_grad is not None:
                 torch.sum(back, dim=1, out=bias_grad[:rows])
             if layer > 0:

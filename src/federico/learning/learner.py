@@ -108,7 +108,7 @@ class Learner:
             self._run_epochs(stack, states, round_index, epochs)
             if stack.clients[0] == stack.owners[0]:
                 counters[bank.places(stack.owners)[0]] = self._engine.counters
-            moved = self._work[: len(stack)] - bank.rows[bank.places(stack.owners)]
+            moved = self._work[: len(stack)].sub_(bank.rows[bank.places(stack.owners)])
             deltas[torch.from_numpy(places)] = moved
             self._forget_diverged(stack, moved, states)
         bank.counters = counters  # only an owner's own training moves them, after every visit saw the old ones
@@ -207,7 +207,7 @@ class Learner:
 
     def _forget_diverged(self, stack: Visits, moved: Tensor, states: OptimizerStates) -> None:
         """Moments that met a NaN would spoil every later visit of the pair."""
-        for row in (~moved.isfinite().all(1)).nonzero()[:, 0].tolist():
+        for row in (~moved.sum(1).isfinite()).nonzero()[:, 0].tolist():
             states.drop(stack.pairs[row])
 
     def _evaluation_size(self, stack: Visits) -> int:

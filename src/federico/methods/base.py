@@ -146,18 +146,21 @@ def shares(updates: Updates, anchor: float = 0.0) -> FloatArray:
 
 
 def finite(updates: Updates) -> Updates:
-    """The updates without those that hold a NaN or an infinity: such an update is as good as never sent."""
-    sane = updates.rows.isfinite().all(1).cpu().numpy()
+    """The updates without those that hold a NaN or an infinity: such an update is as good as never sent.
+
+    A sum is finite only if all its terms are, and it is read off without a copy of the rows.
+    """
+    sane = updates.rows.sum(1).isfinite().cpu().numpy()
     return updates if sane.all() else updates.take(np.flatnonzero(sane))
 
 
 def average_into(bank: Bank, updates: Updates, anchor: float = 0.0, buffers: Buffers = "average") -> None:
     """phi_b += sum_i c_ib delta_ib / sum_i c_ib. A model that got no update does not move."""
     updates = finite(updates)
-    share = torch.from_numpy(shares(updates, anchor)).to(bank.rows)
-    moves = updates.rows * share[:, None]
+    share, rows = shares(updates, anchor), updates.rows
     if buffers != "average":
-        first = bank.blueprint.parameters
-        own = torch.from_numpy((updates.owners == updates.contributors) & (buffers == "owner")).to(bank.rows.device)
-        moves[:, first:] = torch.where(own[:, None], updates.rows[:, first:], 0)
-    bank.rows.index_add_(0, bank.places(updates.owners), moves)
+        whole = (updates.owners == updates.contributors) & (buffers == "owner")
+        factor = torch.from_numpy(np.where(whole, 1 / share, 0.0)).to(rows)
+        rows = rows.clone()
+        rows[:, bank.blueprint.parameters :] *= factor[:, None]
+    bank.add(updates.owners, rows, share)

@@ -181,6 +181,8 @@ class Federico(Method):
         if self.opt.anchor > 0:  # an anchored peer trains its own model however little it trusts it
             wanted |= visits.clients == visits.owners
         kept = np.flatnonzero(wanted & (weights > 0))
+        # By owner, as the owners will sum them: nothing has to be put in order later.
+        kept = kept[np.lexsort((visits.clients[kept], visits.owners[kept]))]
         visits, weights = visits[kept], weights[kept]
         if self.opt.m_step == "gradient":
             gradients = self.learner.gradient(self.bank, visits, round_index)
