@@ -8,6 +8,7 @@ import torch
 from hypothesis import settings
 from torch import nn
 
+from federico.exchange.base import Hosting
 from federico.exchange.memory import MemoryExchange
 from federico.learning.blueprint import Blueprint
 from federico.learning.learner import ClientData, Learner
@@ -94,7 +95,9 @@ def make_method(
     )
     cls = METHODS[kind] if isinstance(kind, str) else kind
     names = tuple(client.name for client in clients)
-    return cls(Federation(names, learner, MemoryExchange, seed, local_epochs), cls.options(**options))
+    return cls(
+        Federation(names, learner, MemoryExchange, Hosting(len(names)), seed, local_epochs), cls.options(**options)
+    )
 
 
 class BatchNormNet(nn.Module):

@@ -18,7 +18,7 @@ def test_visits_are_pairs() -> None:
     visits = Visits.of([(0, 1), (2, 0)])
     assert (len(visits), visits.pairs) == (2, [(0, 1), (2, 0)])
     assert visits[np.array([1])].pairs == [(2, 0)]
-    assert Visits.to_own(3).pairs == [(0, 0), (1, 1), (2, 2)]
+    assert Visits.to_own(np.arange(3)).pairs == [(0, 0), (1, 1), (2, 2)]
 
 
 def test_no_visits_are_visits_too() -> None:

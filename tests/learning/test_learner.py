@@ -315,7 +315,7 @@ def test_measuring_leaves_statistics_and_counters_alone(normed: Learner) -> None
     bank = bank_for(normed)
     rows = bank.rows.clone()
     losses = normed.evaluate(bank, OTHERS)
-    normed.score(bank, Visits.to_own(3), np.ones(3))
+    normed.score(bank, Visits.to_own(np.arange(3)), np.ones(3))
     assert torch.equal(bank.rows, rows)
     assert bank.counters.sum() == 0
     x, y = data_of(normed, 1)
@@ -382,4 +382,4 @@ def test_images_are_scaled_before_they_meet_a_model(learner: Callable[..., Learn
     bank = bank_for(ours)
     x = torch.from_numpy((pixels.astype(np.float64) - 127.5) / 63.75)
     expected = ours.objective(module_of(ours, bank.rows[0])(x), torch.tensor([0, 1, 2])).mean()
-    assert ours.evaluate(bank, Visits.to_own(1))[0] == pytest.approx(float(expected.detach()), abs=TOLERANCE)
+    assert ours.evaluate(bank, Visits.to_own(np.arange(1)))[0] == pytest.approx(float(expected.detach()), abs=TOLERANCE)

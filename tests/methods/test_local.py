@@ -14,7 +14,7 @@ def test_a_round_is_local_epochs_on_own_data(method: Callable[..., Method], blob
     local, twin = (method("local", blobs((7, 4, 5)), local_epochs=2) for _ in range(2))
     for round_index in (1, 2):
         local.round(round_index)
-        twin.bank.rows += twin.learner.train(twin.bank, Visits.to_own(3), round_index, epochs=2)
+        twin.bank.rows += twin.learner.train(twin.bank, Visits.to_own(np.arange(3)), round_index, epochs=2)
     torch.testing.assert_close(local.bank.rows, twin.bank.rows, rtol=0, atol=0)
 
 

@@ -73,7 +73,7 @@ def test_tracked_losses_have_their_closed_form(
 ) -> None:
     options, form = FORMS[name]
     diary = Diary(method("federico", blobs((7, 4, 5)), neighbors=1, **options), monkeypatch)
-    for i, tracker in enumerate(diary.federico.trackers):
+    for i, tracker in diary.federico.trackers.items():
         expected = {j: form(diary.known((i, j))) for j in range(3) if diary.known((i, j))}
         assert tracker.peers.tolist() == sorted(expected)
         np.testing.assert_allclose(tracker.tracked, [expected[j] for j in sorted(expected)], rtol=1e-12)

@@ -66,7 +66,7 @@ def test_fast_path_and_plain_loops_agree(method: Build, sine: Clients, m_step: s
         played = fast.round(t)
         assert [row.tolist() for row in played.neighbors] == expected
         np.testing.assert_allclose(fast.bank.rows.numpy(), np.stack(plain.phi), rtol=0, atol=1e-10)
-        for i, (row, tracker) in enumerate(zip(played.posteriors, fast.trackers, strict=True)):
+        for i, (row, tracker) in enumerate(zip(played.posteriors, fast.trackers.values(), strict=True)):
             assert row.peers.tolist() == sorted(plain.w[i])
             np.testing.assert_allclose(row.weights, [plain.w[i][j] for j in row.peers], rtol=0, atol=1e-10)
             np.testing.assert_allclose(tracker.tracked, [plain.L[i][j] for j in row.peers], rtol=0, atol=1e-10)
@@ -79,7 +79,7 @@ def test_both_keep_the_same_optimizers(method: Build, sine: Clients) -> None:
     fast = method("federico", sine(SIZES), neighbors=2, w_min=0.1)
     for t in range(1, ROUNDS + 1):
         fast.round(t)
-    light = [(i, int(j)) for i, row in enumerate(fast.posteriors) for j in row.peers[row.weights < 0.1] if i != j]
+    light = [(i, int(j)) for i, row in fast.posteriors.items() for j in row.peers[row.weights < 0.1] if i != j]
     assert light
     assert not set(light) & set(fast.learner.states.pairs)
     assert torch.isfinite(fast.bank.rows).all()

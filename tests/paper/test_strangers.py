@@ -43,7 +43,7 @@ def test_a_cautious_peer_explores_by_its_coin_and_else_returns_to_the_best_it_ha
     federico = method("federico", sine((5,) * PEERS), neighbors=2, epsilon=0.5, strangers="cautious", solo_rounds=0)
     returned = 0
     for round_index in range(1, 9):
-        known = [dict(zip(t.peers.tolist(), t.tracked.tolist(), strict=True)) for t in federico.trackers]
+        known = [dict(zip(t.peers.tolist(), t.tracked.tolist(), strict=True)) for t in federico.trackers.values()]
         (played,) = play(federico, 1, first=round_index)
         for i, neighbors in enumerate(played.neighbors):
             explores = stream(0, "sample", f"c{i}", round_index).random() < 0.5
@@ -59,7 +59,7 @@ def test_a_cautious_peer_explores_by_its_coin_and_else_returns_to_the_best_it_ha
 def test_strangers_take_no_part_in_posterior_or_prediction(method: Build, sine: Clients, play: Play) -> None:
     federico = method("federico", sine((5,) * PEERS), neighbors=1)
     play(federico, 3)
-    for i, row in enumerate(federico.posteriors):
+    for i, row in federico.posteriors.items():
         assert len(row.peers) <= 3
         assert i in row.peers
     visits = federico.mixtures(3).visits

@@ -67,11 +67,12 @@ def expected(undisturbed: dict[str, Any], outcome_of: OutcomeOf) -> Outcome:
     return found
 
 
-def check(run: Path, expected: Outcome, outcome_of: OutcomeOf) -> None:
+def check(run: Path, expected: Outcome, outcome_of: OutcomeOf, damaged: int = 0) -> None:
     found = outcome_of(run)
     different = sorted(name for name in found.keys() | expected.keys() if found.get(name) != expected.get(name))
     assert different == []
     assert not list(run.rglob("*.partial")), "nothing half-written stays behind"
+    assert len(list(run.rglob("*.damaged"))) == damaged, "a kill never damages what was published"
     for cell in RunDir(run).cells():
         rounds = [json.loads(line)["round"] for line in (cell.path / "timings.jsonl").read_text().splitlines()]
         assert rounds == list(range(1, ROUNDS + 1))
@@ -207,4 +208,4 @@ def test_flipped_bit_in_the_newest_checkpoint_is_said_and_costs_one_round(
     flat = " ".join(answer.err.split())
     assert f"note: {newest.name} is damaged" in flat
     assert "put aside, the one before it is used" in flat
-    check(tmp_path / "runs" / "small", expected, outcome_of)
+    check(tmp_path / "runs" / "small", expected, outcome_of, damaged=1)

@@ -51,6 +51,26 @@ class Traffic:
         return counted
 
 
+@dataclass(frozen=True)
+class Hosting:
+    """Which of several processes hosts whom: the clients in equal consecutive shares, all other owners at the first."""
+
+    clients: int
+    rank: int = 0
+    ranks: int = 1
+
+    @property
+    def hosted(self) -> IntArray:
+        """The clients hosted here."""
+        return np.array_split(np.arange(self.clients), self.ranks)[self.rank]
+
+    def hosts(self, owners: IntArray) -> IntArray:
+        """The rank that hosts each of these owners."""
+        shares = np.array_split(np.arange(self.clients), self.ranks)
+        ends = np.array([share[-1] if len(share) else -1 for share in shares])
+        return np.where(owners < self.clients, np.searchsorted(np.maximum.accumulate(ends), owners), 0)
+
+
 class Exchange(Protocol):
     """Carries models to visitors and updates to owners, for the peers that this process hosts."""
 
@@ -58,6 +78,9 @@ class Exchange(Protocol):
 
     def pull(self, wanted: Visits) -> Visits:
         """Bring the model of every wanted visit's owner into the bank; returns the visits that can take place."""
+
+    def lend(self, visits: Visits) -> None:
+        """Bring the models of these visits into the bank as they are now, to be measured, not counted as traffic."""
 
     def push(self, updates: Updates) -> None:
         """Send each update to its owner."""

@@ -22,6 +22,9 @@ class MemoryExchange:
         self.traffic.count(wanted.owners, wanted.clients, self._model_bytes)
         return wanted
 
+    def lend(self, visits: Visits) -> None:
+        """Every model is here."""
+
     def push(self, updates: Updates) -> None:
         """Hold the updates until they are collected."""
         self.traffic.count(updates.contributors, updates.owners, self._model_bytes + COEFFICIENT_BYTES)

@@ -13,6 +13,7 @@ from federico.data.clients import Shares, clients, share_out, warnings_for
 from federico.data.dataset import Client, Dataset, Schema
 from federico.data.partition import subsample
 from federico.errors import ConfigError
+from federico.exchange.base import Hosting
 from federico.exchange.memory import MemoryExchange
 from federico.experiment.config import Experiment
 from federico.experiment.memory import refuse_too_large
@@ -50,7 +51,7 @@ class Setup:
             device=device(experiment.system.device),
         )
         epochs = experiment.training.local_epochs
-        federation = Federation(self.shares.ids, learner, MemoryExchange, self.seed, epochs)
+        federation = Federation(self.shares.ids, learner, MemoryExchange, Hosting(len(self.clients)), self.seed, epochs)
         return METHODS[name](federation, experiment.method_options(name))
 
 

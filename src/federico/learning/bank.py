@@ -39,13 +39,16 @@ class Visits:
         return cls(table[:, 0], table[:, 1])
 
     @classmethod
-    def to_own(cls, clients: int) -> "Visits":
-        """Every client visits its own model and no other."""
-        return cls(np.arange(clients), np.arange(clients))
+    def to_own(cls, clients: IntArray) -> "Visits":
+        """Each of these clients visits its own model and no other."""
+        return cls(clients, clients)
 
 
 class Bank:
-    """Rows of models by owner, with the counters that stay with each."""
+    """Rows of models by owner, with the counters that stay with each.
+
+    The first rows are at home here; behind them there is room for guests, models of owners hosted elsewhere.
+    """
 
     def __init__(self, blueprint: Blueprint, owners: IntArray, rows: Tensor) -> None:
         """`owners` is sorted; `rows[k]` is the model of `owners[k]`."""
@@ -53,6 +56,7 @@ class Bank:
         self.owners = owners
         self.rows = rows
         self.counters = blueprint.initial_counters().repeat(len(rows), 1)
+        self._known, self._order = owners, np.arange(len(owners))
 
     @classmethod
     def start(cls, blueprint: Blueprint, seed: int, names: Mapping[int, str], device: torch.device) -> "Bank":
@@ -63,9 +67,29 @@ class Bank:
             row.copy_(blueprint.initial(seed, names[int(owner)]))
         return cls(blueprint, owners, rows)
 
+    @property
+    def home(self) -> Tensor:
+        """The rows of the owners hosted here, in their order."""
+        return self.rows[: len(self.owners)]
+
+    def invite(self, guests: IntArray) -> Tensor:
+        """Make room for the models of these owners instead of earlier guests; returns their rows, to be filled."""
+        here = len(self.owners)
+        if here + len(guests) > len(self.rows):
+            self.rows = torch.cat([self.home, self.rows.new_empty(len(guests), self.rows.shape[1])])
+            self.counters = (
+                self.blueprint.initial_counters()
+                .repeat(len(self.rows), 1)
+                .index_copy_(0, torch.arange(here), self.counters[:here])
+            )
+        known = np.concatenate([self.owners, guests])
+        self._order = np.argsort(known)
+        self._known = known[self._order]
+        return self.rows[here : here + len(guests)]
+
     def places(self, owners: IntArray) -> Tensor:
         """Which rows hold the models of these owners."""
-        return torch.from_numpy(np.searchsorted(self.owners, owners)).to(self.rows.device)
+        return torch.from_numpy(self._order[np.searchsorted(self._known, owners)]).to(self.rows.device)
 
     def add(self, owners: IntArray, moves: Tensor, shares: FloatArray) -> None:
         """Move the model of owners[k] by shares[k] * moves[k], for all k in order."""

@@ -3,6 +3,7 @@
 A step is one fused call over a list of rows, whatever their number of past steps.
 """
 
+from collections.abc import Mapping
 from typing import Annotated, Literal, Protocol
 
 import torch
@@ -96,7 +97,7 @@ class OptimizerStates:
         """(moments, steps) of these pairs, as views; a pair never seen starts from zeros."""
         self._per_block = self._per_block or self._block_rows(len(pairs))
         places = [self._place(pair) for pair in pairs]
-        moments = [[block[0][m, row] for block, row in places] for m in range(self._moments)]
+        moments = [[block[0][row, m] for block, row in places] for m in range(self._moments)]
         return moments, [block[1][row] for block, row in places]
 
     def keep_only(self, kept: set[tuple[int, int]]) -> None:
@@ -119,26 +120,24 @@ class OptimizerStates:
         return sorted(self._slots)
 
     def state(self) -> dict[str, Tensor]:
-        """All of it as tensors."""
-        pairs = self.pairs
-        moments, steps = self.rows(pairs)
-        flat = [row for rows in moments for row in rows]
-        shape = self._moments, len(pairs), self._size
+        """A copy of all of it as tensors with one entry per pair."""
+        places = [self._place(pair) for pair in self.pairs]
+        none = torch.empty(0, self._moments, self._size, dtype=self._dtype)
         return {
-            "pairs": torch.tensor(pairs, dtype=torch.int64).reshape(-1, 2),
-            "moments": torch.stack(flat).view(shape) if flat else torch.empty(shape, dtype=self._dtype),
-            "steps": torch.stack(steps) if steps else torch.empty(0),
+            "pairs": torch.tensor(self.pairs, dtype=torch.int64).reshape(-1, 2),
+            "moments": torch.stack([b[0][r] for b, r in places]) if places else none,
+            "steps": torch.stack([b[1][r] for b, r in places]) if places else torch.empty(0),
         }
 
-    def restore(self, state: dict[str, Tensor]) -> None:
+    def restore(self, state: Mapping[str, Tensor]) -> None:
         """Go on from what `state` gave."""
         self.keep_only(set())
-        moments, steps = self.rows([(int(i), int(b)) for i, b in state["pairs"]])
-        for m, rows in enumerate(moments):
-            for row, saved in zip(rows, state["moments"][m], strict=True):
-                row.copy_(saved)
-        for step, saved in zip(steps, state["steps"], strict=True):
-            step.copy_(saved)
+        pairs = [(int(i), int(b)) for i, b in state["pairs"]]
+        moments, steps = self.rows(pairs)
+        for k in range(len(pairs)):
+            steps[k].copy_(state["steps"][k])
+            for m in range(self._moments):
+                moments[m][k].copy_(state["moments"][k, m])
 
     def _block_rows(self, pairs: int) -> int:
         fitting = self.BLOCK_BYTES // max(1, self._moments * self._size * self._dtype.itemsize)
@@ -154,12 +153,12 @@ class OptimizerStates:
     def _claim(self) -> int:
         if not self._free:
             first = len(self._blocks) * self._per_block
-            shape = (self._moments, self._per_block, self._size)
+            shape = (self._per_block, self._moments, self._size)
             moments = torch.zeros(shape, dtype=self._dtype, device=self._device)
             self._blocks.append((moments, torch.zeros(self._per_block, device=self._device)))
             self._free = list(range(first + self._per_block - 1, first - 1, -1))
         slot = self._free.pop()
         moments, steps = self._blocks[slot // self._per_block]
-        moments[:, slot % self._per_block].zero_()
+        moments[slot % self._per_block].zero_()
         steps[slot % self._per_block].zero_()
         return slot

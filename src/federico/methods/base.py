@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from federico.exchange.base import Exchange, Updates
+from federico.exchange.base import Exchange, Hosting, Updates
 from federico.learning.bank import Bank, Visits
 from federico.learning.blueprint import Blueprint
 from federico.learning.learner import Learner
@@ -53,6 +53,7 @@ class Federation:
     learner: Learner
     connect: Callable[[Bank, int], Exchange]
     """(bank, participants) -> the exchange that carries this bank's models."""
+    hosting: Hosting
     seed: int
     local_epochs: int = 1
     clock: Stopwatch = field(default_factory=Stopwatch)
@@ -61,6 +62,15 @@ class Federation:
     def count(self) -> int:
         """K, the number of clients."""
         return len(self.names)
+
+    @property
+    def hosted(self) -> IntArray:
+        """The clients that this process acts for: all of them, unless several processes share the work."""
+        return self.hosting.hosted
+
+    def to_own(self) -> Visits:
+        """Every hosted client visits its own model and no other."""
+        return Visits.to_own(self.hosted)
 
 
 @dataclass(frozen=True)
@@ -73,7 +83,7 @@ class Posterior:
 
 @dataclass(frozen=True)
 class Round:
-    """What a round leaves to be recorded; empty lists where the method has no such thing."""
+    """What a round leaves to be recorded of the hosted clients; empty lists where the method has no such thing."""
 
     neighbors: list[IntArray] = field(default_factory=list)
     posteriors: list[Posterior] = field(default_factory=list)
@@ -105,8 +115,8 @@ class Method(ABC):
         self.federation = federation
         self.learner = federation.learner
         self.opt = options
-        self.bank = Bank.start(self.learner.blueprint, federation.seed, self.owners(), self.learner.device)
-        self.exchange = federation.connect(self.bank, max(federation.count, int(self.bank.owners[-1]) + 1))
+        self.bank = Bank.start(self.learner.blueprint, federation.seed, self._home(), self.learner.device)
+        self.exchange = federation.connect(self.bank, max(self.owners()) + 1)
 
     @abstractmethod
     def owners(self) -> Mapping[int, str]:
@@ -121,15 +131,29 @@ class Method(ABC):
         """Everybody's predictor as it stands after this round."""
 
     def state(self) -> dict[str, Tensor]:
-        """All that must be saved to go on later, bit for bit."""
+        """All that must be saved of the hosted peers to go on later, bit for bit.
+
+        The first dimension of every tensor runs over owners, pairs or losses in order of who hosts them, so that the
+        states of several processes laid end to end are the state of one.
+        """
         kept = {f"optimizer.{key}": value for key, value in self.learner.states.state().items()}
-        return {"bank.rows": self.bank.rows, "bank.counters": self.bank.counters, **kept}
+        home = len(self.bank.owners)
+        return {"bank.rows": self.bank.home.clone(), "bank.counters": self.bank.counters[:home].clone(), **kept}
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from what `state` gave."""
-        self.bank.rows.copy_(state["bank.rows"])
-        self.bank.counters.copy_(state["bank.counters"])
-        self.learner.states.restore({key: state[f"optimizer.{key}"] for key in ("pairs", "moments", "steps")})
+        """Go on from what `state` gave, of all peers: each process takes what it hosts."""
+        places = torch.from_numpy(np.searchsorted(sorted(self.owners()), self.bank.owners))
+        home = len(self.bank.owners)
+        self.bank.home.copy_(state["bank.rows"][places])
+        self.bank.counters[:home] = state["bank.counters"][places]
+        mine = torch.isin(state["optimizer.pairs"][:, 0], torch.from_numpy(self.federation.hosted))
+        self.learner.states.restore({key: state[f"optimizer.{key}"][mine] for key in ("pairs", "moments", "steps")})
+
+    def _home(self) -> Mapping[int, str]:
+        """The owners hosted here."""
+        hosting, owners = self.federation.hosting, self.owners()
+        hosts = hosting.hosts(np.array(list(owners)))
+        return {owner: name for (owner, name), host in zip(owners.items(), hosts, strict=True) if host == hosting.rank}
 
 
 def shares(updates: Updates, anchor: float = 0.0) -> FloatArray:

@@ -36,9 +36,10 @@ class FedAvg(Method):
 
     def mixtures(self, round_index: int) -> Mixtures:
         """The global model, for everybody."""
-        return Mixtures(self.bank, self.to_global(), np.ones(self.federation.count))
+        visits = self.to_global()
+        return Mixtures(self.bank, visits, np.ones(len(visits)))
 
     def to_global(self) -> Visits:
-        """Every client meets the global model."""
-        count = self.federation.count
-        return Visits(np.arange(count), np.full(count, count))
+        """Every hosted client meets the global model."""
+        hosted = self.federation.hosted
+        return Visits(hosted, np.full(len(hosted), self.federation.count))

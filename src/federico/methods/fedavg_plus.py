@@ -3,7 +3,7 @@
 import numpy as np
 from pydantic import PositiveInt
 
-from federico.learning.bank import Bank, Visits
+from federico.learning.bank import Bank
 from federico.methods.base import Mixtures
 from federico.methods.fedavg import FedAvg
 from federico.options import Options
@@ -27,8 +27,10 @@ class FedAvgPlus(FedAvg):
 
     def mixtures(self, round_index: int) -> Mixtures:
         """Tuned copies, with a fresh optimizer; the global model stays as it is."""
-        epochs = self.opt.tune_epochs
-        moved = self.learner.train(self.bank, self.to_global(), round_index, epochs=epochs, fresh=True)
-        count = self.federation.count
-        tuned = Bank(self.bank.blueprint, np.arange(count), self.bank.rows + moved)
-        return Mixtures(tuned, Visits.to_own(count), np.ones(count))
+        epochs, visits = self.opt.tune_epochs, self.to_global()
+        self.exchange.lend(visits)
+        moved = self.learner.train(self.bank, visits, round_index, epochs=epochs, fresh=True)
+        moved += self.bank.rows[self.bank.places(visits.owners)]
+        return Mixtures(
+            Bank(self.bank.blueprint, visits.clients, moved), self.federation.to_own(), np.ones(len(visits))
+        )

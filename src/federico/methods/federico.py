@@ -116,10 +116,11 @@ class Federico(Method):
     def __init__(self, federation: Federation, options: FedericoOptions) -> None:
         super().__init__(federation, options)
         self.sampler = _sampler(options)
-        self.trackers = [
-            LossTracker(options.tracking, options.momentum, debias=options.debias) for _ in federation.names
-        ]
-        self.posteriors = [Posterior(np.empty(0, np.int64), np.empty(0)) for _ in federation.names]
+        self.trackers = {
+            i: LossTracker(options.tracking, options.momentum, debias=options.debias)
+            for i in federation.hosted.tolist()
+        }
+        self.posteriors = {i: Posterior(np.empty(0, np.int64), np.empty(0)) for i in self.trackers}
 
     def owners(self) -> Mapping[int, str]:
         """A model per peer."""
@@ -141,23 +142,23 @@ class Federico(Method):
             self.exchange.push(updates)
         with clock("update"):
             self.update(self.exchange.collect())
-        return Round(neighbors, [*self.posteriors])
+        return Round(neighbors, [*self.posteriors.values()])
 
     def sample(self, round_index: int) -> list[IntArray]:
         """Each peer's neighbors, by what it knew before this round; nobody samples in a solo round."""
         if round_index <= self.opt.solo_rounds:
-            return [np.empty(0, np.int64)] * self.federation.count
-        count, seed = self.federation.count, self.federation.seed
+            return [np.empty(0, np.int64) for _ in self.trackers]
+        names, seed = self.federation.names, self.federation.seed
         return [
             self.sampler.sample(
-                View(i, count, tracker.peers, tracker.tracked), stream(seed, "sample", name, round_index)
+                View(i, len(names), tracker.peers, tracker.tracked), stream(seed, "sample", names[i], round_index)
             )
-            for i, (name, tracker) in enumerate(zip(self.federation.names, self.trackers, strict=True))
+            for i, tracker in self.trackers.items()
         ]
 
     def pull(self, neighbors: list[IntArray]) -> Visits:
         """The visits of this round: everybody's own model, and the neighbors' that came."""
-        own = Visits.to_own(self.federation.count)
+        own = self.federation.to_own()
         counts = [len(sampled) for sampled in neighbors]
         came = self.exchange.pull(Visits(np.repeat(own.clients, counts), np.concatenate(neighbors)))
         clients = np.concatenate([own.clients, came.clients])
@@ -207,7 +208,7 @@ class Federico(Method):
         """Each peer's posterior over models without its negligible part; one's own model if nothing else is sane."""
         visits: list[Visits] = []
         weights: list[FloatArray] = []
-        for i, row in enumerate(self.posteriors):
+        for i, row in self.posteriors.items():
             share = significant(row.weights, self.opt.w_min)
             peers, share = row.peers[share > 0], share[share > 0]
             if not len(peers):
@@ -219,19 +220,19 @@ class Federico(Method):
         return Mixtures(self.bank, Visits(clients, owners), np.concatenate(weights))
 
     def state(self) -> dict[str, Tensor]:
-        """Models and optimizers, and the tracked losses of all peers end to end."""
-        rows = [tracker.state() for tracker in self.trackers]
-        lengths = torch.tensor([len(tracker.peers) for tracker in self.trackers])
+        """Models and optimizers, and the tracked losses of the hosted peers end to end."""
+        rows = [tracker.state() for tracker in self.trackers.values()]
+        lengths = torch.tensor([len(row["peers"]) for row in rows])
         losses = {f"losses.{key}": torch.from_numpy(np.concatenate([row[key] for row in rows])) for key in rows[0]}
         return {**super().state(), **losses, "losses.lengths": lengths}
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
         """Posteriors need no saving: they follow from the tracked losses."""
         super().restore(state)
-        ends = np.cumsum(state["losses.lengths"].numpy())[:-1]
-        parts = {key: np.split(state[f"losses.{key}"].numpy(), ends) for key in self.trackers[0].state()}
-        for i, tracker in enumerate(self.trackers):
-            tracker.restore({key: values[i] for key, values in parts.items()})
+        ends = np.cumsum(state["losses.lengths"].numpy())
+        for i, tracker in self.trackers.items():
+            mine = slice(int(ends[i] - state["losses.lengths"][i]), int(ends[i]))
+            tracker.restore({key: state[f"losses.{key}"][mine].numpy() for key in tracker.state()})
             self.posteriors[i] = self._posterior(tracker)
 
     def _posterior(self, tracker: LossTracker) -> Posterior:

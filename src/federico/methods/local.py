@@ -5,7 +5,6 @@ from collections.abc import Mapping
 import numpy as np
 
 from federico.exchange.base import Updates
-from federico.learning.bank import Visits
 from federico.methods.base import Method, Mixtures, Round, average_into
 
 
@@ -22,7 +21,7 @@ class Local(Method):
 
     def round(self, round_index: int) -> Round:
         """Local epochs at everybody's."""
-        visits = Visits.to_own(self.federation.count)
+        visits = self.federation.to_own()
         with self.federation.clock("m_step"):
             deltas = self.learner.train(self.bank, visits, round_index, epochs=self.federation.local_epochs)
         with self.federation.clock("update"):
@@ -31,4 +30,5 @@ class Local(Method):
 
     def mixtures(self, round_index: int) -> Mixtures:
         """One's own model."""
-        return Mixtures(self.bank, Visits.to_own(self.federation.count), np.ones(self.federation.count))
+        visits = self.federation.to_own()
+        return Mixtures(self.bank, visits, np.ones(len(visits)))
