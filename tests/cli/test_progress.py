@@ -33,8 +33,11 @@ def test_log_has_one_line_per_cell(shown: Callable[..., str]) -> None:
     assert [line.split("  ")[0] for line in lines] == [
         "Local, seed 0", "FedeRiCo, seed 0", "Local, seed 1", "FedeRiCo, seed 1",
     ]  # fmt: skip
-    assert re.search(r"\d % accuracy$", lines[0])
-    assert re.search(r"% accuracy, [+-]\d.* against local training$", lines[1])
+    alone = re.search(r" (\d+\.\d) % accuracy$", lines[0])
+    together = re.search(r" (\d+\.\d) % accuracy, ([+-]\S+) against local training$", lines[1])
+    assert alone
+    assert together
+    assert float(together[2]) == pytest.approx(float(together[1]) - float(alone[1]), abs=0.2)
 
 
 def test_terminal_has_bars_that_end_full(shown: Callable[..., str]) -> None:

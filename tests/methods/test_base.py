@@ -113,6 +113,11 @@ def test_statistics_are_averaged_left_to_the_owner_or_frozen(
     assert bank.rows[:, 2:].tolist() == statistics
 
 
+def test_a_full_anchor_leaves_a_model_and_its_statistics_to_the_owner(bank: Bank) -> None:
+    average_into(bank, updates_of(RECEIVED, MOVES), anchor=1.0, buffers="owner")
+    assert bank.rows[0].tolist() == [1, 2, 3, 4]
+
+
 def test_no_updates_move_nothing(bank: Bank) -> None:
     average_into(bank, updates_of({}, torch.empty(0, 4, dtype=torch.float64)))
     assert bank.rows.abs().sum() == 0

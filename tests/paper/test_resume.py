@@ -42,6 +42,7 @@ def assert_resumes(build: Callable[[], Method], play: Play, stop: int, rounds: i
     last = play(whole, rounds)[stop:]
     play(stopped, stop)
     resumed.restore({key: value.clone() for key, value in stopped.state().items()})
+    assert observed(resumed, [], stop) == observed(stopped, [], stop), "before any further round"
     shown = observed(resumed, play(resumed, rounds - stop, first=stop + 1), rounds)
     assert shown == observed(whole, last, rounds)
     expected = whole.state()

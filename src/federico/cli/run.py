@@ -2,11 +2,14 @@
 
 import shlex
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 from federico.api import Quiet
 from federico.cli.console import PLAIN, err, out, print_json
 from federico.cli.progress import LiveProgress
+from federico.errors import FedericoError
+from federico.exchange.mpi import team
 from federico.experiment.config import Experiment, load
 from federico.experiment.rundir import RunDir
 from federico.experiment.simulate import cell_options, simulate
@@ -21,8 +24,8 @@ def run_experiment(file: Path, overrides: list[str], directory: Path, *, quiet: 
     if _finished(experiment, run):
         if not quiet:
             err.print(f"{run.path}: finished already, nothing to do", **PLAIN)
-    else:
-        _simulate(experiment, directory, quiet=quiet or as_json)
+    elif not _simulate(experiment, directory, quiet=quiet or as_json):
+        return
     _show(run.path, quiet=quiet, as_json=as_json)
     if not (quiet or as_json):
         out.print(f"Next: federico report {run.path}", **PLAIN)
@@ -36,13 +39,18 @@ def write_run_report(run: Path, *, quiet: bool, as_json: bool) -> None:
         out.print(f"Report: {page}", **PLAIN)
 
 
-def _simulate(experiment: Experiment, directory: Path, *, quiet: bool) -> None:
+def _simulate(experiment: Experiment, directory: Path, *, quiet: bool) -> bool:
+    """Run it, alone or as one rank of an MPI job; returns whether this process is the one that shows the result."""
+    members = team()
+    silent = quiet or members.rank > 0
     command = shlex.join(["federico", *sys.argv[1:]])
-    if quiet:
-        simulate(experiment, directory, Quiet(), command=command)
-        return
-    with LiveProgress(err) as progress:
-        simulate(experiment, directory, progress, command=command)
+    try:
+        with nullcontext(Quiet()) if silent else LiveProgress(err) as observer:
+            simulate(experiment, directory, observer, command=command, team=members)
+    except FedericoError as error:
+        members.give_up(error)
+        raise
+    return members.rank == 0
 
 
 def _finished(experiment: Experiment, run: RunDir) -> bool:

@@ -17,6 +17,7 @@ from safetensors.torch import load, save
 from federico.data.dataset import Client, Schema, Standardizer
 from federico.data.inputs import read_inputs
 from federico.errors import DataError, RunError
+from federico.exchange.team import Team
 from federico.experiment.files import PARTIAL, disk_errors, sync
 from federico.experiment.setup import Setup
 from federico.learning.blueprint import Blueprint
@@ -65,12 +66,15 @@ def folder_name(client: str) -> str:
     return "%" + hashlib.sha256(client.encode()).hexdigest()[:32]  # "", "..", or more than a file system takes
 
 
-def save_clients(folder: Path, setup: Setup, method: str, mixtures: Mixtures) -> None:
-    """Write every client's folder; they appear all at once."""
+def save_clients(folder: Path, setup: Setup, method: str, mixtures: Mixtures, team: Team) -> None:
+    """Write every client's folder, each where it is hosted; they appear all at once."""
     partial = folder.with_name(folder.name + PARTIAL)
     with disk_errors(folder):
-        shutil.rmtree(partial, ignore_errors=True)
-        for index, client in enumerate(setup.clients):
+        if team.rank == 0:
+            shutil.rmtree(partial, ignore_errors=True)
+        team.wait()
+        for index in np.unique(mixtures.visits.clients).tolist():
+            client = setup.clients[index]
             mine = np.flatnonzero(mixtures.visits.clients == index)
             owners = mixtures.visits.owners[mine]
             target = partial / folder_name(client.id)
@@ -81,9 +85,11 @@ def save_clients(folder: Path, setup: Setup, method: str, mixtures: Mixtures) ->
             (target / "bundle.json").write_text(json.dumps(header, indent=1), encoding="utf-8")
             for written in (target / MODELS, target / "bundle.json", target):
                 sync(written)
-        shutil.rmtree(folder, ignore_errors=True)
-        partial.replace(folder)
-        sync(folder.parent)
+        team.wait()
+        if team.rank == 0:
+            shutil.rmtree(folder, ignore_errors=True)
+            partial.replace(folder)
+            sync(folder.parent)
 
 
 def _save_models(folder: Path, blueprint: Blueprint, rows: torch.Tensor) -> str:

@@ -23,6 +23,7 @@ NAME = re.compile(r"round-(\d+)-([0-9a-f]{32})\.safetensors")
 class Checkpoint:
     """A state and where the records stood when it was taken."""
 
+    path: Path
     round_index: int
     records_bytes: int
     state: dict[str, Tensor]
@@ -52,17 +53,18 @@ def load_latest(folder: Path, say: Callable[[str], None]) -> Checkpoint | None:
         leftover.unlink()
     for path in _newest_first(folder):
         if _digest(path) == _parts(path)[1]:
-            return _read(path)
+            return read(path)
         path.rename(path.with_suffix(".damaged"))
         say(f"{path.name} is damaged (its content does not match its hash): put aside, the one before it is used")
     return None
 
 
-def _read(path: Path) -> Checkpoint:
+def read(path: Path) -> Checkpoint:
+    """A checkpoint that is known to be whole."""
     with safe_open(path, framework="pt") as file:
         metadata = file.metadata()
         state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dictionary)
-    return Checkpoint(int(metadata["round"]), int(metadata["records"]), state)
+    return Checkpoint(path, int(metadata["round"]), int(metadata["records"]), state)
 
 
 def _newest_first(folder: Path) -> list[Path]:

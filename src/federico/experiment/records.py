@@ -39,6 +39,21 @@ class Record:
     """Bytes of all messages, each counted once, to and from a server included."""
 
     @classmethod
+    def joined(cls, parts: Sequence["Record"]) -> "Record":
+        """The record of all clients from those of the processes that host them, in order."""
+        first = parts[0]
+        return cls(
+            first.round,
+            None if first.accuracy is None else [value for part in parts for value in part.accuracy or ()],
+            None if first.loss is None else [value for part in parts for value in part.loss or ()],
+            [row for part in parts for row in part.neighbors],
+            [row for part in parts for row in part.posterior],
+            [sum(counts) for counts in zip(*(part.sent for part in parts), strict=True)],
+            [sum(counts) for counts in zip(*(part.received for part in parts), strict=True)],
+            sum(part.moved for part in parts),
+        )
+
+    @classmethod
     def of(
         cls, index: int, names: tuple[str, ...], scores: Scores | None, played: Round, traffic: Sequence[IntArray]
     ) -> "Record":

@@ -3,6 +3,7 @@
 import hashlib
 import os
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from federico.data.dataset import Client, Dataset, Schema
 from federico.data.partition import subsample
 from federico.errors import ConfigError
 from federico.exchange.base import Hosting
-from federico.exchange.memory import MemoryExchange
+from federico.exchange.team import Alone, Team
 from federico.experiment.config import Experiment
 from federico.experiment.memory import refuse_too_large
 from federico.learning.blueprint import Blueprint
@@ -38,12 +39,14 @@ class Setup:
     data_hash: str
     warnings: list[str]
 
-    def method(self, name: str) -> Method:
-        """The method of that name, ready for its first round."""
-        experiment = self.experiment
+    def method(self, name: str, team: Team | None = None) -> Method:
+        """The method of that name, ready for its first round, for the clients that this member of the team hosts."""
+        experiment, team = self.experiment, team or Alone()
+        hosting = Hosting(len(self.clients), team.rank, team.ranks)
+        hosted = set(hosting.hosted.tolist())
         learner = Learner(
             self.blueprint,
-            [ClientData(c.id, (c.train.x, c.train.y), (c.test.x, c.test.y)) for c in self.clients],
+            [_data(client, hosted=i in hosted) for i, client in enumerate(self.clients)],
             self.schema.task,
             experiment.training.optimizer,
             batch_size=experiment.training.batch_size,
@@ -51,8 +54,16 @@ class Setup:
             device=device(experiment.system.device),
         )
         epochs = experiment.training.local_epochs
-        federation = Federation(self.shares.ids, learner, MemoryExchange, Hosting(len(self.clients)), self.seed, epochs)
+        connect = partial(team.connect, hosting)
+        federation = Federation(self.shares.ids, learner, connect, hosting, self.seed, epochs)
         return METHODS[name](federation, experiment.method_options(name))
+
+
+def _data(client: Client, *, hosted: bool) -> ClientData:
+    """What a learner gets of a client: nothing but its name if another process acts for it."""
+    keep = slice(None) if hosted else slice(0)
+    train, test = ((part.x[keep], part.y[keep]) for part in (client.train, client.test))
+    return ClientData(client.id, train, test)
 
 
 def data_folder() -> Path:

@@ -3,6 +3,7 @@
 import importlib.metadata
 import platform
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -12,6 +13,7 @@ import torch
 
 from federico.data.dataset import Client, Dataset
 from federico.errors import RunError
+from federico.exchange.team import Alone, Team
 from federico.experiment import checkpoint
 from federico.experiment.bundle import save_clients
 from federico.experiment.config import Experiment
@@ -53,43 +55,65 @@ def simulate(
     dataset: Dataset | None = None,
     factory: Factory | None = None,
     command: str = "",
+    team: Team | None = None,
 ) -> RunDir:
-    """Run all cells that are not finished yet, in `root/<name>`."""
+    """Run all cells that are not finished yet, in `root/<name>`, alone or as one of a team."""
+    team = team or Alone()
     run = RunDir(root / experiment.name)
     # Local training first: the others are shown against it.
     methods = sorted(experiment.methods, key=lambda method: method != "local")
     setups = [prepare(experiment, seed, dataset=dataset, factory=factory) for seed in experiment.seeds]
-    torch.set_num_threads(experiment.system.threads or torch.get_num_threads())
-    with run.locked():
+    torch.set_num_threads(experiment.system.threads or max(1, torch.get_num_threads() // team.neighbors_here))
+    with run.locked() if team.rank == 0 else nullcontext():
+        if team.rank == 0:
+            _open(run, setups, methods, observer)
         for setup in setups:
             for method in methods:
-                _refuse(run.cell(method, setup.seed), setup, method)
-        publish_text(run.path / "config.toml", to_toml(experiment))
-        observer.started([(method, seed) for seed in experiment.seeds for method in methods], experiment.rounds)
-        for setup in setups:
-            for warning in setup.warnings:
-                observer.say(warning)
-            for method in methods:
-                run_cell(run.cell(method, setup.seed), setup, method, observer, command)
+                run_cell(run.cell(method, setup.seed), setup, method, observer, command, team)
     return run
 
 
-def run_cell(cell: CellDir, setup: Setup, method_name: str, observer: Observer, command: str = "") -> None:
+def _open(run: RunDir, setups: Sequence[Setup], methods: Sequence[str], observer: Observer) -> None:
+    """Refuse what does not belong together before anything is written; then say what is to come."""
+    experiment = setups[0].experiment
+    for setup in setups:
+        for method in methods:
+            _refuse(run.cell(method, setup.seed), setup, method)
+    publish_text(run.path / "config.toml", to_toml(experiment))
+    observer.started([(method, setup.seed) for setup in setups for method in methods], experiment.rounds)
+    for warning in dict.fromkeys(warning for setup in setups for warning in setup.warnings):
+        observer.say(warning)
+
+
+def run_cell(
+    cell: CellDir, setup: Setup, method_name: str, observer: Observer, command: str = "", team: Team | None = None
+) -> None:
     """Bring one cell to its last round, from wherever it stands."""
+    team = team or Alone()
     rounds = setup.experiment.rounds
+    if team.rank == 0:
+        _describe_cell(cell, setup, method_name, command)
+    done = team.broadcast(cell.rounds_done)
+    if done < rounds:
+        method = setup.method(method_name, team)
+        _play(cell, setup, method, observer, team)
+        mixtures = method.mixtures(rounds)
+        method.exchange.lend(mixtures.visits)
+        save_clients(cell.path / "clients", setup, method_name, mixtures, team)
+        if team.rank == 0:
+            cell.finish(rounds)
+    elif team.rank == 0:
+        observer.cell_started(cell, rounds)
+    if team.rank == 0:
+        observer.cell_finished(cell)
+
+
+def _describe_cell(cell: CellDir, setup: Setup, method_name: str, command: str) -> None:
     with disk_errors(cell.path):
         cell.path.mkdir(exist_ok=True)
     cell.describe(_describe(setup, method_name, command))
     if not (cell.path / "partition.npz").exists():
         publish(cell.path / "partition.npz", setup.shares.save)
-    if cell.rounds_done < rounds:
-        method = setup.method(method_name)
-        _play(cell, setup, method, observer)
-        save_clients(cell.path / "clients", setup, method_name, method.mixtures(rounds))
-        cell.finish(rounds)
-    else:
-        observer.cell_started(cell, rounds)
-    observer.cell_finished(cell)
 
 
 def to_toml(experiment: Experiment) -> str:
@@ -115,31 +139,39 @@ def _refuse_fewer(cell: CellDir, done: int, rounds: int) -> None:
         raise RunError(f"{cell.path}: already has {done} rounds, {rounds} were asked for; choose another --name")
 
 
-def _play(cell: CellDir, setup: Setup, method: Method, observer: Observer) -> None:
-    system, rounds = setup.experiment.system, setup.experiment.rounds
+def _play(cell: CellDir, setup: Setup, method: Method, observer: Observer, team: Team) -> None:
+    system, rounds, clock = setup.experiment.system, setup.experiment.rounds, method.federation.clock
     journal, saves = Journal(cell.path), cell.path / "checkpoint"
-    done = _resume(cell, method, journal, observer)
+    done = _resume(saves, method, journal, observer, team)
     _refuse_fewer(cell, done, rounds)
-    observer.cell_started(cell, done)
+    if team.rank == 0:
+        observer.cell_started(cell, done)
     for index in range(done + 1, rounds + 1):
         evaluated = index % system.evaluate_every == 0 or index == rounds
-        record = _play_round(setup, method, index, evaluate=evaluated)
-        journal.append(record, method.federation.clock.take())
+        parts = team.gather(_play_round(setup, method, index, evaluate=evaluated))
+        seconds = clock.take()
+        if team.rank == 0:
+            journal.append(Record.joined(parts), seconds)
         if index % system.checkpoint_every == 0 or index == rounds:
-            with method.federation.clock("checkpoint"):
-                checkpoint.save(saves, index, journal.size(), method.state())
-        observer.round_done(cell, record)
+            with clock("checkpoint"):
+                state = team.assemble(method.state())
+                if team.rank == 0:
+                    checkpoint.save(saves, index, journal.size(), state)
+        if team.rank == 0:
+            observer.round_done(cell, Record.joined(parts))
 
 
-def _resume(cell: CellDir, method: Method, journal: Journal, observer: Observer) -> int:
+def _resume(saves: Path, method: Method, journal: Journal, observer: Observer, team: Team) -> int:
     """The number of rounds already played; the method is as it was after them."""
-    saved = checkpoint.load_latest(cell.path / "checkpoint", observer.say)
-    if saved is None:
-        journal.rewind(0, 0)
-        return 0
-    method.restore(saved.state)
-    journal.rewind(saved.records_bytes, saved.round_index)
-    return saved.round_index
+    saved = checkpoint.load_latest(saves, observer.say) if team.rank == 0 else None
+    path = team.broadcast(None if saved is None else saved.path)
+    if team.rank > 0 and path is not None:
+        saved = checkpoint.read(path)
+    if saved is not None:
+        method.restore(saved.state)
+    if team.rank == 0:
+        journal.rewind(saved.records_bytes if saved else 0, saved.round_index if saved else 0)
+    return saved.round_index if saved else 0
 
 
 def _play_round(setup: Setup, method: Method, index: int, *, evaluate: bool) -> Record:
@@ -149,7 +181,9 @@ def _play_round(setup: Setup, method: Method, index: int, *, evaluate: bool) -> 
     if evaluate:
         with method.federation.clock("evaluate"):
             mixtures = method.mixtures(index)
+            method.exchange.lend(mixtures.visits)
             scores = method.learner.score(mixtures.bank, mixtures.visits, mixtures.weights)
+            scores = scores.take(method.federation.hosted)
     return Record.of(index, setup.shares.ids, scores, played, traffic)
 
 

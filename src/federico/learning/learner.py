@@ -40,6 +40,10 @@ class Scores:
     loss: FloatArray
     accuracy: FloatArray | None
 
+    def take(self, clients: IntArray) -> "Scores":
+        """Those of these clients."""
+        return Scores(self.loss[clients], None if self.accuracy is None else self.accuracy[clients])
+
 
 class Learner:
     """Evaluates, trains and scores any list of visits against a bank of models."""

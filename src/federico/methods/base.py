@@ -184,7 +184,7 @@ def average_into(bank: Bank, updates: Updates, anchor: float = 0.0, buffers: Buf
     share, rows = shares(updates, anchor), updates.rows
     if buffers != "average":
         whole = (updates.owners == updates.contributors) & (buffers == "owner")
-        factor = torch.from_numpy(np.where(whole, 1 / share, 0.0)).to(rows)
+        factor = torch.from_numpy(np.divide(1.0, share, out=np.zeros_like(share), where=whole)).to(rows)
         rows = rows.clone()
         rows[:, bank.blueprint.parameters :] *= factor[:, None]
     bank.add(updates.owners, rows, share)

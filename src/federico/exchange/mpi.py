@@ -1,0 +1,150 @@
+"""Peers shared out over the ranks of an MPI job: rows of the bank travel as flat buffers, to whom they concern only."""
+
+import os
+import sys
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeVar, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from federico.errors import FedericoError, MissingDependencyError
+from federico.exchange.base import Exchange, Hosting, Traffic, Updates
+from federico.exchange.memory import COEFFICIENT_BYTES
+from federico.exchange.team import Alone, Team
+from federico.learning.bank import Bank, Visits
+from federico.types import IntArray
+
+if TYPE_CHECKING:
+    from mpi4py.MPI import Intracomm
+
+T = TypeVar("T")
+PATIENCE = 1.0
+LAUNCHERS = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "PMIX_SIZE", "MV2_COMM_WORLD_SIZE")
+"""What mpiexec sets for its children; looked at so that nobody else has to load MPI."""
+
+
+def team() -> Team:
+    """The ranks of the MPI job this process is part of, or this process alone."""
+    if all(int(os.environ.get(name, "1")) == 1 for name in LAUNCHERS):
+        return Alone()
+    try:
+        from mpi4py import MPI
+    except ImportError as error:
+        raise MissingDependencyError("running under mpiexec needs MPI: pip install 'federico[mpi]'") from error
+    return MpiTeam(MPI.COMM_WORLD)
+
+
+class MpiTeam:
+    """The ranks of a communicator."""
+
+    def __init__(self, comm: "Intracomm") -> None:
+        from mpi4py import MPI
+
+        self._comm = comm
+        self.rank = comm.Get_rank()
+        self.ranks = comm.Get_size()
+        self.neighbors_here = comm.Split_type(MPI.COMM_TYPE_SHARED).Get_size()
+
+    def connect(self, hosting: Hosting, bank: Bank, participants: int) -> Exchange:
+        """Rows travel between ranks."""
+        return MpiExchange(bank, participants, hosting, self._comm)
+
+    def gather(self, value: T) -> list[T]:
+        """See `Team.gather`. The ranks of a job trust each other: small objects go as they are."""
+        return self._comm.gather(value) or []
+
+    def assemble(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
+        """See `Team.assemble`."""
+        return {key: self._end_to_end(tensor.contiguous()) for key, tensor in state.items()}
+
+    def broadcast(self, value: T) -> T:
+        """See `Team.broadcast`."""
+        return cast(T, self._comm.bcast(value))
+
+    def wait(self) -> None:
+        """See `Team.wait`."""
+        self._comm.Barrier()
+
+    def give_up(self, error: FedericoError) -> None:
+        """See `Team.give_up`. Most errors meet every rank: the others let the first one speak."""
+        if self.rank > 0:
+            time.sleep(PATIENCE)
+        sys.stderr.write("".join(f"error: {line}\n" for line in str(error).splitlines()))
+        sys.stderr.flush()
+        self._comm.Abort(error.exit_code)
+
+    def _end_to_end(self, mine: Tensor) -> Tensor:
+        parts = [mine if rank == 0 else mine[:0] for rank in range(self.ranks)]
+        return swap(self._comm, parts)[0]
+
+
+class MpiExchange:
+    """All ranks pull, push and collect together; a rank that has nothing to ask still answers the others."""
+
+    def __init__(self, bank: Bank, participants: int, hosting: Hosting, comm: "Intracomm") -> None:
+        self.traffic = Traffic(participants)
+        self._bank, self._hosting, self._comm = bank, hosting, comm
+        self._model_bytes = bank.blueprint.size * bank.rows.element_size()
+        self._arrived: Updates | None = None
+
+    def pull(self, wanted: Visits) -> Visits:
+        """The round-start models of all wanted owners become guests of this bank."""
+        self.traffic.count(wanted.owners, wanted.clients, self._model_bytes)
+        self.lend(wanted)
+        return wanted
+
+    def lend(self, visits: Visits) -> None:
+        """Ask the hosts of these owners for their rows, answer what others ask."""
+        away = np.unique(visits.owners)
+        hosts = self._hosting.hosts(away)
+        away, hosts = away[hosts != self._hosting.rank], hosts[hosts != self._hosting.rank]
+        order = np.argsort(hosts, kind="stable")
+        asked, counts = swap(self._comm, self._by_rank(torch.from_numpy(away[order]), hosts[order]))
+        answers = self._bank.rows[self._bank.places(asked.numpy())]
+        guests = self._bank.invite(away[order])
+        swap(self._comm, torch.split(answers, counts), out=guests)
+
+    def push(self, updates: Updates) -> None:
+        """Send each update to the rank that hosts its owner; one's own owners' stay."""
+        hosts = self._hosting.hosts(updates.owners)
+        order = np.argsort(hosts, kind="stable")
+        self.traffic.count(updates.contributors, updates.owners, self._model_bytes + COEFFICIENT_BYTES)
+        ids = torch.from_numpy(np.stack([updates.owners, updates.contributors], axis=1))
+        columns = ids, torch.from_numpy(updates.coefficients), updates.rows
+        pairs, coefficients, rows = (
+            swap(self._comm, self._by_rank(column[torch.from_numpy(order)], hosts[order]))[0] for column in columns
+        )
+        self._arrived = Updates(pairs[:, 0].numpy(), pairs[:, 1].numpy(), coefficients.numpy(), rows)
+
+    def collect(self) -> Updates:
+        """What has arrived, in the order that does not depend on ranks."""
+        assert self._arrived is not None, "collect comes after push"
+        updates, self._arrived = self._arrived, None
+        return updates.take(np.lexsort((updates.contributors, updates.owners)))
+
+    def _by_rank(self, column: Tensor, hosts: IntArray) -> Sequence[Tensor]:
+        return torch.split(column, np.bincount(hosts, minlength=self._hosting.ranks).tolist())
+
+
+def swap(comm: "Intracomm", parts: Sequence[Tensor], out: Tensor | None = None) -> tuple[Tensor, list[int]]:
+    """Send parts[r] to rank r; returns what all ranks sent here, end to end, and how much came from each."""
+    from mpi4py import MPI
+
+    sent = np.array([len(part) for part in parts], dtype=np.int64)
+    came = np.empty_like(sent)
+    comm.Alltoall(sent, came)
+    outgoing = torch.cat(list(parts)).contiguous()
+    incoming = outgoing.new_empty((int(came.sum()), *outgoing.shape[1:])) if out is None else out
+    row_bytes = outgoing.element_size() * int(np.prod(outgoing.shape[1:]))
+    # Counted in rows, not in bytes: a bank may be larger than an int can say.
+    row = MPI.BYTE.Create_contiguous(row_bytes).Commit()
+    comm.Alltoallv([outgoing.numpy(), sent, _starts(sent), row], [incoming.numpy(), came, _starts(came), row])
+    row.Free()
+    return incoming, came.tolist()
+
+
+def _starts(counts: IntArray) -> IntArray:
+    return np.concatenate([[0], np.cumsum(counts)[:-1]])
