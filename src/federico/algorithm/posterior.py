@@ -10,8 +10,7 @@ def posterior(losses: FloatArray, temperature: float = 1.0) -> FloatArray:
     sane = np.isfinite(losses)
     weights = np.zeros(len(losses))
     if sane.any():
-        scaled = losses[sane] / temperature
-        weights[sane] = np.exp(scaled.min() - scaled)
+        weights[sane] = np.exp((losses[sane].min() - losses[sane]) / temperature)
         weights /= weights.sum()
     return weights
 

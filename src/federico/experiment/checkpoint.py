@@ -6,8 +6,11 @@ The two newest are kept. A file that does not match its name is put aside and th
 import hashlib
 import re
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 from safetensors import safe_open
 from safetensors.torch import save_file
@@ -27,6 +30,39 @@ class Checkpoint:
     round_index: int
     records_bytes: int
     state: dict[str, Tensor]
+
+
+class Writer:
+    """Saves in the background, one checkpoint at a time, while the next round is played.
+
+    What goes wrong there is raised by the next `save`, or at the end of the `with` block.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._thread = ThreadPoolExecutor(max_workers=1)
+        self._pending: Future[None] | None = None
+
+    def save(self, round_index: int, records_bytes: int, state: Mapping[str, Tensor]) -> None:
+        """Begin to save a state that nobody will change any more."""
+        self._finish()
+        self._pending = self._thread.submit(save, self._folder, round_index, records_bytes, state)
+
+    def __enter__(self) -> Self:
+        """Ready to save."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Wait for the last save."""
+        self._thread.shutdown()
+        if kind is None:
+            self._finish()
+
+    def _finish(self) -> None:
+        if self._pending is not None:
+            self._pending.result()
 
 
 def save(folder: Path, round_index: int, records_bytes: int, state: Mapping[str, Tensor]) -> None:

@@ -146,19 +146,20 @@ def _play(cell: CellDir, setup: Setup, method: Method, observer: Observer, team:
     _refuse_fewer(cell, done, rounds)
     if team.rank == 0:
         observer.cell_started(cell, done)
-    for index in range(done + 1, rounds + 1):
-        evaluated = index % system.evaluate_every == 0 or index == rounds
-        parts = team.gather(_play_round(setup, method, index, evaluate=evaluated))
-        seconds = clock.take()
-        if team.rank == 0:
-            journal.append(Record.joined(parts), seconds)
-        if index % system.checkpoint_every == 0 or index == rounds:
-            with clock("checkpoint"):
-                state = team.assemble(method.state())
-                if team.rank == 0:
-                    checkpoint.save(saves, index, journal.size(), state)
-        if team.rank == 0:
-            observer.round_done(cell, Record.joined(parts))
+    with checkpoint.Writer(saves) as writer:
+        for index in range(done + 1, rounds + 1):
+            last = index == rounds
+            parts = team.gather(_play_round(setup, method, index, evaluate=last or index % system.evaluate_every == 0))
+            seconds = clock.take()
+            if team.rank == 0:
+                journal.append(Record.joined(parts), seconds)
+            if last or index % system.checkpoint_every == 0:
+                with clock("checkpoint"):
+                    state = team.assemble(method.state())
+                    if team.rank == 0:
+                        writer.save(index, journal.size(), state)
+            if team.rank == 0:
+                observer.round_done(cell, Record.joined(parts))
 
 
 def _resume(saves: Path, method: Method, journal: Journal, observer: Observer, team: Team) -> int:

@@ -163,7 +163,7 @@ def _import_class(path: str) -> type[nn.Module]:
     try:
         module = _module_from_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
         cls = getattr(module, name)
-    except (ImportError, AttributeError, OSError) as error:
+    except Exception as error:  # whatever the user's file does when it is run
         raise ConfigError(f"model.path: {path!r} cannot be imported: {error}") from error
     # A class only: calling whatever a file names would let a run directory from elsewhere execute anything.
     if not (isinstance(cls, type) and issubclass(cls, nn.Module)):
