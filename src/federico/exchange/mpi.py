@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from mpi4py.MPI import Intracomm
 
 T = TypeVar("T")
-PATIENCE = 1.0
+PATIENCE = 10.0
+"""Seconds that the other ranks let the first one speak: most errors meet them all, one message is enough."""
 LAUNCHERS = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "PMIX_SIZE", "MV2_COMM_WORLD_SIZE")
 """What mpiexec sets for its children; looked at so that nobody else has to load MPI."""
 
@@ -69,12 +70,13 @@ class MpiTeam:
         self._comm.Barrier()
 
     def give_up(self, error: FedericoError) -> None:
-        """See `Team.give_up`. Most errors meet every rank: the others let the first one speak."""
+        """See `Team.give_up`."""
         if self.rank > 0:
             time.sleep(PATIENCE)
         sys.stderr.write("".join(f"error: {line}\n" for line in str(error).splitlines()))
         sys.stderr.flush()
         self._comm.Abort(error.exit_code)
+        os._exit(error.exit_code)  # where Abort comes back, there is nothing left to do
 
     def _end_to_end(self, mine: Tensor) -> Tensor:
         parts = [mine if rank == 0 else mine[:0] for rank in range(self.ranks)]

@@ -111,7 +111,9 @@ class Federico(Method):
                 f"set it to {clients - 1} or less"
             )
         if options.m_step == "gradient" and blueprint.size > blueprint.parameters:
-            raise ConfigError("federico.m_step = 'gradient': it cannot train float buffers such as batch-norm statistics; use 'epochs'")
+            raise ConfigError(
+                "federico.m_step = 'gradient': it cannot train float buffers such as batch-norm statistics; use 'epochs'"
+            )
 
     def __init__(self, federation: Federation, options: FedericoOptions) -> None:
         super().__init__(federation, options)
