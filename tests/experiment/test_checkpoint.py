@@ -1,3 +1,4 @@
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import torch
 
 from federico.errors import RunError
 from federico.experiment import checkpoint
-from federico.experiment.checkpoint import load_latest, save
+from federico.experiment.checkpoint import Writer, load_latest, save
 
 
 def state(round_index: int) -> dict[str, torch.Tensor]:
@@ -56,6 +57,14 @@ def test_rounds_are_ordered_as_numbers(tmp_path: Path) -> None:
     found = load_latest(tmp_path, silent)
     assert found is not None
     assert found.round_index == 1_000_000
+
+
+def test_one_too_many_after_a_crash_is_dropped(folder: Path, tmp_path: Path) -> None:
+    save(tmp_path, 1, 100, state(1))
+    newest(tmp_path).rename(folder / newest(tmp_path).name)
+    assert len(list(folder.iterdir())) == 3
+    assert load_latest(folder, silent) is not None
+    assert sorted(path.name[:12] for path in folder.iterdir()) == ["round-000002", "round-000003"]
 
 
 def truncate(path: Path) -> None:
@@ -148,3 +157,56 @@ def test_writer_that_finds_the_disk_full_leaves_the_old_ones(folder: Path, monke
     with pytest.raises(RunError, match="no space left on the disk"):
         save(folder, 4, 400, state(4))
     assert sorted(folder.iterdir()) == before
+
+
+def test_writer_has_saved_all_when_it_is_left(tmp_path: Path) -> None:
+    with Writer(tmp_path) as writer:
+        for index in (1, 2, 3):
+            writer.save(index, index, state(index))
+    found = load_latest(tmp_path, silent)
+    assert found is not None
+    assert found.round_index == 3
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_writer_goes_on_while_the_disk_is_slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    allowed, begun = threading.Event(), threading.Event()
+    plain = checkpoint.save_file
+
+    def slow(*arguments: object, **named: object) -> None:
+        begun.set()
+        assert allowed.wait(10)
+        plain(*arguments, **named)
+
+    monkeypatch.setattr(checkpoint, "save_file", slow)
+    with Writer(tmp_path) as writer:
+        writer.save(1, 1, state(1))
+        assert begun.wait(10), "it is being saved, and we are here"
+        assert not list(tmp_path.glob("*.safetensors"))
+        allowed.set()
+    assert list(tmp_path.glob("*.safetensors"))
+
+
+def failing(*arguments: object, **named: object) -> None:
+    raise RuntimeError("No space left on device (os error 28)")
+
+
+def test_failed_save_is_told_by_the_next_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoint, "save_file", failing)
+    with pytest.raises(RunError, match="no space left"), Writer(tmp_path) as writer:  # noqa: PT012
+        writer.save(1, 1, state(1))
+        writer.save(2, 2, state(2))
+        pytest.fail("it went on as if nothing had happened")
+
+
+def test_failed_last_save_is_told_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoint, "save_file", failing)
+    with pytest.raises(RunError, match="no space left"), Writer(tmp_path) as writer:
+        writer.save(1, 1, state(1))
+
+
+def test_other_error_is_not_hidden_by_a_failed_save(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoint, "save_file", failing)
+    with pytest.raises(KeyError), Writer(tmp_path) as writer:  # noqa: PT012
+        writer.save(1, 1, state(1))
+        raise KeyError

@@ -14,7 +14,9 @@ from federico.data.sources.python import from_clients
 from federico.errors import RunError
 from federico.experiment.config import Experiment, load
 from federico.experiment.rundir import CellDir, RunDir
+from federico.experiment.setup import prepare
 from federico.experiment.simulate import simulate
+from federico.methods import METHODS
 
 Play = Callable[..., tuple[RunDir, Any]]
 
@@ -230,6 +232,18 @@ def test_second_run_is_refused_while_the_first_is_at_it(
     simulate(tiny(rounds=1), tmp_path, told)
     assert len(refused) == 1
     assert "another process is running this experiment" in refused[0]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_saved_state_does_not_move_with_the_next_round(tiny: Callable[..., Experiment], method: str) -> None:
+    """It is written in the background, while that round is played."""
+    method_at_work = prepare(tiny(methods=[method]), 0).method(method)
+    method_at_work.round(1)
+    saved = method_at_work.state()
+    before = {name: tensor.clone() for name, tensor in saved.items()}
+    method_at_work.round(2)
+    assert all(torch.equal(saved[name], before[name]) for name in before)
+    assert not torch.equal(method_at_work.state()["bank.rows"], saved["bank.rows"])
 
 
 class Fragile(nn.Module):

@@ -55,7 +55,7 @@ def test_more_neighbors_than_others_are_refused(federico: Build) -> None:
 
 
 def test_gradients_of_a_model_with_statistics_are_refused(federico: Build, batch_norm_net: type[nn.Module]) -> None:
-    with pytest.raises(ConfigError, match="cannot train float buffers such as batch-norm statistics"):
+    with pytest.raises(ConfigError, match="cannot train float buffers"):
         federico(m_step="gradient", model=batch_norm_net)
 
 

@@ -79,14 +79,14 @@ def save(folder: Path, round_index: int, records_bytes: int, state: Mapping[str,
         sync(partial)
         partial.replace(folder / f"round-{round_index:06d}-{_digest(partial)}.safetensors")
         sync(folder)
-        for old in _newest_first(folder)[KEPT:]:
-            old.unlink()
+        _drop_old(folder)
 
 
 def load_latest(folder: Path, say: Callable[[str], None]) -> Checkpoint | None:
     """The newest checkpoint that is whole, or None; what had to be put aside is said."""
     for leftover in folder.glob(f"*{PARTIAL}"):
         leftover.unlink()
+    _drop_old(folder)  # where the last save got no further
     for path in _newest_first(folder):
         if _digest(path) == _parts(path)[1]:
             return read(path)
@@ -101,6 +101,11 @@ def read(path: Path) -> Checkpoint:
         metadata = file.metadata()
         state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dictionary)
     return Checkpoint(path, int(metadata["round"]), int(metadata["records"]), state)
+
+
+def _drop_old(folder: Path) -> None:
+    for old in _newest_first(folder)[KEPT:]:
+        old.unlink()
 
 
 def _newest_first(folder: Path) -> list[Path]:

@@ -112,7 +112,7 @@ class Federico(Method):
             )
         if options.m_step == "gradient" and blueprint.size > blueprint.parameters:
             raise ConfigError(
-                "federico.m_step = 'gradient': it cannot train float buffers such as batch-norm statistics; use 'epochs'"
+                "federico.m_step = 'gradient': it cannot train float buffers (batch-norm statistics); use 'epochs'"
             )
 
     def __init__(self, federation: Federation, options: FedericoOptions) -> None:
