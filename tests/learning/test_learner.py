@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from federico.learning import learner as learner_module
+from federico.learning import workshop as workshop_module
 from federico.learning.bank import Bank, Visits
 from federico.learning.learner import ClientData, Learner
 from federico.learning.models import perceptron
@@ -170,7 +170,7 @@ def test_a_full_stack_is_cut_without_changing_the_numbers(
     monkeypatch: pytest.MonkeyPatch, blobs: Callable[..., list[ClientData]], learner: Callable[..., Learner]
 ) -> None:
     whole = learner(blobs(RAGGED), hidden=(5,))
-    monkeypatch.setattr(learner_module, "STACK_NUMBERS", 3 * whole.blueprint.size)
+    monkeypatch.setattr(workshop_module, "STACK_NUMBERS", 3 * whole.blueprint.size)
     cut = learner(blobs(RAGGED), hidden=(5,))
     bank = bank_for(whole)
     for round_index in (1, 2):

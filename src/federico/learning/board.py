@@ -36,6 +36,16 @@ class Board:
     def __len__(self) -> int:
         return len(self.y)
 
+    @property
+    def width(self) -> int:
+        """Numbers per input."""
+        return max(1, self._x[:0].flatten(1).shape[1])
+
+    def first(self) -> Tensor:
+        """One input, ready for a model; zeros where there is none."""
+        sample = self._x[0] if len(self) else torch.zeros(self._x.shape[1:])
+        return to_input(sample, self.dtype)
+
     def x(self, index: Tensor) -> Tensor:
         """The inputs at these places, ready for a model."""
         return to_input(self._x[index], self.dtype)

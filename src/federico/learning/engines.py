@@ -88,7 +88,7 @@ class Stacked:
             if layer > 0:
                 back = torch.bmm(back, self._params[layer][0][:rows])
                 if self._relu[layer - 1]:
-                    back.mul_(below > 0)
+                    back = torch.ops.aten.threshold_backward(back, below, 0)
 
     def _forward(self, x: Tensor) -> list[Tensor]:
         """The input and the activations of every layer."""

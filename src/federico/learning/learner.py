@@ -1,6 +1,7 @@
 """Batched work over visits: whose data, whose model. No method loops over batches, no learner knows a method."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,17 +11,18 @@ from torch import Tensor
 
 from federico.learning.bank import Bank, Visits
 from federico.learning.blueprint import Blueprint
-from federico.learning.board import Board
-from federico.learning.engines import Engine, Looped, Stacked, chain
+from federico.learning.board import Batch, Board
 from federico.learning.objectives import mixable, objective_for
-from federico.learning.optimizers import Optimizer, OptimizerStates
+from federico.learning.optimizers import Optimizer, OptimizerStates, Rows
+from federico.learning.workshop import Bench, Workshop
 from federico.rng import key, stream
 from federico.types import Array, FloatArray, IntArray, Task
 
 Part = Literal["train", "test"]
-STACK_NUMBERS = 1 << 19
-"""How many numbers a stack of models may hold: beyond that they leave the cache and stacking stops paying."""
-STACK_ROWS = 1024
+Moments = tuple[list[Rows], Rows]
+"""Of some pairs: the rows of each moment, and the steps taken."""
+EVALUATION_NUMBERS = 200_000
+"""How many input numbers are measured at once; more would push the activations out of the cache."""
 EVALUATION_SAMPLES = 512
 
 
@@ -31,6 +33,14 @@ class ClientData:
     name: str
     train: tuple[Array, Array]
     test: tuple[Array, Array]
+
+
+@dataclass(frozen=True)
+class Stack:
+    """Visits that run together, and their places in the list they were cut from."""
+
+    places: IntArray
+    visits: Visits
 
 
 @dataclass(frozen=True)
@@ -72,7 +82,7 @@ class Learner:
             "test": Board([client.test for client in clients], task, blueprint.dtype, self.device),
         }
         self.states = self.new_states()
-        self._engine, self._work, self._grad = self._build_engine()
+        self._workshop = Workshop(blueprint, self.objective, self.boards["train"].first(), self.device)
 
     @property
     def samples(self) -> IntArray:
@@ -83,19 +93,23 @@ class Learner:
         """Optimizer states for this model, none kept yet."""
         return OptimizerStates(self.optimizer.moments, self.blueprint.parameters, self.blueprint.dtype, self.device)
 
-    @torch.no_grad()
     def evaluate(self, bank: Bank, visits: Visits, part: Part = "train") -> FloatArray:
         """The mean loss of each visit over the client's whole part, in evaluation mode."""
-        losses = np.zeros(len(visits))
         board = self.boards[part]
-        for places, stack in self._stacks(visits, board):
-            self._load(bank, stack)
-            total = torch.zeros(len(stack), dtype=torch.float64, device=self.device)
-            counts = torch.from_numpy(board.counts[stack.clients]).to(self.device)
-            for batch in board.batches(stack.clients, [None] * len(stack), self._evaluation_size(stack)):
-                loss = self.objective(self._engine.outputs(board.x(batch.index)), board.y[batch.index])
+
+        @torch.no_grad()
+        def measure(bench: Bench, stack: Stack) -> Tensor:
+            self._load(bench, bank, stack.visits)
+            total = torch.zeros(len(stack.visits), dtype=torch.float64, device=self.device)
+            for batch in self._whole(board, stack.visits):
+                loss = self.objective(bench.engine.outputs(board.x(batch.index)), board.y[batch.index])
                 total[: len(loss)] += torch.where(batch.weights > 0, loss, 0).sum(1, dtype=torch.float64)
-            losses[places] = (total / counts).cpu().numpy()
+            return total
+
+        losses = np.zeros(len(visits))
+        stacks = self._stacks(visits, board)
+        for stack, total in zip(stacks, self._workshop.map(measure, stacks), strict=True):
+            losses[stack.places] = total.cpu().numpy() / board.counts[stack.visits.clients]
         return losses
 
     def train(self, bank: Bank, visits: Visits, round_index: int, *, epochs: int = 1, fresh: bool = False) -> Tensor:
@@ -106,32 +120,38 @@ class Learner:
         """
         deltas = torch.empty(len(visits), self.blueprint.size, dtype=self.blueprint.dtype, device=self.device)
         states = self.new_states() if fresh else self.states
-        counters = bank.counters.clone()
-        for places, stack in self._stacks(visits, self.boards["train"]):
-            self._load(bank, stack)
-            self._run_epochs(stack, states, round_index, epochs)
-            if stack.clients[0] == stack.owners[0]:
-                counters[bank.places(stack.owners)[0]] = self._engine.counters
-            moved = self._work[: len(stack)].sub_(bank.rows[bank.places(stack.owners)])
-            deltas[torch.from_numpy(places)] = moved
-            self._forget_diverged(stack, moved, states)
-        bank.counters = counters  # only an owner's own training moves them, after every visit saw the old ones
+
+        def learn(bench: Bench, job: tuple[Stack, Moments]) -> tuple[Tensor, Tensor]:
+            stack, moments = job
+            self._load(bench, bank, stack.visits)
+            self._run_epochs(bench, stack.visits, moments, round_index, epochs)
+            moved = bench.work[: len(stack.visits)].sub_(bank.rows[bank.places(stack.visits.owners)])
+            deltas[torch.from_numpy(stack.places)] = moved
+            return moved.sum(1).isfinite(), bench.engine.counters.clone()
+
+        stacks = self._stacks(visits, self.boards["train"])
+        done = self._workshop.map(learn, [(stack, states.rows(stack.visits.pairs)) for stack in stacks])
+        for stack, (finite, counters) in zip(stacks, done, strict=True):
+            self._keep_counters(bank, stack.visits, counters)
+            self._forget_diverged(stack.visits, finite, states)
         return deltas
 
     def gradient(self, bank: Bank, visits: Visits, round_index: int) -> Tensor:
         """The gradient of the summed loss over all the client's training data: [visits, size]."""
         board = self.boards["train"]
         gradients = torch.zeros(len(visits), self.blueprint.size, dtype=self.blueprint.dtype, device=self.device)
-        for places, stack in self._stacks(visits, board):
-            self._load(bank, stack)
-            total = torch.zeros(len(stack), self.blueprint.size, dtype=self.blueprint.dtype, device=self.device)
-            with torch.random.fork_rng(devices=[]):
-                self._seed_dropout(stack, round_index, 0)
-                for batch in board.batches(stack.clients, [None] * len(stack), self._evaluation_size(stack)):
+
+        def differentiate(bench: Bench, stack: Stack) -> None:
+            self._load(bench, bank, stack.visits)
+            total = torch.zeros_like(bench.work[: len(stack.visits)])
+            with self._randomness(stack.visits, round_index, 0):
+                for batch in self._whole(board, stack.visits):
                     rows, whole = len(batch.index), (batch.weights > 0).to(total.dtype)
-                    self._engine.gradient(board.x(batch.index), board.y[batch.index], whole)
-                    total[:rows] += self._grad[:rows]
-            gradients[torch.from_numpy(places)] = total
+                    bench.engine.gradient(board.x(batch.index), board.y[batch.index], whole)
+                    total[:rows] += bench.grad[:rows]
+            gradients[torch.from_numpy(stack.places)] = total
+
+        self._workshop.map(differentiate, self._stacks(visits, board))
         return gradients
 
     def descend(self, bank: Bank, owners: IntArray, gradients: Tensor) -> None:
@@ -153,78 +173,84 @@ class Learner:
         return Scores(_per_client(board, loss), _per_client(board, hit))
 
     def _mix(self, bank: Bank, visits: Visits, weights: FloatArray, board: Board) -> Tensor:
-        mixed: Tensor | None = None
-        for places, stack in self._stacks(visits, board):
-            self._load(bank, stack)
-            share = torch.from_numpy(weights[places]).to(self.device)
-            for batch in board.batches(stack.clients, [None] * len(stack), self._evaluation_size(stack)):
-                rows = len(batch.index)
-                outputs = mixable(self._engine.outputs(board.x(batch.index)).double(), self.task)
-                if mixed is None:
-                    mixed = outputs.new_zeros(len(board), outputs.shape[-1])
+        """The mixed predictions for every sample of the board, [samples, outputs]."""
+
+        @torch.no_grad()
+        def predict(bench: Bench, stack: Stack) -> list[tuple[Tensor, Tensor]]:
+            self._load(bench, bank, stack.visits)
+            share = torch.from_numpy(weights[stack.places]).to(self.device)[:, None, None]
+            parts = []
+            for batch in self._whole(board, stack.visits):
+                outputs = mixable(bench.engine.outputs(board.x(batch.index)).double(), self.task)
                 real = batch.weights > 0
-                part = (outputs * share[:rows, None, None])[real]
-                mixed.index_add_(0, batch.index[real], part)
-        assert mixed is not None, "there is always a client to score"
+                parts.append((batch.index[real], (outputs * share[: len(outputs)])[real]))
+            return parts
+
+        parts = [part for parts in self._workshop.map(predict, self._stacks(visits, board)) for part in parts]
+        mixed = torch.zeros(len(board), parts[0][1].shape[-1], dtype=torch.float64, device=self.device)
+        for index, part in parts:
+            mixed.index_add_(0, index, part)
         return mixed
 
-    def _run_epochs(self, stack: Visits, states: OptimizerStates, round_index: int, epochs: int) -> None:
+    def _run_epochs(self, bench: Bench, visits: Visits, moments: Moments, round_index: int, epochs: int) -> None:
         board, count = self.boards["train"], self.blueprint.parameters
-        moments, steps = states.rows(stack.pairs)
-        params, grads = (rows[: len(stack), :count].unbind() for rows in (self._work, self._grad))
-        with torch.random.fork_rng(devices=[]):
-            for epoch in range(epochs):
-                self._seed_dropout(stack, round_index, epoch)
-                orders = self._orders(stack, round_index, epoch)
-                for batch in board.batches(stack.clients, orders, self.batch_size):
-                    rows = len(batch.index)
-                    self._engine.gradient(board.x(batch.index), board.y[batch.index], batch.weights)
+        params, grads = (rows[: len(visits), :count].unbind() for rows in (bench.work, bench.grad))
+        for epoch in range(epochs):
+            orders = self._orders(visits, round_index, epoch)
+            with self._randomness(visits, round_index, epoch):
+                for batch in board.batches(visits.clients, orders, self.batch_size):
+                    n = len(batch.index)
+                    bench.engine.gradient(board.x(batch.index), board.y[batch.index], batch.weights)
                     self.optimizer.step(
-                        list(params[:rows]), list(grads[:rows]), [m[:rows] for m in moments], steps[:rows]
+                        list(params[:n]), list(grads[:n]), [rows[:n] for rows in moments[0]], moments[1][:n]
                     )
 
-    def _seed_dropout(self, stack: Visits, round_index: int, epoch: int) -> None:
-        """Models with dropout run one at a time, so the first client is the only one."""
-        name = self.names[int(stack.clients[0])]
-        torch.manual_seed(key(self.seed, "dropout", name, round_index, epoch) % 2**63)
+    @contextmanager
+    def _randomness(self, visits: Visits, round_index: int, epoch: int) -> Iterator[None]:
+        """Dropout draws from a stream of its own. Models that draw run one at a time: the first client is the only."""
+        if self._workshop.threads > 1:
+            yield
+            return
+        with torch.random.fork_rng(devices=[]):
+            name = self.names[int(visits.clients[0])]
+            torch.manual_seed(key(self.seed, "dropout", name, round_index, epoch) % 2**63)
+            yield
 
-    def _orders(self, stack: Visits, round_index: int, epoch: int) -> list[IntArray]:
+    def _orders(self, visits: Visits, round_index: int, epoch: int) -> list[IntArray]:
         """Each client's order of samples."""
         drawn = {
             int(i): stream(self.seed, "batches", self.names[i], round_index, epoch).permutation(self.samples[i])
-            for i in np.unique(stack.clients)
+            for i in np.unique(visits.clients)
         }
-        return [drawn[int(i)] for i in stack.clients]
+        return [drawn[int(i)] for i in visits.clients]
 
-    def _stacks(self, visits: Visits, board: Board) -> Iterator[tuple[IntArray, Visits]]:
+    def _stacks(self, visits: Visits, board: Board) -> list[Stack]:
         """Cut the visits into stacks that run together, largest clients first so that a stack is hardly ragged."""
         order = np.lexsort((visits.owners, visits.clients, -board.counts[visits.clients]))
-        for first in range(0, len(order), len(self._work)):
-            places = order[first : first + len(self._work)]
-            yield places, visits[places]
+        rows = self._workshop.rows_per_stack(len(visits))
+        cuts = [order[first : first + rows] for first in range(0, len(order), rows)]
+        return [Stack(places, visits[places]) for places in cuts]
 
-    def _load(self, bank: Bank, stack: Visits) -> None:
-        places = bank.places(stack.owners)
-        torch.index_select(bank.rows, 0, places, out=self._work[: len(stack)])
+    def _load(self, bench: Bench, bank: Bank, visits: Visits) -> None:
+        places = bank.places(visits.owners)
+        torch.index_select(bank.rows, 0, places, out=bench.work[: len(visits)])
         # Models with counters run one at a time, so the first owner is the only one.
-        self._engine.counters.copy_(bank.counters[places[0]])
+        bench.engine.counters.copy_(bank.counters[places[0]])
 
-    def _forget_diverged(self, stack: Visits, moved: Tensor, states: OptimizerStates) -> None:
+    def _keep_counters(self, bank: Bank, visits: Visits, counters: Tensor) -> None:
+        """Only an owner's own training moves its counters, after every visit saw the old ones."""
+        if visits.clients[0] == visits.owners[0]:
+            bank.counters[bank.places(visits.owners)[0]] = counters
+
+    def _forget_diverged(self, visits: Visits, finite: Tensor, states: OptimizerStates) -> None:
         """Moments that met a NaN would spoil every later visit of the pair."""
-        for row in (~moved.sum(1).isfinite()).nonzero()[:, 0].tolist():
-            states.drop(stack.pairs[row])
+        for row in (~finite).nonzero()[:, 0].tolist():
+            states.drop(visits.pairs[row])
 
-    def _evaluation_size(self, stack: Visits) -> int:
-        return max(1, EVALUATION_SAMPLES * 16 // max(16, len(stack)))
-
-    def _build_engine(self) -> tuple[Engine, Tensor, Tensor]:
-        layers = chain(self.blueprint)
-        rows = 1 if layers is None else min(STACK_ROWS, max(1, STACK_NUMBERS // self.blueprint.size))
-        work = torch.zeros(rows, self.blueprint.size, dtype=self.blueprint.dtype, device=self.device)
-        grad = torch.zeros_like(work)
-        if layers is None:
-            return Looped(self.blueprint, self.objective, work, grad), work, grad
-        return Stacked(layers, self.objective, work, grad), work, grad
+    def _whole(self, board: Board, visits: Visits) -> Iterator[Batch]:
+        """All samples of these visits as stored, in batches that stay in the cache."""
+        size = EVALUATION_NUMBERS // (board.width * len(visits))
+        return board.batches(visits.clients, [None] * len(visits), max(1, min(EVALUATION_SAMPLES, size)))
 
 
 def _per_client(board: Board, values: Tensor) -> FloatArray:

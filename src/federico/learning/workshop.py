@@ -1,0 +1,103 @@
+"""Where stacks of visits are worked on: one bench per thread, one stack at a time on each.
+
+A stack runs on one thread from its first batch to its last. Small matrix products and convolutions use a core far
+better alone than shared, and no number depends on how many threads there are.
+"""
+
+import ctypes
+import platform
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+from federico.learning.blueprint import Blueprint
+from federico.learning.engines import Engine, Looped, Stacked, chain
+from federico.learning.objectives import Objective
+
+S = TypeVar("S")
+T = TypeVar("T")
+STACK_NUMBERS = 1 << 19
+"""How many numbers a stack of models may hold: beyond that they leave the cache and stacking stops paying."""
+STACK_ROWS = 1024
+WORTH_SHARING = 1 << 17
+"""Fewer numbers than this are done before a second thread has woken up."""
+
+
+class Bench:
+    """An engine and the two buffers it is bound to: `work`, the models in hand, a row each, and their `grad`."""
+
+    def __init__(self, blueprint: Blueprint, objective: Objective, rows: int, device: torch.device) -> None:
+        layers = chain(blueprint)
+        self.work = torch.zeros(rows, blueprint.size, dtype=blueprint.dtype, device=device)
+        self.grad = torch.zeros_like(self.work)
+        self.engine: Engine = (
+            Looped(blueprint, objective, self.work, self.grad)
+            if layers is None
+            else Stacked(layers, objective, self.work, self.grad)
+        )
+
+
+class Workshop:
+    """Runs a function over stacks of models, side by side where that is safe."""
+
+    def __init__(self, blueprint: Blueprint, objective: Objective, sample: Tensor, device: torch.device) -> None:
+        """`sample` is one input, to find out whether the model draws random numbers."""
+        _keep_freed_memory()
+        stacked = chain(blueprint) is not None
+        self.capacity = min(STACK_ROWS, max(1, STACK_NUMBERS // blueprint.size)) if stacked else 1
+        # Random numbers come from one generator for all threads: a model that draws them must run alone.
+        alone = device.type != "cpu" or (not stacked and draws(blueprint, sample))
+        self.threads = 1 if alone else torch.get_num_threads()
+        self._size = blueprint.size
+        self._benches: SimpleQueue[Bench] = SimpleQueue()
+        for _ in range(self.threads):
+            self._benches.put(Bench(blueprint, objective, self.capacity, device))
+        self._pool = ThreadPoolExecutor(self.threads, initializer=_use_one_core) if self.threads > 1 else None
+
+    def rows_per_stack(self, visits: int) -> int:
+        """How many visits to put into a stack, so that all threads have one if there is enough to do."""
+        share = -(-visits // self.threads)
+        return min(self.capacity, share) if visits * self._size >= WORTH_SHARING else self.capacity
+
+    def map(self, work: Callable[[Bench, S], T], stacks: Sequence[S]) -> list[T]:
+        """work(bench, stack) for every stack; the results in the order of the stacks."""
+
+        def at_a_bench(stack: S) -> T:
+            bench = self._benches.get()
+            try:
+                return work(bench, stack)
+            finally:
+                self._benches.put(bench)
+
+        if self._pool is None or len(stacks) == 1:
+            return [at_a_bench(stack) for stack in stacks]
+        return list(self._pool.map(at_a_bench, stacks))
+
+
+def draws(blueprint: Blueprint, sample: Tensor) -> bool:
+    """Whether training this model uses random numbers (dropout), found out by trying; True if that fails."""
+    module = blueprint.bind(torch.zeros(blueprint.size, dtype=blueprint.dtype), blueprint.initial_counters()).train()
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        before = torch.get_rng_state()
+        try:
+            module(sample.cpu().expand(2, *sample.shape))
+        except (RuntimeError, ValueError):
+            return True
+        return not torch.equal(before, torch.get_rng_state())
+
+
+def _use_one_core() -> None:
+    torch.set_num_threads(1)
+
+
+def _keep_freed_memory() -> None:
+    """Let glibc keep what is freed for the next step; fresh pages would cost thousands of faults every time."""
+    if platform.libc_ver()[0] == "glibc":
+        trim_threshold, mmap_threshold = -1, -3
+        libc = ctypes.CDLL(None)
+        libc.mallopt(mmap_threshold, 32 << 20)
+        libc.mallopt(trim_threshold, 1 << 30)
