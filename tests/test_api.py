@@ -1,3 +1,4 @@
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -243,3 +244,21 @@ def test_warnings_go_to_standard_error(run: Callable[..., federico.Run], capsys:
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "federico: client 'a' has 2 training samples for 3 classes" in captured.err
+
+
+def test_settings_change_tables_of_a_file_key_by_key(tmp_path: Path) -> None:
+    file = tmp_path / "small.toml"
+    file.write_text(
+        'rounds = 1\nmethods = ["federico"]\nsplit = { max_train = 9 }\ntraining = { batch_size = 3 }\n'
+        'federico = { neighbors = 2, epsilon = 0.1 }\nmodel = { kind = "mlp", hidden = [4] }\n'
+    )
+    federico.run(file, directory=tmp_path, federico={"neighbors": 1}, model=None, split={"seed": 5})
+    options = json.loads((tmp_path / "small" / "federico-0" / "cell.json").read_text())["options"]
+    assert (options["federico"]["neighbors"], options["federico"]["epsilon"]) == (1, 0.1)
+    assert (options["split"]["max_train"], options["split"]["seed"]) == (9, 5)
+
+
+def test_clients_whose_names_look_alike_are_refused() -> None:
+    samples = (np.zeros((4, 2)), np.array([0, 1, 0, 1]))
+    with pytest.raises(DataError, match="2 clients are named '1'"):
+        federico.run(clients={1: samples, "1": samples})  # type: ignore[dict-item]

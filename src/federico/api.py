@@ -95,8 +95,8 @@ def run(
     Further keywords are the keys of an experiment file: rounds=20, seeds=[0, 1], federico={"neighbors": 2}, ...
     The same name and settings resume, or just load what is finished.
     """
-    raw = dict(load_experiment(Path(experiment)).model_dump(exclude_unset=True)) if experiment else {}
-    raw |= settings
+    raw = load_experiment(Path(experiment)).model_dump(exclude_unset=True) if experiment else {}
+    raw = _merged(raw, settings)
     if clients is not None:
         raw |= {"data": {"kind": "python"}, "partition": settings.get("partition", {"kind": "natural"})}
     if model is not None:
@@ -111,6 +111,16 @@ def run(
         chosen, Path(directory), observer or Quiet(), dataset=dataset, factory=model, command="federico.run"
     )
     return Run(done.path, model)
+
+
+def _merged(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The table with changes; inner tables are changed key by key, unless they become another kind."""
+    merged = dict(table)
+    for key, value in changes.items():
+        inner, merged[key] = merged.get(key), value
+        if isinstance(inner, Mapping) and isinstance(value, Mapping) and value.get("kind") in {None, inner.get("kind")}:
+            merged[key] = _merged(inner, value)
+    return merged
 
 
 def load(path: str | Path, model: Callable[[], nn.Module] | None = None) -> Run:

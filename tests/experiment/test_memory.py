@@ -27,19 +27,20 @@ def test_total_is_the_sum() -> None:
 def test_training_alone_needs_one_model_per_client(tiny: Tiny) -> None:
     found = parts(tiny(methods=["local"]))
     assert found["models"] == 4 * ROW
-    assert found["updates"] == 3 * 4 * ROW
+    assert found["updates"] == 4 * ROW
+    assert found["checkpoints"] == 2 * (4 * ROW + 2 * 4 * ROW), "one is written while the next is taken"
     assert found["optimizers"] == 2 * 4 * ROW
 
 
 def test_every_visit_costs_an_update_and_every_pair_an_optimizer(tiny: Tiny) -> None:
     found = parts(tiny(rounds=30, federico={"neighbors": 2}))
-    assert found["updates"] == 3 * 4 * (1 + 2) * ROW
+    assert found["updates"] == 4 * (1 + 2) * ROW
     assert found["optimizers"] == 2 * 4 * 4 * ROW, "in 30 rounds everybody may have met everybody"
     assert parts(tiny(rounds=2, federico={"neighbors": 2}))["optimizers"] == 2 * 4 * 3 * ROW
 
 
 def test_everyone_visits_everyone_whatever_neighbors_says(tiny: Tiny) -> None:
-    assert parts(tiny(federico={"sampler": "everyone"}))["updates"] == 3 * 4 * 4 * ROW
+    assert parts(tiny(federico={"sampler": "everyone"}))["updates"] == 4 * 4 * ROW
 
 
 def test_plain_sgd_keeps_no_moments(tiny: Tiny) -> None:

@@ -38,14 +38,17 @@ def plan(setup: "Setup") -> Plan:
     visits, pairs = clients, clients
     if "federico" in experiment.methods:
         visits, pairs = _visits(experiment.federico, clients, experiment.rounds)
+    models, optimizers = clients * row, experiment.training.optimizer.moments * pairs * row
     return Plan(
         {
             "libraries": PROCESS_BYTES,
             # Setups of all seeds are held, and the one at work is on board as tensors too.
             "data": samples * (len(experiment.seeds) + 1),
-            "models": clients * row,
-            "updates": 3 * visits * row,
-            "optimizers": experiment.training.optimizer.moments * pairs * row,
+            "models": models,
+            "updates": visits * row,
+            "optimizers": optimizers,
+            # One is being written while the next is taken.
+            "checkpoints": 2 * (models + optimizers),
         }
     )
 

@@ -53,7 +53,13 @@ class CellDir:
     @cached_property
     def description(self) -> Description:
         """What this cell says it is."""
-        return Description(**_read_json(self.path / "cell.json"))
+        file = self.path / "cell.json"
+        try:
+            return Description(**_read_json(file))
+        except TypeError as error:
+            raise RunError(
+                f"{file}: written by another version of federico ({error}); run the experiment again"
+            ) from None
 
     def describe(self, description: Description) -> None:
         """Say what this cell is, or refuse if it has been something else before."""

@@ -21,8 +21,8 @@ def result_table(summary: Summary) -> Table:
     for method in summary.methods:
         style = "bold" if method is summary.best else ""
         table.add_row(*(Text(cell) for cell in row(summary, method)), style=style)
-    if summary.pending:
-        table.caption = words.progress(summary)
+    table.caption = "\n".join(filter(None, (words.trust(summary), words.progress(summary)))) or None
+    table.caption_justify = "left"
     return table
 
 

@@ -5,6 +5,7 @@ from typing import Literal
 import numpy as np
 
 from federico.data.dataset import Dataset
+from federico.data.partition import refuse_twins
 from federico.data.sources.base import SourceOptions
 from federico.data.sources.npz import from_arrays
 from federico.errors import ConfigError, DataError
@@ -31,6 +32,7 @@ def from_clients(
     """One dataset of all clients' arrays, each sample with its owner."""
     if not clients:
         raise DataError("clients: there are none; give a dictionary of name -> (x, y)")
+    refuse_twins(map(str, clients))
     pairs = {str(name): (np.asarray(x), np.asarray(y)) for name, (x, y) in clients.items()}
     shapes = {name: x.shape[1:] for name, (x, _) in pairs.items()}
     if len(set(shapes.values())) > 1:
