@@ -49,9 +49,9 @@ def test_threads_change_no_number(
     learner: Callable[..., Learner],
     request: pytest.FixtureRequest,
 ) -> None:
-    alone = play(learner(blobs((9, 6, 8)), model=make, batch_size=4))
+    alone = play(learner(blobs((10, 6, 8)), model=make, batch_size=4))
     request.getfixturevalue("two_threads")
-    shared = learner(blobs((9, 6, 8)), model=make, batch_size=4)
+    shared = learner(blobs((10, 6, 8)), model=make, batch_size=4)
     assert shared._workshop.threads == 2
     for one, other in zip(alone, play(shared), strict=True):
         torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
