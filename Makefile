@@ -2,8 +2,6 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
-export OMP_WAIT_POLICY ?= passive
-
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test lint types layers pytest bench docs clean
 
@@ -18,7 +16,7 @@ $(VENV)/ready: pyproject.toml constraints.txt
 	@touch $@
 
 demo: setup ## FedeRiCo against training alone and FedAvg on real digits: a table and a picture, in a minute
-	$(BIN)/federico run experiments/digits.toml
+	$(BIN)/federico run experiments/digits.toml > /dev/null
 	$(BIN)/federico report runs/digits
 
 test: setup lint types layers pytest ## All that CI runs

@@ -8,6 +8,10 @@ if TYPE_CHECKING:
 __all__ = ["Run", "load", "run"]
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 def __getattr__(name: str) -> Any:
     """Import torch only when something needs it: `federico --help` does not."""
     if name in __all__:

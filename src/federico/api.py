@@ -10,8 +10,7 @@ from torch import nn
 from federico.data.sources.python import from_clients
 from federico.errors import ConfigError, RunError
 from federico.experiment.bundle import Bundle, folder_name
-from federico.experiment.config import load as load_experiment
-from federico.experiment.config import validate
+from federico.experiment.config import read, validate
 from federico.experiment.records import Record
 from federico.experiment.rundir import CellDir, RunDir
 from federico.experiment.simulate import Observer, simulate
@@ -27,6 +26,9 @@ class Run:
         self._cells = RunDir(self.path).cells()
         if not self._cells:
             raise RunError(f"{path}: is not a run directory (it has no cell.json below it); `federico run` makes one")
+
+    def __repr__(self) -> str:
+        return f"Run({str(self.path)!r}, clients={self.clients})"
 
     @property
     def clients(self) -> list[str]:
@@ -95,8 +97,7 @@ def run(
     Further keywords are the keys of an experiment file: rounds=20, seeds=[0, 1], federico={"neighbors": 2}, ...
     The same name and settings resume, or just load what is finished.
     """
-    raw = load_experiment(Path(experiment)).model_dump(exclude_unset=True) if experiment else {}
-    raw = _merged(raw, settings)
+    raw = _merged(read(Path(experiment)) if experiment else {}, settings)
     if clients is not None:
         raw |= {"data": {"kind": "python"}, "partition": settings.get("partition", {"kind": "natural"})}
     if model is not None:

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from contract import Connect, ExchangeContract
+from mpi4py import MPI
 
 from federico.errors import MissingDependencyError
 from federico.exchange import mpi
@@ -14,10 +15,8 @@ from federico.learning.bank import Bank
 class TestMpiExchange(ExchangeContract):
     @pytest.fixture
     def connect(self) -> Connect:
-        communicator = pytest.importorskip("mpi4py.MPI", reason="needs federico[mpi]").COMM_SELF
-
         def make(bank: Bank, participants: int) -> Exchange:
-            return mpi.MpiExchange(bank, participants, Hosting(participants), communicator)
+            return mpi.MpiExchange(bank, participants, Hosting(participants), MPI.COMM_SELF)
 
         return make
 

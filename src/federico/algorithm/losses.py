@@ -46,6 +46,10 @@ class LossTracker:
             average = average / np.maximum(1.0 - (1.0 - self.momentum) ** self.moved, np.finfo(float).tiny)
         return np.where(np.isfinite(self.latest), average, np.inf)
 
+    def knows(self, peer: int) -> bool:
+        """Whether the latest loss of this peer is known and finite."""
+        return bool(np.isfinite(self.latest[self.peers == peer]).any())
+
     def state(self) -> dict[str, IntArray | FloatArray]:
         """All that must be saved to go on later."""
         return {"peers": self.peers, "latest": self.latest, "moved": self.moved, "average": self._average}

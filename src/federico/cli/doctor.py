@@ -24,7 +24,7 @@ def examine(file: Path | None, overrides: list[str], *, as_json: bool) -> None:
     if file is not None:
         experiment = load(file, overrides)
         needed = plan(prepare(experiment, experiment.seeds[0]))
-        facts |= _needs(needed)
+        facts |= {"experiment": f"{file} is valid", **_needs(needed)}
     if as_json:
         print_json(facts)
     else:

@@ -1,6 +1,8 @@
 """The command line: parse, call, print. Nothing heavy is imported before a command needs it."""
 
+import os
 import sys
+from importlib.metadata import version as installed_version
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -35,6 +37,22 @@ app = typer.Typer(
 )
 data_app = typer.Typer(help="Get and list data sets.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"federico {installed_version('federico')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _federico(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and leave.")
+    ] = False,
+) -> None:
+    pass
+
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON and nothing else.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but warnings and errors.")]
@@ -133,6 +151,8 @@ def doctor(
 
 def main() -> None:
     """Entry point: errors a user can act on become one line and an exit code."""
+    # Read once, when torch is loaded: idle threads sleep instead of taking a core from those at work.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     try:
         app()
     except FedericoError as error:

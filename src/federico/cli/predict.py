@@ -39,6 +39,8 @@ def predict_file(
     target = output or file.with_name(f"{file.stem}-predictions.csv")
     if target.suffix not in FORMATS:
         raise ConfigError(f"--output {target}: must end in {' or '.join(FORMATS)}")
+    if target.resolve() == file.resolve():
+        raise ConfigError(f"--output {target}: is the input itself; name another file")
     if not file.exists():
         raise DataError(f"{file}: there is no such file")
     bundle = _bundle(run, client, method, seed)

@@ -2,14 +2,15 @@
 
 import shlex
 import sys
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from federico.api import Quiet
 from federico.cli.console import PLAIN, err, out, print_json
 from federico.cli.progress import LiveProgress
-from federico.errors import FedericoError
 from federico.exchange.mpi import team
+from federico.exchange.team import Team
 from federico.experiment.config import Experiment, load
 from federico.experiment.rundir import RunDir
 from federico.experiment.simulate import cell_options, simulate
@@ -19,13 +20,17 @@ from federico.report import result_table, summarize, write_report
 
 def run_experiment(file: Path, overrides: list[str], directory: Path, *, quiet: bool, as_json: bool) -> None:
     """Run what is left to run, then print the result."""
-    experiment = load(file, overrides)
-    run = RunDir(directory / experiment.name)
-    if _finished(experiment, run):
-        if not quiet:
-            err.print(f"{run.path}: finished already, nothing to do", **PLAIN)
-    elif not _simulate(experiment, directory, quiet=quiet or as_json):
+    members = team()
+    with _together(members):
+        experiment = load(file, overrides)
+        run = RunDir(directory / experiment.name)
+        finished = members.broadcast(_finished(experiment, run))
+        if not finished:
+            _simulate(experiment, directory, members, quiet=quiet or as_json)
+    if members.rank > 0:
         return
+    if finished and not quiet:
+        err.print(f"{run.path}: finished already, nothing to do", **PLAIN)
     _show(run.path, quiet=quiet, as_json=as_json)
     if not (quiet or as_json):
         out.print(f"Next: federico report {run.path}", **PLAIN)
@@ -39,18 +44,20 @@ def write_run_report(run: Path, *, quiet: bool, as_json: bool) -> None:
         out.print(f"Report: {page}", **PLAIN)
 
 
-def _simulate(experiment: Experiment, directory: Path, *, quiet: bool) -> bool:
-    """Run it, alone or as one rank of an MPI job; returns whether this process is the one that shows the result."""
-    members = team()
-    silent = quiet or members.rank > 0
-    command = shlex.join(["federico", *sys.argv[1:]])
+@contextmanager
+def _together(members: Team) -> Iterator[None]:
+    """If one process of the team cannot go on, none can: they would wait for it for ever."""
     try:
-        with nullcontext(Quiet()) if silent else LiveProgress(err) as observer:
-            simulate(experiment, directory, observer, command=command, team=members)
-    except FedericoError as error:
+        yield
+    except BaseException as error:
         members.give_up(error)
         raise
-    return members.rank == 0
+
+
+def _simulate(experiment: Experiment, directory: Path, members: Team, *, quiet: bool) -> None:
+    command = shlex.join(["federico", *sys.argv[1:]])
+    with nullcontext(Quiet()) if quiet or members.rank > 0 else LiveProgress(err) as observer:
+        simulate(experiment, directory, observer, command=command, team=members)
 
 
 def _finished(experiment: Experiment, run: RunDir) -> bool:

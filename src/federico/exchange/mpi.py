@@ -3,6 +3,7 @@
 import os
 import sys
 import time
+import traceback
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar, cast
 
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 PATIENCE = 10.0
 """Seconds that the other ranks let the first one speak: most errors meet them all, one message is enough."""
-LAUNCHERS = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "PMIX_SIZE", "MV2_COMM_WORLD_SIZE")
-"""What mpiexec sets for its children; looked at so that nobody else has to load MPI."""
+LAUNCHERS = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS")
+"""What mpiexec and srun set for their children; looked at so that nobody else has to load MPI."""
 
 
 def team() -> Team:
@@ -69,14 +70,17 @@ class MpiTeam:
         """See `Team.wait`."""
         self._comm.Barrier()
 
-    def give_up(self, error: FedericoError) -> None:
+    def give_up(self, error: BaseException) -> None:
         """See `Team.give_up`."""
         if self.rank > 0:
             time.sleep(PATIENCE)
-        sys.stderr.write("".join(f"error: {line}\n" for line in str(error).splitlines()))
+        known = isinstance(error, FedericoError)
+        said = "".join(f"error: {line}\n" for line in str(error).splitlines()) if known else traceback.format_exc()
+        sys.stderr.write(said)
         sys.stderr.flush()
-        self._comm.Abort(error.exit_code)
-        os._exit(error.exit_code)  # where Abort comes back, there is nothing left to do
+        code = error.exit_code if isinstance(error, FedericoError) else 1
+        self._comm.Abort(code)
+        os._exit(code)  # where Abort comes back, there is nothing left to do
 
     def _end_to_end(self, mine: Tensor) -> Tensor:
         parts = [mine if rank == 0 else mine[:0] for rank in range(self.ranks)]

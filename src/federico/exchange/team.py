@@ -4,7 +4,6 @@ from typing import Protocol, TypeVar
 
 from torch import Tensor
 
-from federico.errors import FedericoError
 from federico.exchange.base import Exchange, Hosting
 from federico.exchange.memory import MemoryExchange
 from federico.learning.bank import Bank
@@ -35,7 +34,7 @@ class Team(Protocol):
     def wait(self) -> None:
         """Until everybody has come here."""
 
-    def give_up(self, error: FedericoError) -> None:
+    def give_up(self, error: BaseException) -> None:
         """Nobody can go on without this process: say why and end all of them."""
 
 
@@ -65,5 +64,5 @@ class Alone:
     def wait(self) -> None:
         """Everybody is here."""
 
-    def give_up(self, error: FedericoError) -> None:
+    def give_up(self, error: BaseException) -> None:
         """There is nobody else to end; the caller raises the error."""

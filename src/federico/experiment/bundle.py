@@ -6,7 +6,7 @@ import shutil
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
 import numpy as np
@@ -16,6 +16,7 @@ from safetensors.torch import load, save
 
 from federico.data.dataset import Client, Schema, Standardizer
 from federico.data.inputs import read_inputs
+from federico.data.sources.npz import features
 from federico.errors import DataError, RunError
 from federico.exchange.team import Team
 from federico.experiment.files import PARTIAL, disk_errors, sync
@@ -45,7 +46,7 @@ class Header:
     schema: Schema
     standardizer: Annotated[InstanceOf[Standardizer] | None, BeforeValidator(_standardizer)]
     model: ModelOptions
-    dtype: str
+    dtype: Literal["float32", "float64"]
     table: dict[str, list[str]] | None
     """How the training table was read: `names` of its columns and `missing` markers; None if it was no table."""
     owners: list[str]
@@ -138,7 +139,9 @@ class Bundle:
     def probabilities(self, x: Array) -> FloatArray:
         """Class probabilities [n, classes]; for regression the predicted values [n, outputs]."""
         schema = self.header.schema
-        x = np.asarray(x)
+        x = features(np.asarray(x), "x")
+        if not len(x):
+            raise DataError("x: holds no samples: at least one is needed")
         if x.shape[1:] != tuple(schema.input_shape):
             raise DataError(f"inputs of shape {x.shape[1:]}, where the model takes {tuple(schema.input_shape)}")
         return self._predictor(self.header.standardizer(x) if self.header.standardizer else x)
@@ -148,10 +151,12 @@ class Bundle:
         return read_inputs(file, self.header.schema, **(self.header.table or {}))
 
     def predict(self, x: Array) -> Array:
-        """Label names for classification, values for regression."""
+        """For classification label names, or class numbers where those are the names; for regression values."""
         outputs = self.probabilities(x)
         if self.header.schema.task == "regression":
             return outputs
+        if list(self.header.schema.label_names) == [str(number) for number in range(self.header.schema.outputs)]:
+            return np.argmax(outputs, axis=1)
         labels: Array = np.array(self.header.schema.label_names)[outputs.argmax(1)]
         return labels
 

@@ -114,16 +114,24 @@ class Experiment(Options):
 
 def load(path: Path, overrides: Iterable[str] = ()) -> Experiment:
     """Read an experiment file; each override is `dotted.key=value` with the value written as in TOML."""
+    raw = read(path)
+    for override in overrides:
+        _override(raw, override)
+    return validate(raw, str(path))
+
+
+def read(path: Path) -> dict[str, Any]:
+    """The tables of an experiment file, not validated yet."""
     try:
         raw = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ConfigError(f"{path}: there is no such experiment file") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"{path}: not a readable TOML file: {error}") from error
     raw.setdefault("name", path.stem)
-    for override in overrides:
-        _override(raw, override)
-    return validate(raw, str(path))
+    return raw
 
 
 def validate(raw: Mapping[str, Any], where: str = "experiment") -> Experiment:

@@ -91,7 +91,7 @@ class Journal:
                         f"{self.records.parent} to start it anew"
                     )
                 file.truncate(records_bytes)
-            kept = [line for line in _lines(self.timings) if line["round"] <= round_index]
+            kept = [line for line in _timings(self.timings) if line["round"] <= round_index]
             publish_text(self.timings, "".join(json.dumps(line) + "\n" for line in kept))
 
     def append(self, record: Record, seconds: dict[str, float]) -> None:
@@ -114,7 +114,7 @@ def read_records(folder: Path) -> list[Record]:
 
 def read_seconds(folder: Path) -> list[dict[str, float]]:
     """Seconds per phase of every round of a cell."""
-    return [line["seconds"] for line in _lines(folder / "timings.jsonl")]
+    return [line["seconds"] for line in _timings(folder / "timings.jsonl")]
 
 
 def mean_accuracy(record: Record, samples: Iterable[int]) -> float | None:
@@ -138,8 +138,21 @@ def _lines(path: Path) -> list[dict[str, Any]]:
     """Whole lines only: the last one may have been cut short by a crash."""
     if not path.exists():
         return []
-    text = path.read_text(encoding="utf-8")
-    return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
+    text = path.read_text(encoding="utf-8", errors="replace")
+    try:
+        return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
+    except ValueError as error:
+        raise RunError(
+            f"{path}: damaged ({error}); delete the folder {path.parent} and run the experiment again"
+        ) from None
+
+
+def _timings(path: Path) -> list[dict[str, Any]]:
+    """Seconds are nice to have: a damaged file of them is as good as none."""
+    try:
+        return [line for line in _lines(path) if line.keys() >= {"round", "seconds"}]
+    except (RunError, AttributeError):
+        return []
 
 
 def _finite(values: FloatArray) -> list[float | None]:

@@ -72,7 +72,7 @@ class CellDir:
     def rounds_done(self) -> int:
         """Rounds of the finished cell, 0 as long as it is not."""
         file = self.path / "done.json"
-        return int(_read_json(file)["rounds"]) if file.exists() else 0
+        return int(_read_json(file).get("rounds", 0)) if file.exists() else 0
 
     def finish(self, rounds: int) -> None:
         """Mark the cell as finished."""

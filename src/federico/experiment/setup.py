@@ -25,6 +25,8 @@ from federico.learning.models import Factory
 from federico.methods import METHODS
 from federico.methods.base import Federation, Method
 
+DEVICES = ("cpu", "cuda", "mps")
+
 
 @dataclass(frozen=True)
 class Setup:
@@ -42,6 +44,7 @@ class Setup:
     def method(self, name: str, team: Team | None = None) -> Method:
         """The method of that name, ready for its first round, for the clients that this member of the team hosts."""
         experiment, team = self.experiment, team or Alone()
+        _check_team(team, len(self.clients), device(experiment.system.device))
         hosting = Hosting(len(self.clients), team.rank, team.ranks)
         hosted = set(hosting.hosted.tolist())
         learner = Learner(
@@ -57,6 +60,13 @@ class Setup:
         connect = partial(team.connect, hosting)
         federation = Federation(self.shares.ids, learner, connect, hosting, self.seed, epochs)
         return METHODS[name](federation, experiment.method_options(name))
+
+
+def _check_team(team: Team, clients: int, chosen: torch.device) -> None:
+    if team.ranks > clients:
+        raise ConfigError(f"mpiexec -n {team.ranks}: there are only {clients} clients to share out; start fewer ranks")
+    if team.ranks > 1 and chosen.type != "cpu":
+        raise ConfigError(f"system.device = '{chosen}': several ranks compute on CPUs only; use 'cpu', or one process")
 
 
 def _data(client: Client, *, hosted: bool) -> ClientData:
@@ -107,6 +117,8 @@ def device(name: str) -> torch.device:
         torch.empty(0, device=chosen)
     except (RuntimeError, AssertionError) as error:
         raise ConfigError(f"system.device = {name!r}: not available here ({str(error).splitlines()[0]})") from error
+    if chosen.type not in DEVICES:
+        raise ConfigError(f"system.device = {name!r}: must be one of {', '.join(DEVICES)}")
     return chosen
 
 
@@ -116,7 +128,7 @@ def _check_model(blueprint: Blueprint, schema: Schema, client: Client) -> None:
     x = to_input(torch.from_numpy(client.train.x[:1]), blueprint.dtype)
     try:
         shape = tuple(blueprint.template.eval()(x).shape[1:])
-    except (RuntimeError, ValueError) as error:
+    except Exception as error:  # whatever a user's forward does
         raise ConfigError(f"model: it does not take inputs of shape {schema.input_shape}: {error}") from error
     if shape != (schema.outputs,):
         raise ConfigError(f"model: it gives outputs of shape {shape}, the data needs ({schema.outputs},)")

@@ -49,6 +49,8 @@ class Blueprint:
         self.parameter_slots = self.slots[: len(parameters)]
         if not parameters:
             raise ConfigError("model: it has no parameters, so there is nothing to learn")
+        if set(map(id, parameters.values())) & set(map(id, self._new().parameters())):
+            raise ConfigError("model: the function returns the same module every time; let it make a new one")
 
     def initial(self, seed: int, name: str) -> Tensor:
         """The starting row of the model of that name: the same wherever and whenever it is made."""

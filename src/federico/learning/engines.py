@@ -1,6 +1,6 @@
 """How a stack of models is executed: stacked matrix products, or one bound module at a time.
 
-An engine owns nothing but views of the learner's two buffers, `work` (the models being trained or measured, a row
+An engine owns nothing but views of its bench's two buffers, `work` (the models being trained or measured, a row
 each) and `grad`. Which engine runs changes no number beyond rounding.
 """
 

@@ -75,6 +75,8 @@ class Learner:
         self.batch_size = batch_size
         self.seed = seed
         self.device = torch.device(device)
+        # Losses are summed and probabilities mixed in double precision, where the device has it.
+        self._precise = torch.float32 if self.device.type == "mps" else torch.float64
         self.names = [client.name for client in clients]
         self.objective = objective_for(task)
         self.boards: dict[Part, Board] = {
@@ -100,10 +102,10 @@ class Learner:
         @torch.no_grad()
         def measure(bench: Bench, stack: Stack) -> Tensor:
             self._load(bench, bank, stack.visits)
-            total = torch.zeros(len(stack.visits), dtype=torch.float64, device=self.device)
+            total = torch.zeros(len(stack.visits), dtype=self._precise, device=self.device)
             for batch in self._whole(board, stack.visits):
                 loss = self.objective(bench.engine.outputs(board.x(batch.index)), board.y[batch.index])
-                total[: len(loss)] += torch.where(batch.weights > 0, loss, 0).sum(1, dtype=torch.float64)
+                total[: len(loss)] += torch.where(batch.weights > 0, loss, 0).sum(1, dtype=self._precise)
             return total
 
         losses = np.zeros(len(visits))
@@ -178,16 +180,16 @@ class Learner:
         @torch.no_grad()
         def predict(bench: Bench, stack: Stack) -> list[tuple[Tensor, Tensor]]:
             self._load(bench, bank, stack.visits)
-            share = torch.from_numpy(weights[stack.places]).to(self.device)[:, None, None]
+            share = torch.from_numpy(weights[stack.places]).to(self.device, self._precise)[:, None, None]
             parts = []
             for batch in self._whole(board, stack.visits):
-                outputs = mixable(bench.engine.outputs(board.x(batch.index)).double(), self.task)
+                outputs = mixable(bench.engine.outputs(board.x(batch.index)).to(self._precise), self.task)
                 real = batch.weights > 0
                 parts.append((batch.index[real], (outputs * share[: len(outputs)])[real]))
             return parts
 
         parts = [part for parts in self._workshop.map(predict, self._stacks(visits, board)) for part in parts]
-        mixed = torch.zeros(len(board), parts[0][1].shape[-1], dtype=torch.float64, device=self.device)
+        mixed = torch.zeros(len(board), parts[0][1].shape[-1], dtype=self._precise, device=self.device)
         for index, part in parts:
             mixed.index_add_(0, index, part)
         return mixed
@@ -249,10 +251,11 @@ class Learner:
 
     def _whole(self, board: Board, visits: Visits) -> Iterator[Batch]:
         """All samples of these visits as stored, in batches that stay in the cache."""
-        size = EVALUATION_NUMBERS // (board.width * len(visits))
+        # By what a stack may hold, not by what it holds: how visits are cut into stacks must not change a sum.
+        size = EVALUATION_NUMBERS // (board.width * self._workshop.capacity)
         return board.batches(visits.clients, [None] * len(visits), max(1, min(EVALUATION_SAMPLES, size)))
 
 
 def _per_client(board: Board, values: Tensor) -> FloatArray:
-    parts = torch.split(values.double(), board.counts.tolist())
+    parts = torch.split(values.cpu().double(), board.counts.tolist())
     return np.array([float(part.mean()) for part in parts])

@@ -44,7 +44,8 @@ class FedericoOptions(Options):
     preset: Literal["federico", "literal"] = "federico"
     """`literal` sets the options you do not set yourself to Algorithm 1 as printed."""
     neighbors: NonNegativeInt = 3
-    """M: how many other peers each peer visits per round; 0 is training alone, K-1 is all-to-all."""
+    """M: how many other peers each peer visits per round; 0 is training alone, K-1 is all-to-all. Where it is not set
+    and there are fewer others, all of them."""
     sampler: Literal["epsilon_greedy", "uniform", "everyone"] = "epsilon_greedy"
     """How neighbors are chosen; `everyone` takes all others whatever `neighbors` says."""
     epsilon: float = Field(default=0.3, ge=0, le=1)
@@ -90,6 +91,8 @@ class FedericoOptions(Options):
     def _agree(self) -> Self:
         if self.debias and self.tracking == "accumulated":
             raise ValueError("debias corrects a moving average: it needs tracking = 'ema'")
+        if self.m_step == "gradient" and (self.anchor > 0 or self.optimizer_state == "fresh"):
+            raise ValueError("anchor and optimizer_state = 'fresh' are about local epochs: they need m_step = 'epochs'")
         return self
 
 
@@ -105,9 +108,10 @@ class Federico(Method):
     @classmethod
     def check(cls, options: FedericoOptions, clients: int, blueprint: Blueprint) -> None:
         """Neighbors must exist, and a gradient must be all there is to learn."""
-        if options.sampler != "everyone" and options.neighbors >= clients:
+        asked = "neighbors" in options.model_fields_set and options.sampler != "everyone"
+        if asked and options.neighbors >= clients:
             raise ConfigError(
-                f"federico.neighbors = {options.neighbors}: with {clients} clients a peer has {clients - 1} others; "
+                f"federico.neighbors = {options.neighbors}: with {clients} clients a peer has {clients - 1} to visit; "
                 f"set it to {clients - 1} or less"
             )
         if options.m_step == "gradient" and blueprint.size > blueprint.parameters:
@@ -117,7 +121,7 @@ class Federico(Method):
 
     def __init__(self, federation: Federation, options: FedericoOptions) -> None:
         super().__init__(federation, options)
-        self.sampler = _sampler(options)
+        self.sampler = _sampler(options, min(options.neighbors, federation.count - 1))
         self.trackers = {
             i: LossTracker(options.tracking, options.momentum, debias=options.debias)
             for i in federation.hosted.tolist()
@@ -175,17 +179,12 @@ class Federico(Method):
         for i, places in _by_client(visits):
             self.trackers[i].observe(visits.owners[places], losses[places])
             self.posteriors[i] = self._posterior(self.trackers[i])
-            self._forget_strangers(i)
+            self._forget_negligible(i)
 
     def m_step(self, visits: Visits, round_index: int) -> Updates:
         """Equations (5) and (8): what each visitor sends to the owners of the models it gives weight to."""
         weights = self._weights(visits)
-        wanted = weights >= self.opt.w_min
-        if self.opt.anchor > 0:  # an anchored peer trains its own model however little it trusts it
-            wanted |= visits.clients == visits.owners
-        kept = np.flatnonzero(wanted & (weights > 0))
-        # By owner, as the owners will sum them: nothing has to be put in order later.
-        kept = kept[np.lexsort((visits.clients[kept], visits.owners[kept]))]
+        kept = self._worth_training(visits, weights)
         visits, weights = visits[kept], weights[kept]
         if self.opt.m_step == "gradient":
             gradients = self.learner.gradient(self.bank, visits, round_index)
@@ -250,9 +249,20 @@ class Federico(Method):
         for i, places in _by_client(visits):
             row = self.posteriors[i]
             weights[places] = row.weights[np.searchsorted(row.peers, visits.owners[places])]
+            if self.opt.anchor > 0 and self.trackers[i].knows(i):
+                own = places[visits.owners[places] == i]
+                weights[own] = np.maximum(weights[own], np.finfo(float).tiny)  # the anchor lifts it from there
         return weights
 
-    def _forget_strangers(self, i: int) -> None:
+    def _worth_training(self, visits: Visits, weights: FloatArray) -> IntArray:
+        """The visits that weigh enough, by owner, as the owners will sum them: nothing has to be put in order later."""
+        wanted = (weights >= self.opt.w_min) & (weights > 0)
+        if self.opt.anchor > 0:  # an anchored peer trains its own model however little it trusts it
+            wanted |= (visits.clients == visits.owners) & (weights > 0)
+        kept = np.flatnonzero(wanted)
+        return kept[np.lexsort((visits.clients[kept], visits.owners[kept]))]
+
+    def _forget_negligible(self, i: int) -> None:
         """Drop the optimizers that peer i keeps for models that no longer weigh anything; its own stays."""
         row = self.posteriors[i]
         for j in row.peers[row.weights < self.opt.w_min].tolist():
@@ -260,12 +270,12 @@ class Federico(Method):
                 self.learner.states.drop((i, j))
 
 
-def _sampler(options: FedericoOptions) -> Sampler:
+def _sampler(options: FedericoOptions, neighbors: int) -> Sampler:
     if options.sampler == "everyone":
         return Everyone()
     if options.sampler == "uniform":
-        return Uniform(options.neighbors)
-    return EpsilonGreedy(options.neighbors, options.epsilon, options.coin, options.strangers)
+        return Uniform(neighbors)
+    return EpsilonGreedy(neighbors, options.epsilon, options.coin, options.strangers)
 
 
 def _by_client(visits: Visits) -> list[tuple[int, IntArray]]:

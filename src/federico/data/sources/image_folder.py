@@ -27,6 +27,8 @@ class ImageFolder(SourceOptions):
     def load(self, folder: Path, seed: int) -> Dataset:
         """All images in colour, by label and then by file name."""
         place = existing(folder / self.path)
+        if not place.is_dir():
+            raise DataError(f"{place}: is a file; name the folder whose subfolders are the labels")
         labels = sorted(entry.name for entry in place.iterdir() if entry.is_dir())
         files = [(file, number) for number, label in enumerate(labels) for file in _images(place / label)]
         if not files:
@@ -48,5 +50,5 @@ def _pixels(file: Path, size: int) -> Array:
     try:
         with Image.open(file) as image:
             return np.asarray(image.convert("RGB").resize((size, size))).transpose(2, 0, 1)
-    except (OSError, SyntaxError, ValueError) as error:
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise DataError(f"{file}: not a readable image ({first_line(error)}): remove or replace it") from error

@@ -11,6 +11,8 @@ from federico.data.sources.base import SourceOptions
 from federico.errors import DataError
 from federico.types import Array, Task
 
+MOST_CLASSES = 1_000_000
+
 
 class Npz(SourceOptions):
     """Your own arrays, written with numpy.savez."""
@@ -51,14 +53,17 @@ def from_arrays(
     """A checked dataset of plain arrays; `origin` is what errors name."""
     task = task or ("regression" if y.dtype.kind == "f" else "classification")
     samples = Samples(features(x, origin), _targets(y, task, origin))
-    return checked(Dataset(samples, _schema(samples, task, label_names), owners), origin)
+    return checked(Dataset(samples, _schema(samples, task, label_names, origin), owners), origin)
 
 
-def _schema(samples: Samples, task: Task, label_names: Sequence[object] | None) -> Schema:
+def _schema(samples: Samples, task: Task, label_names: Sequence[object] | None, origin: object) -> Schema:
     shape = samples.x.shape[1:]
     if task == "regression":
         return Schema(task, shape, samples.y.shape[1])
-    names = range(samples.y.max(initial=0) + 1) if label_names is None else label_names
+    highest = int(samples.y.max(initial=0))
+    if label_names is None and highest >= MOST_CLASSES:
+        raise DataError(f"{origin}: class number {highest}: number the classes from 0, or set task to regression")
+    names = range(highest + 1) if label_names is None else label_names
     return Schema(task, shape, len(names), tuple(map(str, names)))
 
 

@@ -1,12 +1,10 @@
 from pathlib import Path
 from typing import Literal
 
-import numpy as np
-
-from federico.data.checks import checked
-from federico.data.dataset import Dataset, Samples, Schema
+from federico.data.dataset import Dataset
 from federico.data.files import read_npz
 from federico.data.sources.base import SourceOptions
+from federico.data.sources.npz import from_arrays
 from federico.errors import DataError
 
 
@@ -22,9 +20,6 @@ class OfficeHome(SourceOptions):
         """All domains, with the domain as owner; not rescaled, as the features' overall spread is 1 already."""
         file = folder / self.path
         x, y, domain, classes, domains = read_npz(file, "x", "y", "domain", "class_names", "domain_names")
-        if domain.max(initial=0) >= len(domains):
+        if domain.dtype.kind not in "iu" or domain.max(initial=0) >= len(domains):
             raise DataError(f"{file}: domain {domain.max()} where {len(domains)} are named: write the file again")
-        names = tuple(map(str, classes))
-        samples = Samples(x.astype(np.float32), y.astype(np.int64))
-        schema = Schema("classification", x.shape[1:], len(names), names)
-        return checked(Dataset(samples, schema, domains[domain]), file)
+        return from_arrays(x, y, domains[domain], file, task="classification", label_names=classes.tolist())

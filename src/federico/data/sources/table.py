@@ -53,7 +53,9 @@ class Table(SourceOptions):
     def load(self, folder: Path, seed: int) -> Dataset:
         """All rows of all files in order; missing values stay gaps until each client fills its own."""
         paths = (self.path,) if isinstance(self.path, Path) else self.path
-        files = paths.values() if isinstance(paths, dict) else paths
+        files = list(paths.values() if isinstance(paths, dict) else paths)
+        if len(set(files)) < len(files):
+            raise DataError(f"path: {max(files, key=files.count)} is named twice; name every file once")
         frames = {folder / file: self._read(folder / file) for file in files}
         _same_columns(frames)
         columns = self._columns(frames)
