@@ -262,3 +262,21 @@ def test_clients_whose_names_look_alike_are_refused() -> None:
     samples = (np.zeros((4, 2)), np.array([0, 1, 0, 1]))
     with pytest.raises(DataError, match="2 clients are named '1'"):
         federico.run(clients={1: samples, "1": samples})  # type: ignore[dict-item]
+
+
+def test_bytes_that_are_no_images_predict_as_they_were_trained(tmp_path: Path) -> None:
+    draw = np.random.default_rng(0)
+    clients = {name: (draw.integers(0, 9, (30, 3), dtype=np.uint8), draw.integers(0, 2, 30)) for name in "ab"}
+    run = federico.run(clients=clients, rounds=2, directory=tmp_path, name="bytes", model=lambda: nn.Linear(3, 2))
+    x = clients["a"][0]
+    np.testing.assert_allclose(run.client("a").probabilities(x), run.client("a").probabilities(x.astype(np.float32)))
+
+
+def test_a_preset_is_replaced_whole(tmp_path: Path) -> None:
+    file = tmp_path / "literal.toml"
+    file.write_text(
+        'rounds = 1\nmethods = ["federico"]\nfederico = { preset = "literal" }\nsplit = { max_train = 9 }\n'
+    )
+    federico.run(file, directory=tmp_path, federico={"preset": "federico"})
+    options = json.loads((tmp_path / "literal" / "federico-0" / "cell.json").read_text())["options"]
+    assert (options["federico"]["loss"], options["federico"]["m_step"]) == ("mean", "epochs")

@@ -117,3 +117,18 @@ def test_means_are_weighted_by_the_size_of_the_data() -> None:
 def test_number_that_json_cannot_hold_is_never_written(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="not JSON compliant"):
         Journal(tmp_path).append(make(loss=[float("nan"), 1.0]), {})
+
+
+def test_damaged_timings_cost_nothing_but_themselves(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    journal.append(make(1), {"m_step": 1.0})
+    journal.timings.write_bytes(b"\x00\xff{not json\n")
+    journal.rewind(journal.size(), 1)
+    assert read_seconds(tmp_path) == []
+    assert len(read_records(tmp_path)) == 1
+
+
+def test_damaged_records_are_named_with_the_remedy(tmp_path: Path) -> None:
+    (tmp_path / "records.jsonl").write_text("{}}\n")
+    with pytest.raises(RunError, match=r"records\.jsonl: damaged .* delete the folder"):
+        read_records(tmp_path)

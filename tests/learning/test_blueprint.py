@@ -162,3 +162,9 @@ def test_a_model_without_parameters_is_refused() -> None:
 def test_what_is_no_module_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"torch\.nn\.Module, got int"):
         Blueprint(lambda: 3)  # type: ignore[arg-type, return-value]
+
+
+def test_a_function_that_returns_one_module_again_and_again_is_refused() -> None:
+    net = nn.Linear(2, 2)
+    with pytest.raises(ConfigError, match="returns the same module every time"):
+        Blueprint(lambda: net)

@@ -141,7 +141,7 @@ def test_optimizers_are_kept_while_a_model_has_weight(federico: Build) -> None:
     played = play(federico(sampler="everyone", solo_rounds=0), 2)
     assert played.learner.states.pairs == [(i, b) for i in range(4) for b in range(4)]
     set_posterior(played, [[0.0, 0.9, 0.1, 0.00001], *([[0.25] * 4] * 3)])
-    played._forget_strangers(0)
+    played._forget_negligible(0)
     kept = [b for i, b in played.learner.states.pairs if i == 0]
     assert kept == [0, 1, 2], "model 3 weighs nothing any more; one's own stays"
 
@@ -203,3 +203,24 @@ def test_statistics_follow_the_option_and_counters_the_owner(
         }
         torch.testing.assert_close(moved[b], expected[buffers], rtol=0, atol=1e-12)
     assert played.bank.counters[:, 0].tolist() == [4, 2, 3]
+
+
+@pytest.mark.parametrize("options", [{"anchor": 0.5}, {"optimizer_state": "fresh"}])
+def test_options_of_local_epochs_do_not_go_with_a_gradient(options: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match="they need m_step = 'epochs'"):
+        FedericoOptions.model_validate({"m_step": "gradient", **options})
+
+
+def test_an_anchored_peer_trains_its_own_model_even_when_its_weight_underflows(federico: Build) -> None:
+    played = federico(anchor=0.5, sampler="everyone", solo_rounds=0, temperature=1e-4)
+    visits = played.pull(played.sample(1))
+    played.e_step(visits)
+    weights = [row.weights[i] for i, row in played.posteriors.items()]
+    assert min(weights) == 0.0, "somebody's own model has no weight at all"
+    updates = played.m_step(visits, 1)
+    assert set(updates.owners[updates.owners == updates.contributors].tolist()) == {0, 1, 2, 3}
+
+
+def test_fewer_others_than_the_default_are_all_visited(method: Build, blobs: Clients) -> None:
+    played = method("federico", blobs((5, 5)), solo_rounds=0)
+    assert [sampled.tolist() for sampled in played.sample(1)] == [[1], [0]]

@@ -71,7 +71,7 @@ def refused(federico: Callable[..., Any], small: Path, files: Path) -> Callable[
             ["federico.neighbours=2"],
             "small.toml: federico.neighbours: there is no such key (did you mean 'neighbors'?)",
         ),
-        (["federico.neighbors=4"], "federico.neighbors = 4: with 4 clients a peer has 3 others; set it to 3 or less"),
+        (["federico.neighbors=4"], "federico.neighbors = 4: with 4 clients a peer has 3 to visit; set it to 3 or less"),
         (["federico.epsilon=1.1"], "federico.epsilon = 1.1: Input should be less than or equal to 1"),
         (["federico.epsilon=-0.1"], "federico.epsilon = -0.1: Input should be greater than or equal to 0"),
         (["federico.momentum=0"], "federico.momentum = 0: Input should be greater than 0"),

@@ -156,7 +156,8 @@ class Bundle:
         if self.header.schema.task == "regression":
             return outputs
         if list(self.header.schema.label_names) == [str(number) for number in range(self.header.schema.outputs)]:
-            return np.argmax(outputs, axis=1)
+            numbers: Array = outputs.argmax(1)
+            return numbers
         labels: Array = np.array(self.header.schema.label_names)[outputs.argmax(1)]
         return labels
 

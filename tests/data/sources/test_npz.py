@@ -86,3 +86,9 @@ def test_fractions_are_no_classes(tmp_path: Path, y: Array) -> None:
 def test_more_labels_than_names_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"labels run from 0 to 2: they must lie in 0\.\.1"):
         load(tmp_path, labels="what", x=X, y=Y, what=np.array(["a", "b"]))
+
+
+def test_a_huge_class_number_is_refused_before_anything_is_made_of_it(tmp_path: Path) -> None:
+    np.savez(tmp_path / "ids.npz", x=np.zeros((3, 2)), y=np.array([0, 1, 200_000_000]))
+    with pytest.raises(DataError, match="class number 200000000: number the classes from 0"):
+        Npz(path=Path("ids.npz")).load(tmp_path, 0)

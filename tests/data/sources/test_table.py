@@ -137,3 +137,8 @@ def test_the_real_hospitals(real_data: Callable[[str], Path]) -> None:
     assert dict(zip(*np.unique(dataset.labels, return_counts=True), strict=True)) == {0: 411, 1: 509}
     hospitals = clients(dataset, share_out(Natural().cut(dataset.labels, dataset.owners, 0), seed=0))
     assert all(np.isfinite(hospital.test.x).all() for hospital in hospitals)
+
+
+def test_a_file_named_twice_is_refused(folder: Path) -> None:
+    with pytest.raises(DataError, match=r"north\.csv is named twice"):
+        Table(path={"a": Path("north.csv"), "b": Path("north.csv")}, label="ill").load(folder, 0)
