@@ -34,8 +34,8 @@ layers: setup
 pytest: setup
 	$(BIN)/pytest
 
-bench: setup ## Seconds per round and phase, beside what the machine can do
-	$(BIN)/python benchmarks/phases.py
+bench: setup ## Seconds per phase and ratios to plain code, beside what the machine can do (minutes)
+	$(BIN)/python benchmarks/run.py
 
 docs: setup ## Write the generated pages of docs/ anew
 	$(BIN)/python docs/generate.py

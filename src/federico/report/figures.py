@@ -223,7 +223,7 @@ def _trust(axes: Axes, shown: Collaboration) -> None:
     ticks(axes, "y", names)
     mark_groups(axes, groups, "xy")
     axes.set(xlabel="whose model" + (", by true distribution" if groups else ""), ylabel="client")
-    subtitle(axes, f"Whose models each client trusts (%){_some(order, about.clients)}")
+    subtitle(axes, f"Whose models each client trusts (%), seed {about.seed}{_some(order, about.clients)}")
 
 
 def _matrix(shown: Collaboration, order: list[int], names: list[str]) -> FloatArray:

@@ -16,7 +16,7 @@ def result_table(summary: Summary) -> Table:
     unit = " (%)" if metric.higher_is_better else ""
     table = Table(title=words.headline(summary), title_justify="left", title_style="bold")
     table.add_column("method")
-    for heading in (metric.name + unit, "to Local", "better in", "MB moved", "seconds"):
+    for heading in (metric.name + unit, "against Local", "better in", "MB moved", "seconds"):
         table.add_column(heading, justify="right")
     for method in summary.methods:
         style = "bold" if method is summary.best else ""
