@@ -73,7 +73,7 @@ class Workshop:
             finally:
                 self._benches.put(bench)
 
-        if self._pool is None or len(stacks) == 1:
+        if self._pool is None:
             return [at_a_bench(stack) for stack in stacks]
         return list(self._pool.map(at_a_bench, stacks))
 
