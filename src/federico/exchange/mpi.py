@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 PATIENCE = 10.0
 """Seconds that the other ranks let the first one speak: most errors meet them all, one message is enough."""
+LAST_WORDS = 1.0
+"""Seconds that the launcher gets to pass a message on before the job is ended: what it still holds then is lost."""
 LAUNCHERS = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS")
 """What mpiexec and srun set for their children; looked at so that nobody else has to load MPI."""
 
@@ -78,6 +80,7 @@ class MpiTeam:
         said = "".join(f"error: {line}\n" for line in str(error).splitlines()) if known else traceback.format_exc()
         sys.stderr.write(said)
         sys.stderr.flush()
+        time.sleep(LAST_WORDS)
         code = error.exit_code if isinstance(error, FedericoError) else 1
         self._comm.Abort(code)
         os._exit(code)  # where Abort comes back, there is nothing left to do
