@@ -33,3 +33,15 @@ class MissingDependencyError(FedericoError):
     """An optional package is needed; the message holds the line that installs it."""
 
     exit_code = 5
+
+
+class IdentityError(FedericoError):
+    """A key, a certificate or a name does not belong to the federation."""
+
+    exit_code = 6
+
+
+class NetworkError(FedericoError):
+    """A peer cannot take part: an address in use, nobody reachable, a federation that others do not know."""
+
+    exit_code = 7
