@@ -33,3 +33,7 @@ class MissingDependencyError(FedericoError):
     """An optional package is needed; the message holds the line that installs it."""
 
     exit_code = 5
+
+
+class ProtocolError(FedericoError):
+    """A peer sent what it may not send. Its doing, not the user's: the message is dropped and the peer noted for it."""
