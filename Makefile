@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types layers pytest bench docs clean
+.PHONY: help setup demo test lint types layers pytest soak fuzz bench docs clean
 
 help: ## List what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -33,6 +33,12 @@ layers: setup
 
 pytest: setup
 	$(BIN)/pytest
+
+soak: setup ## The tests that take minutes
+	$(BIN)/pytest -m slow
+
+fuzz: setup ## 200,000 spoilt messages through the decoder
+	FEDERICO_FUZZ=200000 $(BIN)/pytest tests/wire/test_fuzz.py
 
 bench: setup ## Seconds per phase and ratios to plain code, beside what the machine can do (minutes)
 	$(BIN)/python benchmarks/run.py

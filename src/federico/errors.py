@@ -45,3 +45,7 @@ class NetworkError(FedericoError):
     """A peer cannot take part: an address in use, nobody reachable, a federation that others do not know."""
 
     exit_code = 7
+
+
+class ProtocolError(FedericoError):
+    """A peer sent what it may not send. Its doing, not the user's: the message is dropped and the peer noted for it."""
