@@ -79,8 +79,8 @@ class Exchange(Protocol):
     def pull(self, wanted: Visits) -> Visits:
         """Bring the model of every wanted visit's owner into the bank; returns the visits that can take place."""
 
-    def lend(self, visits: Visits) -> None:
-        """Bring the models of these visits into the bank as they are now, to be measured, not counted as traffic."""
+    def lend(self, visits: Visits) -> Visits:
+        """Bring the models of these visits into the bank, to be measured; returns the visits that can take place."""
 
     def push(self, updates: Updates) -> None:
         """Send each update to its owner."""

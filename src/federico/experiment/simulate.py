@@ -97,9 +97,7 @@ def run_cell(
     if done < rounds:
         method = setup.method(method_name, team)
         _play(cell, setup, method, observer, team)
-        mixtures = method.mixtures(rounds)
-        method.exchange.lend(mixtures.visits)
-        save_clients(cell.path / "clients", setup, method_name, mixtures, team)
+        save_clients(cell.path / "clients", setup, method_name, method.predictors(rounds), team)
         if team.rank == 0:
             cell.finish(rounds)
     elif team.rank == 0:
@@ -181,8 +179,7 @@ def _play_round(setup: Setup, method: Method, index: int, *, evaluate: bool) -> 
     scores = None
     if evaluate:
         with method.federation.clock("evaluate"):
-            mixtures = method.mixtures(index)
-            method.exchange.lend(mixtures.visits)
+            mixtures = method.predictors(index)
             scores = method.learner.score(mixtures.bank, mixtures.visits, mixtures.weights)
             scores = scores.take(method.federation.hosted)
     return Record.of(index, setup.shares.ids, scores, played, traffic)
