@@ -1,12 +1,15 @@
 """A Zenoh session as the peer network needs it: mutual TLS, nothing in the clear, everybody held to its own keys."""
 
+import json
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import zenoh
 
+from federico.errors import ConfigError
 from federico.exchange.roster import Roster
 
 LARGEST_MESSAGE = 4 << 20
@@ -15,6 +18,7 @@ LEASE = 6.0
 CLOSING = 5.0
 """Seconds that leaving may take; Zenoh's own close can wait for a lost link much longer."""
 Mode = Literal["peer", "router"]
+Table = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -37,14 +41,124 @@ class Addresses:
 
 def open_session(identity: Identity, addresses: Addresses, roster: Roster, mode: Mode = "peer") -> zenoh.Session:
     """Join the network: returns at once, members are found in the background and again after every cut."""
-    raise NotImplementedError
+    rules = relay_rules(roster) if mode == "router" else access_rules(identity.name, roster)
+    try:
+        return _open(
+            {
+                "mode": mode,
+                "listen": {"endpoints": [f"tls/{address}" for address in addresses.listen]},
+                "connect": _dialling(addresses),
+                "scouting": _scouting(gossip=True),
+                "transport": _transport(identity),
+                "access_control": rules,
+            }
+        )
+    except zenoh.ZError as error:
+        listening = ", ".join(addresses.listen) or "nothing"
+        raise ConfigError(f"cannot join the network, listening on {listening}: {_first_line(error)}") from error
 
 
 def open_bus() -> zenoh.Session:
     """A session without sockets: what is declared and asked in it stays in this process."""
-    raise NotImplementedError
+    return _open({"mode": "peer", "listen": {"endpoints": []}, "scouting": _scouting(gossip=False)})
 
 
 def close(session: zenoh.Session) -> bool:
     """Leave within bounded time; returns whether the session closed in it."""
-    raise NotImplementedError
+    closing = threading.Thread(target=session.close, name="closing", daemon=True)
+    closing.start()
+    closing.join(CLOSING)
+    return not closing.is_alive()
+
+
+def access_rules(me: str, roster: Roster) -> Table:
+    """What messages of others come in: a member may speak for itself alone, a relay for everybody but me."""
+    others = [name for name in roster.members if name != me]
+    mine = {name: [f"{roster.model(me)}/**", f"{roster.update(me, name)}/**"] for name in others}
+    return _rules(roster, mine, {relay: [f"{roster.home(me)}/**"] for relay in roster.relays})
+
+
+def relay_rules(roster: Roster) -> Table:
+    """What a relay takes in from each member: what the addressee itself would take."""
+    asks = {
+        name: [f"{roster.model('*')}/**", f"{roster.update('*', name)}/**"] for name in roster.members
+    }
+    return _rules(roster, asks, {relay: [f"{roster.root}/**"] for relay in roster.relays})
+
+
+def _rules(roster: Roster, asks: dict[str, list[str]], relayed: dict[str, list[str]]) -> Table:
+    """`asks`, `relayed`: the keys that a member, or a relay, may query."""
+    homes = {name: [f"{roster.home(name)}/**"] for name in asks} | {relay: [f"{roster.root}/**"] for relay in relayed}
+    everything, subjects = [f"{roster.root}/**"], [*asks, *relayed]
+    rules = [_rule("out", "egress", [*SPEAKING, *WATCHING, "query"], everything)]
+    rules += [_rule("watch", "ingress", WATCHING, everything)]
+    rules += [_rule(f"speak {name}", "ingress", SPEAKING, keys) for name, keys in homes.items()]
+    rules += [_rule(f"ask {name}", "ingress", ["query"], keys) for name, keys in (asks | relayed).items()]
+    return {
+        "enabled": True,
+        "default_permission": "deny",
+        "rules": rules,
+        "subjects": [{"id": name, "cert_common_names": [name]} for name in subjects],
+        "policies": [
+            {"rules": ["out", "watch", f"speak {name}", f"ask {name}"], "subjects": [name]} for name in subjects
+        ],
+    }
+
+
+SPEAKING = ["declare_queryable", "reply", "liveliness_token"]
+WATCHING = ["liveliness_query", "declare_liveliness_subscriber"]
+
+
+def _rule(name: str, flow: str, messages: list[str], keys: list[str]) -> Table:
+    return {"id": name, "permission": "allow", "flows": [flow], "messages": messages, "key_exprs": keys}
+
+
+def _dialling(addresses: Addresses) -> Table:
+    return {
+        "endpoints": [f"tls/{address}" for address in addresses.connect],
+        "timeout_ms": -1,
+        "exit_on_failure": False,
+        "retry": {"period_init_ms": 500, "period_max_ms": 4000, "period_increase_factor": 2},
+    }
+
+
+def _scouting(*, gossip: bool) -> Table:
+    """Nobody is looked for by multicast; who is met tells of the others, and of a pair one dials."""
+    strategy = {"peer": {"to_router": "always", "to_peer": "greater-zid"}}
+    told = {"enabled": True, "autoconnect_strategy": strategy} if gossip else {"enabled": False}
+    return {"multicast": {"enabled": False}, "gossip": told}
+
+
+def _transport(identity: Identity) -> Table:
+    certificate, key = str(identity.certificate), str(identity.key)
+    return {
+        "shared_memory": {"enabled": False},
+        "link": {
+            "protocols": ["tls"],
+            "tx": {
+                "lease": int(LEASE * 1000),
+                "keep_alive": 4,
+                # Acts as a deadline on a message under way: a slow line must not cost the link.
+                "queue": {"congestion_control": {"block": {"wait_before_close": 60_000_000}}},
+            },
+            "rx": {"max_message_size": LARGEST_MESSAGE},
+            "tls": {
+                "root_ca_certificate": str(identity.authority),
+                "enable_mtls": True,
+                "verify_name_on_connect": True,
+                "close_link_on_expiration": True,
+                "listen_certificate": certificate,
+                "listen_private_key": key,
+                "connect_certificate": certificate,
+                "connect_private_key": key,
+            },
+        },
+    }
+
+
+def _open(table: Table) -> zenoh.Session:
+    return zenoh.open(zenoh.Config.from_json5(json.dumps(table)))
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0]
