@@ -20,8 +20,6 @@ from federico.types import Task
 PeerName = Annotated[str, StringConstraints(pattern=f"^{NAME.pattern}$")]
 
 
-
-
 class ColumnOptions(Options):
     """A column of the tables that the sites keep."""
 

@@ -14,7 +14,7 @@ NOTHING = np.empty(0, dtype=np.int64)
 
 
 def prepare(site: Site) -> Setup:
-    """This site with its data among the names of the others, who have theirs elsewhere."""
+    """The site with its data among the names of the others, who have theirs elsewhere."""
     experiment, seed = site.experiment, site.agreement.seed
     device(experiment.system.device)
     data_seed = experiment.data_seed(seed)
