@@ -41,7 +41,7 @@ class Desk:
 
     def _reply(self, query: zenoh.Query) -> None:
         try:
-            query.reply(query.key_expr, self._answer(query), congestion_control=zenoh.CongestionControl.BLOCK)
+            query.reply(query.key_expr, self._answer(query))
         except BusyError as error:
             query.reply_err(later(error))
         except (ProtocolError, RefusedError) as error:
