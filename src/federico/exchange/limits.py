@@ -1,5 +1,7 @@
 """How patient a peer is, and how much it puts up with."""
 
+from typing import Literal
+
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
 from federico.options import Options
@@ -10,8 +12,11 @@ class Limits(Options):
 
     deadline: PositiveFloat = 60.0
     """Seconds a peer gives its pulls of a round, and again its pushes; what has not come by then is left out."""
-    patience: PositiveFloat = 5.0
-    """Seconds a single question may stay unanswered before it is asked again."""
+    patience: PositiveFloat = 20.0
+    """Seconds a question may stay unanswered before it is asked again, and a transfer stand still once a peer is
+    away; on slow lines, longer than a window of chunks takes."""
+    precision: Literal["float16", "bfloat16", "float32", "float64"] | None = None
+    """The numbers that travel; not set: those of the model, unrounded."""
     chunk_bytes: int = Field(default=1 << 20, ge=1 << 10, le=1 << 21)
     """Models travel in chunks of this size; 256 KiB suits slow lines."""
     window: PositiveInt = Field(default=4, le=64)

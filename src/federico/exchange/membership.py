@@ -22,6 +22,7 @@ class Membership:
         self._here: set[str] = set()
         self._since: dict[str, float] = {}
         self._finished: dict[str, int] = {}
+        self._hurried = False
         self._token = session.liveliness().declare_token(roster.alive(me))
         self._mark: zenoh.LivelinessToken | None = None
         self._watch = session.liveliness().declare_subscriber(f"{roster.root}/**", self._notice, history=True)
@@ -49,19 +50,29 @@ class Membership:
         return self._wait(lambda: self._here.union([self._me]).issuperset(members), seconds)
 
     def wait_finished(self, members: Collection[str], round_index: int, seconds: float) -> bool:
-        """Until all of these have finished that round, or the time is over; returns whether they have."""
-        others = [name for name in members if name != self._me]
-        return self._wait(lambda: all(self._finished.get(name, -1) >= round_index for name in others), seconds)
+        """Until all of these have finished that round or are away, or the time is over; returns whether they are."""
+
+        def reached() -> bool:
+            return all(self._finished.get(name, 0) >= round_index for name in self._here.intersection(members))
+
+        return self._wait(reached, seconds)
+
+    def hurry(self) -> None:
+        """End all waiting, now and later."""
+        with self._changed:
+            self._hurried = True
+            self._changed.notify_all()
 
     def close(self) -> None:
         """Leave, for all to see."""
-        for declared in (self._watch, self._token, self._mark):
-            if declared is not None:
-                declared.undeclare()
+        self._watch.undeclare()
+        self._token.undeclare()
+        if self._mark is not None:
+            self._mark.undeclare()
 
     def _wait(self, reached: Callable[[], bool], seconds: float) -> bool:
         with self._changed:
-            return self._changed.wait_for(reached, seconds)
+            return self._changed.wait_for(lambda: self._hurried or reached(), seconds) and reached()
 
     def _notice(self, sample: zenoh.Sample) -> None:
         """A token came or went. Names that are no member's are nobody's."""
@@ -73,7 +84,7 @@ class Membership:
             if what == "alive":
                 self._note_presence(member, came=came)
             elif what == "finished" and came and rest and rest[0].isdigit():
-                self._finished[member] = max(int(rest[0][:9]), self._finished.get(member, -1))
+                self._finished[member] = max(int(rest[0][:9]), self._finished.get(member, 0))
             self._changed.notify_all()
 
     def _note_presence(self, member: str, *, came: bool) -> None:

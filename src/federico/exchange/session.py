@@ -80,9 +80,7 @@ def access_rules(me: str, roster: Roster) -> Table:
 
 def relay_rules(roster: Roster) -> Table:
     """What a relay takes in from each member: what the addressee itself would take."""
-    asks = {
-        name: [f"{roster.model('*')}/**", f"{roster.update('*', name)}/**"] for name in roster.members
-    }
+    asks = {name: [f"{roster.model('*')}/**", f"{roster.update('*', name)}/**"] for name in roster.members}
     return _rules(roster, asks, {relay: [f"{roster.root}/**"] for relay in roster.relays})
 
 

@@ -76,3 +76,10 @@ class Header:
         if not (math.isfinite(header.coefficient) and header.coefficient >= 0):
             raise ProtocolError(f"coefficient {header.coefficient}")
         return header
+
+    def require(self, **expected: object) -> None:
+        """Refuse a header in which any of these fields is another."""
+        for field, value in expected.items():
+            if (found := getattr(self, field)) != value:
+                shown = "another" if isinstance(found, bytes) else f"{found}, not {value}"
+                raise ProtocolError(f"{field}: {shown}")
