@@ -83,8 +83,6 @@ class Agreement(Options):
     """Everybody at its own pace, or all in the same round: slower, and the same numbers as a simulation."""
     dtype: Literal["float32", "float64"] = "float32"
     """Precision of the models."""
-    wire: Literal["float16", "bfloat16"] | None = None
-    """Precision of models and updates on their way; as they are if not set."""
     sample: Sample
     """What every site's data looks like."""
     model: ModelOptions = MLP()

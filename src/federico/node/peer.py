@@ -45,6 +45,7 @@ class Peer:
     def live(self, method: Method, exchange: ZenohExchange) -> None:
         """All that is left of its rounds; then serve until nobody needs it."""
         self._exchange = exchange
+        threading.Thread(target=self._hurry_when_stopped, daemon=True).start()
         done = self._go_on(method)
         self._say("joining", done)
         self._wait_for_others()
@@ -53,6 +54,10 @@ class Peer:
         if done == self._setup.experiment.rounds and not self._stop.is_set():
             self._serve(done)
         self._say("finished" if done == self._setup.experiment.rounds else "stopped", done)
+
+    def _hurry_when_stopped(self) -> None:
+        self._stop.wait()
+        self._exchange.hurry()
 
     def _go_on(self, method: Method) -> int:
         done = resume(self._saves, method, self._journal, log.warning, Alone())
@@ -180,7 +185,6 @@ def _exchange(site: Site) -> Iterator["partial[ZenohExchange]"]:
             me=site.name,
             seal=Seal(papers.certificate.read_bytes(), papers.key.read_bytes(), papers.authority.read_bytes()),
             limits=agreement.limits,
-            wire=agreement.wire,
             lockstep=agreement.mode == "lock-step",
         )
     finally:
