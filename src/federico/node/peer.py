@@ -106,7 +106,7 @@ class Peer:
         membership.finish(done)
         while waiting and not self._stop.is_set() and time.monotonic() < until:
             self._say("serving", done)
-            waiting -= {name for name in waiting if membership.wait_finished([name], done, 0)}
+            waiting -= {name for name in waiting if membership.reached(name) >= done}
             self._stop.wait(GLANCE)
 
     def _note(self, record: Record) -> None:
