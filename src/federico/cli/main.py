@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from federico.cli import network
 from federico.errors import FedericoError
 
 
@@ -29,7 +30,7 @@ app = typer.Typer(
     name="federico",
     help="Decentralised, personalised federated learning with the right collaborators.",
     epilog="Exit codes: 0 fine, 1 unexpected, 2 wrong option or experiment, 3 wrong data, 4 run directory unusable, "
-    "5 package missing, 130 interrupted.",
+    "5 package missing, 6 wrong key or certificate, 7 network, 130 interrupted.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -37,6 +38,10 @@ app = typer.Typer(
 )
 data_app = typer.Typer(help="Get and list data sets.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
+app.add_typer(network.pki_app, name="pki")
+app.add_typer(network.peer_app, name="peer")
+app.command()(network.launch)
+app.command()(network.relay)
 
 
 def _show_version(wanted: bool) -> None:

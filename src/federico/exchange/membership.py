@@ -22,6 +22,7 @@ class Membership:
         self._here: set[str] = set()
         self._since: dict[str, float] = {}
         self._finished: dict[str, int] = {}
+        self._reached: dict[str, int] = {}
         self._hurried = False
         self._token = session.liveliness().declare_token(roster.alive(me))
         self._mark: zenoh.LivelinessToken | None = None
@@ -37,6 +38,11 @@ class Membership:
         with self._changed:
             gone = [name for name in self._roster.members if name not in self._here and name != self._me]
             return {name: self._since.get(name) for name in gone}
+
+    def reached(self, member: str) -> int:
+        """The last round this member was ever seen to finish, whether it is here or away."""
+        with self._changed:
+            return self._reached.get(member, 0)
 
     def finish(self, round_index: int) -> None:
         """Tell everybody that this member has pushed all of that round."""
@@ -85,6 +91,7 @@ class Membership:
                 self._note_presence(member, came=came)
             elif what == "finished" and came and rest and rest[0].isdigit():
                 self._finished[member] = max(int(rest[0][:9]), self._finished.get(member, 0))
+                self._reached[member] = max(self._finished[member], self._reached.get(member, 0))
             self._changed.notify_all()
 
     def _note_presence(self, member: str, *, came: bool) -> None:

@@ -102,6 +102,10 @@ class Experiment(Options):
             raise ValueError("needs at least one entry, and each only once")
         return values
 
+    def data_seed(self, seed: int) -> int:
+        """The seed of noise, partition and split in the run of this seed."""
+        return seed if self.split.seed is None else self.split.seed
+
     def method_options(self, method: str) -> Options:
         """The table of this method, or no options."""
         options: Options = getattr(self, method, None) or METHODS[method].options()

@@ -2,7 +2,7 @@
 
 import importlib.metadata
 import platform
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Protocol
@@ -140,14 +140,14 @@ def _refuse_fewer(cell: CellDir, done: int, rounds: int) -> None:
 def _play(cell: CellDir, setup: Setup, method: Method, observer: Observer, team: Team) -> None:
     system, rounds, clock = setup.experiment.system, setup.experiment.rounds, method.federation.clock
     journal, saves = Journal(cell.path), cell.path / "checkpoint"
-    done = _resume(saves, method, journal, observer, team)
+    done = resume(saves, method, journal, observer.say, team)
     _refuse_fewer(cell, done, rounds)
     if team.rank == 0:
         observer.cell_started(cell, done)
     with checkpoint.Writer(saves) as writer:
         for index in range(done + 1, rounds + 1):
             last = index == rounds
-            parts = team.gather(_play_round(setup, method, index, evaluate=last or index % system.evaluate_every == 0))
+            parts = team.gather(play_round(setup, method, index, evaluate=last or index % system.evaluate_every == 0))
             seconds = clock.take()
             if team.rank == 0:
                 journal.append(Record.joined(parts), seconds)
@@ -160,9 +160,9 @@ def _play(cell: CellDir, setup: Setup, method: Method, observer: Observer, team:
                 observer.round_done(cell, Record.joined(parts))
 
 
-def _resume(saves: Path, method: Method, journal: Journal, observer: Observer, team: Team) -> int:
+def resume(saves: Path, method: Method, journal: Journal, say: Callable[[str], None], team: Team) -> int:
     """The number of rounds already played; the method is as it was after them."""
-    saved = checkpoint.load_latest(saves, observer.say) if team.rank == 0 else None
+    saved = checkpoint.load_latest(saves, say) if team.rank == 0 else None
     path = team.broadcast(None if saved is None else saved.path)
     if team.rank > 0 and path is not None:
         saved = checkpoint.read(path)
@@ -173,7 +173,8 @@ def _resume(saves: Path, method: Method, journal: Journal, observer: Observer, t
     return saved.round_index if saved else 0
 
 
-def _play_round(setup: Setup, method: Method, index: int, *, evaluate: bool) -> Record:
+def play_round(setup: Setup, method: Method, index: int, *, evaluate: bool) -> Record:
+    """One round and, where asked for, what it has come to on the clients' test data."""
     played = method.round(index)
     traffic = method.exchange.traffic.take()
     scores = None

@@ -2,7 +2,7 @@
 
 import difflib
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -82,8 +82,17 @@ def _inside(field: FieldInfo | None) -> tuple[type[BaseModel] | None, dict[str, 
         return None, {}
     if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
         return field.annotation, {}
-    kinds = [kind for kind in get_args(field.annotation) if isinstance(kind, type) and issubclass(kind, BaseModel)]
+    kinds = [kind for kind in _parts(field.annotation) if isinstance(kind, type) and issubclass(kind, BaseModel)]
+    if kinds and "kind" not in kinds[0].model_fields:
+        return kinds[0], {}
     return None, {get_args(kind.model_fields["kind"].annotation)[0]: kind for kind in kinds}
+
+
+def _parts(annotation: Any) -> Iterator[Any]:
+    """What a type is made of, however deep: the tables of an optional union, the entries of a list."""
+    yield annotation
+    for part in get_args(annotation):
+        yield from _parts(part)
 
 
 def nearest(word: str, words: Iterable[str]) -> str:

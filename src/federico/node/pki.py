@@ -6,7 +6,6 @@ lives are short, and who is not renewed, or not in the members, is out.
 
 import ipaddress
 import os
-import re
 import shutil
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -16,6 +15,7 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
     NoEncryption,
@@ -26,13 +26,13 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from federico.errors import IdentityError
+from federico.exchange.roster import NAME
 from federico.experiment.files import disk_errors, publish_text
 
 CA_DAYS = 5 * 365
 LEAF_DAYS = 90
 SKEW = timedelta(minutes=5)
 """A certificate is valid from a little before now on: clocks of two sites are never quite the same."""
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ def _issue(
     target: Path,
     name: str,
     alternatives: list[x509.GeneralName],
-    public: x509.base.CertificatePublicKeyTypes,
+    public: CertificatePublicKeyTypes,
     authority: Path,
     days: int,
 ) -> Path:
@@ -175,7 +175,7 @@ def _issue(
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, public: x509.base.CertificatePublicKeyTypes, days: int
+    subject: x509.Name, issuer: x509.Name, public: CertificatePublicKeyTypes, days: int
 ) -> x509.CertificateBuilder:
     now = datetime.now(UTC)
     return (
@@ -276,7 +276,7 @@ def _address(text: str) -> x509.GeneralName:
 
 def _refuse_name(name: str) -> None:
     if not NAME.fullmatch(name):
-        raise IdentityError(f"{name!r}: a name has 1 to 63 letters, digits, dots, dashes or underscores")
+        raise IdentityError(f"{name!r}: a name has 1 to 64 letters, digits, dots, dashes or underscores")
 
 
 def _read(path: Path) -> bytes:

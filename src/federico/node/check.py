@@ -1,0 +1,83 @@
+"""What would fail, told before anything starts."""
+
+import errno
+import socket
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import partial
+
+from federico.errors import FedericoError, NetworkError
+from federico.node import pki
+from federico.node.prepare import prepare
+from federico.node.probe import probe
+from federico.node.site import Site
+
+SOON = timedelta(days=14)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing looked at."""
+
+    what: str
+    ok: bool
+    message: str
+
+
+def check(site: Site) -> Iterator[Finding]:
+    """Everything a peer needs, one finding each, in the order in which it would need it."""
+    yield Finding("federation", True, _agreement(site))
+    yield _look("certificate", partial(_papers, site))
+    yield _look("data and model", partial(_data, site))
+    for address in site.options.listen:
+        yield _look(f"listen {address}", partial(_listen, address))
+    for address in site.options.connect:
+        yield _look(f"connect {address}", partial(_connect, site, address))
+
+
+def _look(what: str, find: Callable[[], str]) -> Finding:
+    try:
+        return Finding(what, True, find())
+    except FedericoError as error:
+        return Finding(what, False, str(error))
+
+
+def _agreement(site: Site) -> str:
+    agreed = site.agreement
+    return f"{agreed.name}, {len(agreed.members)} members, version {agreed.digest.hex()[:16]} (the same at every site)"
+
+
+def _papers(site: Site) -> str:
+    papers, now = site.identity, datetime.now(UTC)
+    mine = pki.check_own(papers.certificate, papers.key, papers.authority, site.name, now)
+    soon = "; renew it soon" if mine.last - now < SOON else ""
+    return f"{mine.name}, issued by {mine.issuer}, valid until {mine.last:%F %H:%M} UTC{soon}"
+
+
+def _data(site: Site) -> str:
+    setup = prepare(site)
+    own = setup.clients[site.place]
+    warnings = "".join(f"; {warning}" for warning in setup.warnings)
+    numbers = f"{len(own.train)} samples to train on, {len(own.test)} to test on"
+    return f"{numbers}, a model of {setup.blueprint.parameters:,} parameters{warnings}"
+
+
+def _listen(address: str) -> str:
+    host, _, port = address.rpartition(":")
+    host = host.strip("[]")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as trial:
+        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            trial.bind((host, int(port)))
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                raise NetworkError("the port is in use: by this very peer, if it is running already") from None
+            raise NetworkError(f"cannot be listened on: {error.strerror or error}") from None
+    return "free"
+
+
+def _connect(site: Site, address: str) -> str:
+    expected = {*site.agreement.members, *site.agreement.relays} - {site.name}
+    return f"{probe(address, site.identity, expected)} answers"
