@@ -18,9 +18,7 @@ def table(labels: tuple[str, ...] = ("ill", "well"), sexes: tuple[str, ...] = ("
 
 def test_columns_and_choices_take_the_agreed_places() -> None:
     found = conform(table(), AGREED)
-    np.testing.assert_array_equal(
-        found.samples.x, [[30, 0, 1, 0], [40, 1, 0, 0], [50, np.nan, np.nan, np.nan]]
-    )
+    np.testing.assert_array_equal(found.samples.x, [[30, 0, 1, 0], [40, 1, 0, 0], [50, np.nan, np.nan, np.nan]])
     assert found.schema == AGREED
     assert found.owners is not None
     assert found.owners.tolist() == ["a", "b", "c"]

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import torch
 from contract import PEERS, Connect, ExchangeContract
-from neighborhood import PATIENT, join, seals, together
-from torch import nn
+from neighborhood import join, seals, together
 
 from federico.exchange.base import Traffic, Updates
 from federico.exchange.session import close, open_bus
@@ -57,13 +56,6 @@ class Everybody:
         return sum(sent for sent, _ in taken), sum(received for _, received in taken)
 
 
-@pytest.fixture
-def bus() -> Iterator:
-    session = open_bus()
-    yield session
-    assert close(session)
-
-
 Joined = Callable[..., list[ZenohExchange]]
 
 
@@ -81,7 +73,8 @@ def joined(authority) -> Iterator[Joined]:
     yield make
     for peer in opened:
         peer.close()
-    assert all([close(session) for session in sessions])
+    for session in sessions:
+        assert close(session)
 
 
 class TestZenohExchange(ExchangeContract):

@@ -21,9 +21,9 @@ class Owner:
     """Answers for one peer's model, from its first publication until it is closed."""
 
     def __init__(self, session: zenoh.Session, peer: Peer) -> None:
+        self.shelf = Shelf(peer.layout, peer.schema.wire)
         self.inbox = Inbox(peer)
         self._peer = peer
-        self._shelf = Shelf(peer.layout, peer.schema.wire)
         roster, name = peer.roster, peer.name
         self._desks = [
             Desk(session, f"{roster.model(name)}/*", self._serve),
@@ -32,8 +32,8 @@ class Owner:
 
     def publish(self, version: int, row: Array) -> None:
         """Serve this row from now on, and take updates made on it."""
-        self._shelf.publish(version, row)
-        self.inbox.accept(self._shelf.epoch, version)
+        self.shelf.publish(version, row)
+        self.inbox.accept(self.shelf.epoch, version)
 
     def close(self) -> None:
         """Answer no more."""
@@ -46,7 +46,7 @@ class Owner:
         return self._announce(Ask.decode(_attachment(query)))
 
     def _announce(self, ask: Ask) -> bytes:
-        peer, newest = self._peer, self._shelf.newest
+        peer, newest = self._peer, self.shelf.newest
         if ask.asker >= len(peer.roster.members):
             raise ProtocolError(f"asked by member {ask.asker} of {len(peer.roster.members)}")
         if newest is None or newest.version < ask.version:
@@ -60,13 +60,13 @@ class Owner:
             contributor=ask.asker,
             round_index=newest.version,
             version=newest.version,
-            epoch=self._shelf.epoch,
+            epoch=self.shelf.epoch,
             digest=newest.digest,
             nonce=ask.nonce,
         )
 
     def _chunk(self, piece: Piece) -> bytes:
-        chunk = self._shelf.chunk(piece.digest, piece.asker, piece.index)
+        chunk = self.shelf.chunk(piece.digest, piece.asker, piece.index)
         self._peer.traffic.sends(self._peer.number, len(chunk))
         return chunk
 

@@ -7,8 +7,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from federico.types import Array
 from federico.wire.rows import pack
 from federico.wire.schema import Layout
@@ -34,6 +32,8 @@ class Edition:
 
     version: int
     packed: Array
+    borrowed: bool
+    """Whether `packed` is the peer's own row, which will change."""
     digests: tuple[bytes, ...]
     digest: bytes
     reading: dict[int, tuple[int, float]] = field(default_factory=dict)
@@ -41,7 +41,10 @@ class Edition:
 
 
 class Shelf:
-    """The newest edition, and the one before for as long as somebody is in the middle of it."""
+    """The newest edition, and the one before for as long as somebody is in the middle of it.
+
+    An edition is the peer's own row, not a copy: it has to be told before the row changes or moves.
+    """
 
     def __init__(self, layout: Layout, wire: str, clock: Callable[[], float] = time.monotonic) -> None:
         self.epoch = secrets.randbits(63)
@@ -51,24 +54,33 @@ class Shelf:
 
     @property
     def newest(self) -> Edition | None:
-        """What is announced to who asks; nothing before the first publication."""
+        """What is announced to who asks; nothing before the first publication and while the row changes."""
         with self._lock:
             return self._editions[-1] if self._editions else None
 
     def publish(self, version: int, row: Array) -> None:
-        """Serve this row under this number from now on; it is copied, unless it is the one served already."""
+        """Serve this row under this number from now on."""
         packed = pack(row, self._wire)
         digests = digests_of(packed, self._layout)
-        digest = digest_of(digests)
+        edition = Edition(version, packed, packed is row, digests, digest_of(digests))
         with self._lock:
-            newest = self._editions[-1] if self._editions else None
-            if newest is not None and newest.digest == digest:
-                newest.version = version
-                return
-            self._editions = [edition for edition in self._editions[-1:] if self._is_read(edition)]
-            buffer = newest.packed if newest is not None and not self._editions else np.empty_like(packed)
-            np.copyto(buffer, packed)
-            self._editions.append(Edition(version, buffer, digests, digest))
+            others = [old for old in self._editions if old.digest != edition.digest and self._is_read(old)]
+            self._editions = [*others, edition]
+
+    def settle(self) -> None:
+        """The row is about to change: keep a copy for who is reading it, and serve it to nobody else."""
+        with self._lock:
+            self._editions = [edition for edition in self._editions if not edition.borrowed or self._is_read(edition)]
+            for edition in self._editions:
+                if edition.borrowed:
+                    edition.packed, edition.borrowed = edition.packed.copy(), False
+
+    def move(self, row: Array) -> None:
+        """The row has moved to this place, unchanged; the old place is let go."""
+        with self._lock:
+            for edition in self._editions:
+                if edition.borrowed:
+                    edition.packed = row
 
     def chunk(self, digest: bytes, reader: int, index: int) -> bytes:
         """One chunk of the edition with that digest."""

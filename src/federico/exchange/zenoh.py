@@ -3,7 +3,8 @@
 Rules: a pull gives the model its owner had at the start of a round, whole and signed, or nothing; a model that has
 not changed is not sent again; an update is acknowledged or lost, never half applied; one who breaks the rules is
 struck, paused, put in quarantine. In lock-step a peer plays round r with everybody's models of round r, and collects
-once all have pushed: the same numbers as in one process.
+once all have pushed: the same numbers as in one process. A peer's own row, served as it stands, changes only between
+`collect` and what comes next.
 """
 
 import logging
@@ -111,6 +112,7 @@ class ZenohExchange:
         ]
         if self._own is not None:
             arrived.append((self._peer.number, *self._own))
+        self._owner.shelf.settle()
         self._own, self.round = None, self.round + 1
         return self._assemble(sorted(arrived, key=lambda update: update[0]))
 
@@ -148,6 +150,7 @@ class ZenohExchange:
         asked = [owner for owner in owners if patient or self.membership.here(names[owner])]
         asked = [owner for owner in asked if self.conduct.trusts(names[owner])]
         self._bank.welcome(np.array([*asked, *(owner for owner in owners if owner in self._held)], dtype=np.int64))
+        self._owner.shelf.move(self._bank.home[0].numpy())
         guests = {owner: self._bank.rows[place].numpy() for place, owner in self._bank.guests.items()}
         self._held = {owner: header for owner, header in self._held.items() if owner in guests}
         came = _side_by_side([self._fetching(owner, guests[owner], version, deadline, patient) for owner in asked])

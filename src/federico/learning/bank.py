@@ -121,7 +121,9 @@ class Bank:
 
     def _grow(self, more: int) -> None:
         if more > 0:
-            self.rows = torch.cat([self.rows, self.rows.new_empty(more, self.rows.shape[1])])
+            count = len(self.rows)
+            grown = self.rows.new_empty(count + more, self.rows.shape[1])  # memory that is not touched is not used
+            grown[:count], self.rows = self.rows, grown
             self.counters = torch.cat([self.counters, self.blueprint.initial_counters().repeat(more, 1)])
 
     def _seat(self, guests: Mapping[int, int]) -> None:

@@ -16,7 +16,7 @@ def pack(row: Array, wire: str) -> Array:
     if wire == "float16":
         most = np.finfo(np.float16).max
         return np.clip(row, -most, most).astype("<f2")  # what is too large saturates: an infinity would be refused
-    return np.ascontiguousarray(row, f"<f{WIDTHS[wire]}")
+    return row.astype(f"<f{WIDTHS[wire]}", order="C", copy=False)
 
 
 def unpack(payload: bytes, wire: str, out: Array) -> float:
