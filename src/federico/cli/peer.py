@@ -83,6 +83,8 @@ def _headline(status: Status) -> str:
 def _presence(member: Member) -> str:
     if member.here:
         return "yes"
+    if not member.same_file:
+        return "with another federation file"
     if member.last_seen is None:
         return "not seen yet"
     return f"away since {datetime.fromtimestamp(member.last_seen).astimezone():%F %T}"

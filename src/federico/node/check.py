@@ -2,18 +2,23 @@
 
 import errno
 import socket
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from federico.errors import FedericoError, NetworkError
+from federico.exchange.membership import members_seen
+from federico.exchange.session import Addresses, close, open_session
 from federico.node import pki
 from federico.node.prepare import prepare
 from federico.node.probe import probe
 from federico.node.site import Site
 
 SOON = timedelta(days=14)
+JOINING = 2.0
+"""Seconds for the session to find the others, and again for their answers."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +39,26 @@ def check(site: Site) -> Iterator[Finding]:
         yield _look(f"listen {address}", partial(_listen, address))
     for address in site.options.connect:
         yield _look(f"connect {address}", partial(_connect, site, address))
+    if site.options.connect:
+        yield from _members(site)
+
+
+def _members(site: Site) -> Iterator[Finding]:
+    """Who is there, as far as one can see from here; absence is no fault, another federation file is."""
+    roster = site.agreement.roster
+    session = open_session(site.identity, Addresses(connect=site.options.connect), roster)
+    try:
+        time.sleep(JOINING)
+        seen = members_seen(session, roster, JOINING)
+    finally:
+        close(session)
+    for name in site.agreement.members:
+        if name != site.name and name in seen:
+            same = seen[name] == roster.version
+            fault = f"here with version {seen[name]} of the federation file; send each other the newest"
+            yield Finding(f"member {name}", same, "here" if same else fault)
+        elif name != site.name:
+            yield Finding(f"member {name}", True, "not there now")
 
 
 def _look(what: str, find: Callable[[], str]) -> Finding:
@@ -45,7 +70,7 @@ def _look(what: str, find: Callable[[], str]) -> Finding:
 
 def _agreement(site: Site) -> str:
     agreed = site.agreement
-    return f"{agreed.name}, {len(agreed.members)} members, version {agreed.digest.hex()[:16]} (the same at every site)"
+    return f"{agreed.name}, {len(agreed.members)} members, version {agreed.roster.version} (the same at every site)"
 
 
 def _papers(site: Site) -> str:

@@ -8,10 +8,13 @@ from federico.errors import NetworkError
 from federico.exchange.session import Identity
 
 SECONDS = 5.0
+CONSENT = 2.0
+"""Seconds without a word after the handshake that count as being let in."""
 EXPIRED, NOT_YET, NAME_MISMATCH, ADDRESS_MISMATCH = 10, 9, 62, 64
 """OpenSSL's numbers for what may be wrong with a certificate."""
 REFUSALS = {
     "UNKNOWN_CA": "it does not know the authority that issued this site's certificate: the two have different ones",
+    "DECRYPT_ERROR": "its authority has the name of this site's, and another key: the two have different ones",
     "CERTIFICATE_EXPIRED": "it says that this site's certificate has expired; renew it, or its clock is ahead",
     "CERTIFICATE_REQUIRED": "it wants a certificate and got none",
     "BAD_CERTIFICATE": "it refuses this site's certificate",
@@ -19,6 +22,10 @@ REFUSALS = {
     "ACCESS_DENIED": "it refuses this site's certificate",
 }
 """The word in a TLS alert, and what it means to the one who gets it."""
+
+
+class HungUpError(OSError):
+    """The other end was silent about why."""
 
 
 def probe(address: str, identity: Identity, expected: Collection[str]) -> str:
@@ -34,6 +41,8 @@ def probe(address: str, identity: Identity, expected: Collection[str]) -> str:
         raise NetworkError(f"{address}: nobody listens there; is the peer started, is the port right?") from None
     except ssl.SSLCertVerificationError as error:
         raise NetworkError(f"{address}: {_verification(error, host)}") from None
+    except HungUpError:
+        raise NetworkError(f"{address}: hung up on this site's certificate; has it expired?") from None
     except (ssl.SSLError, ConnectionError) as error:
         raise NetworkError(f"{address}: {_refusal(error)}") from None
     except TimeoutError:
@@ -60,12 +69,15 @@ def _handshake(plain: socket.socket, host: str, identity: Identity) -> str:
 
 def _wait_for_refusal(secure: ssl.SSLSocket) -> None:
     """In TLS 1.3 a server judges its client after the client's handshake is over: silence is consent."""
-    secure.settimeout(1.0)
+    secure.settimeout(CONSENT)
     try:
-        if not secure.recv(1):
-            raise ConnectionResetError
+        if secure.recv(1):
+            return
     except TimeoutError:
+        return
+    except (ssl.SSLEOFError, ConnectionError):
         pass
+    raise HungUpError
 
 
 def _verification(error: ssl.SSLCertVerificationError, host: str) -> str:
