@@ -1,6 +1,8 @@
 """Several peers of one federation in one process, on a bus without sockets or each with a session of its own."""
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from socket import socket
 
 import torch
 import zenoh
@@ -35,9 +37,10 @@ def join(
     signers: Sequence[Seal],
     limits: Limits = PATIENT,
     lockstep: bool = True,
+    relays: tuple[str, ...] = (),
 ) -> list[ZenohExchange]:
     """A peer for each session and seal, each with a bank of its own; all of them know that the others are here."""
-    roster = Roster("test", DIGEST, names(len(signers)))
+    roster = Roster("test", DIGEST, names(len(signers)), relays)
     peers = [
         ZenohExchange(
             bank_of(blueprint, i), len(signers), session=session, roster=roster, me=roster.members[i], seal=seal,
@@ -52,7 +55,12 @@ def join(
 
 def together(actions: Sequence[Callable[[], object]]) -> list[object]:
     """Run all of them at the same time, as peers on different machines do."""
-    from concurrent.futures import ThreadPoolExecutor
-
     with ThreadPoolExecutor(len(actions)) as pool:
         return [future.result(120) for future in [pool.submit(action) for action in actions]]
+
+
+def free_port() -> int:
+    with socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

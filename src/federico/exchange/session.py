@@ -9,16 +9,20 @@ from typing import Any, Literal
 
 import zenoh
 
-from federico.errors import ConfigError
+from federico.errors import NetworkError
 from federico.exchange.roster import Roster
 
 LARGEST_MESSAGE = 4 << 20
 LEASE = 6.0
 """Seconds without a sign of life after which a link is given up: how long a frozen peer goes unnoticed."""
+DIALLING = 60.0
+"""Seconds that a site which needs a relay waits for it."""
 CLOSING = 5.0
 """Seconds that leaving may take; Zenoh's own close can wait for a lost link much longer."""
 Mode = Literal["peer", "router"]
 Table = dict[str, Any]
+SPEAKING = ["declare_queryable", "reply", "liveliness_token"]
+WATCHING = ["liveliness_query", "declare_liveliness_subscriber"]
 
 
 @dataclass(frozen=True)
@@ -40,22 +44,29 @@ class Addresses:
 
 
 def open_session(identity: Identity, addresses: Addresses, roster: Roster, mode: Mode = "peer") -> zenoh.Session:
-    """Join the network: returns at once, members are found in the background and again after every cut."""
-    rules = relay_rules(roster) if mode == "router" else access_rules(identity.name, roster)
+    """Join the network: members are found in the background, and again after every cut.
+
+    Returns at once, except at a site that only dials out to a relay: it waits for the relay, for a while.
+    """
     try:
-        return _open(
-            {
-                "mode": mode,
-                "listen": {"endpoints": [f"tls/{address}" for address in addresses.listen]},
-                "connect": _dialling(addresses),
-                "scouting": _scouting(gossip=True),
-                "transport": _transport(identity),
-                "access_control": rules,
-            }
-        )
+        return _open(configuration(identity, addresses, roster, mode))
     except zenoh.ZError as error:
-        listening = ", ".join(addresses.listen) or "nothing"
-        raise ConfigError(f"cannot join the network, listening on {listening}: {_first_line(error)}") from error
+        where = "listening on " + ", ".join(addresses.listen) if addresses.listen else "dialling only"
+        raise NetworkError(f"cannot join the network, {where}: {_first_line(error)}") from error
+
+
+def configuration(identity: Identity, addresses: Addresses, roster: Roster, mode: Mode = "peer") -> Table:
+    """All that Zenoh is told, as it wants it."""
+    # Two peers that cannot reach each other get nothing through a router; its clients do.
+    relayed = mode == "peer" and bool(roster.relays) and not addresses.listen
+    return {
+        "mode": "client" if relayed else mode,
+        "listen": {"endpoints": [f"tls/{address}" for address in addresses.listen]},
+        "connect": _dialling(addresses, wait=relayed),
+        "scouting": _scouting(gossip=True),
+        "transport": _transport(identity),
+        "access_control": relay_rules(roster) if mode == "router" else access_rules(identity.name, roster),
+    }
 
 
 def open_bus() -> zenoh.Session:
@@ -103,19 +114,15 @@ def _rules(roster: Roster, asks: dict[str, list[str]], relayed: dict[str, list[s
     }
 
 
-SPEAKING = ["declare_queryable", "reply", "liveliness_token"]
-WATCHING = ["liveliness_query", "declare_liveliness_subscriber"]
-
-
 def _rule(name: str, flow: str, messages: list[str], keys: list[str]) -> Table:
     return {"id": name, "permission": "allow", "flows": [flow], "messages": messages, "key_exprs": keys}
 
 
-def _dialling(addresses: Addresses) -> Table:
+def _dialling(addresses: Addresses, *, wait: bool) -> Table:
     return {
         "endpoints": [f"tls/{address}" for address in addresses.connect],
-        "timeout_ms": -1,
-        "exit_on_failure": False,
+        "timeout_ms": int(DIALLING * 1000) if wait else -1,
+        "exit_on_failure": wait,
         "retry": {"period_init_ms": 500, "period_max_ms": 4000, "period_increase_factor": 2},
     }
 

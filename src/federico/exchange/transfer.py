@@ -133,18 +133,21 @@ def ask_all(
     attempts: Attempts,
 ) -> bool:
     """Ask `count` questions with a window of them under way, each until it is answered; whether all were in time."""
-    waiting, under_way = deque(range(count)), deque[tuple[int, Reply]]()
+    waiting, under_way, missed = deque(range(count)), deque[tuple[int, Reply]](), False
     while waiting or under_way:
-        while waiting and len(under_way) < line.limits.window:
+        while waiting and len(under_way) < line.limits.window and not missed:
             index = waiting.popleft()
             under_way.append((index, line.ask(questions(index), deadline.left)))
         index, reply = under_way.popleft()
         answer = reply.wait()
-        if answer is not None:
+        if answer is None:
+            waiting.append(index)
+            missed = True
+        else:
             answered(index, answer)
             attempts.progress()
-        elif attempts.another():
-            waiting.append(index)
-        else:
-            return False
+        if missed and not under_way:  # one pause for all that were lost together
+            if not attempts.another():
+                return False
+            missed = False
     return True
