@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from federico.exchange.membership import Membership
 from federico.exchange.session import close, open_session
 from federico.experiment.config import validate
 from federico.experiment.setup import Setup, prepare
@@ -38,14 +39,16 @@ def sites(tmp_path: Path, setup_of_three: Setup) -> dict[str, Path]:
 
 @pytest.fixture
 def listening() -> Callable[[Site], object]:
-    """Makes a site listen, as a peer would, as long as a block lasts."""
+    """Makes a site be there, as a peer would, as long as a block lasts."""
 
     @contextmanager
     def listen(site: Site) -> Iterator[None]:
         session = open_session(site.identity, site.addresses, site.agreement.roster)
+        membership = Membership(session, site.agreement.roster, site.name)
         try:
             yield
         finally:
+            membership.close()
             close(session)
 
     return listen

@@ -24,6 +24,10 @@ REFUSALS = {
 """The word in a TLS alert, and what it means to the one who gets it."""
 
 
+class NobodyThereError(NetworkError):
+    """The machine answers, and no peer on it: which is as it should be before that peer is started."""
+
+
 class HungUpError(OSError):
     """The other end was silent about why."""
 
@@ -36,23 +40,23 @@ def probe(address: str, identity: Identity, expected: Collection[str]) -> str:
         with socket.create_connection((host, int(port)), SECONDS) as plain:
             name = _handshake(plain, host, identity)
     except socket.gaierror:
-        raise NetworkError(f"{address}: there is no host of that name") from None
+        raise NetworkError("there is no host of that name") from None
     except ConnectionRefusedError:
-        raise NetworkError(f"{address}: nobody listens there; is the peer started, is the port right?") from None
+        raise NobodyThereError("nobody listens there now; is that peer started, is the port right?") from None
     except ssl.SSLCertVerificationError as error:
-        raise NetworkError(f"{address}: {_verification(error, host)}") from None
+        raise NetworkError(_verification(error, host)) from None
     except HungUpError:
-        raise NetworkError(f"{address}: hung up on this site's certificate; has it expired?") from None
+        raise NetworkError("hung up on this site's certificate; has it expired?") from None
     except (ssl.SSLError, ConnectionError) as error:
-        raise NetworkError(f"{address}: {_refusal(error)}") from None
+        raise NetworkError(_refusal(error)) from None
     except TimeoutError:
         raise NetworkError(
             f"{address}: no answer within {SECONDS:g} s; a firewall may drop it, or it is no peer"
         ) from None
     except OSError as error:
-        raise NetworkError(f"{address}: {error.strerror or error}") from None
+        raise NetworkError(error.strerror or str(error)) from None
     if name not in expected:
-        raise NetworkError(f"{address}: {name!r} answers, which is not in the members of the federation")
+        raise NetworkError(f"{name!r} answers, which is not in the members of the federation")
     return name
 
 
