@@ -104,6 +104,7 @@ class Peer:
         until = time.monotonic() + self._site.options.linger
         membership = self._exchange.membership
         membership.finish(done)
+        log.info("all rounds done; serving the others until they are, for %g s at most", self._site.options.linger)
         while waiting and not self._stop.is_set() and time.monotonic() < until:
             self._say("serving", done)
             waiting -= {name for name in waiting if membership.reached(name) >= done}
