@@ -51,7 +51,7 @@ def test_the_key_is_not_in_the_request(north: Path) -> None:
 @pytest.mark.parametrize("again", [lambda d: pki.init(d / "ca", "x"), lambda d: pki.request(d / "keys", "north", [])])
 def test_no_key_is_ever_overwritten(tmp_path: Path, north: Path, again) -> None:  # type: ignore[no-untyped-def]
     before = {path: path.read_bytes() for path in tmp_path.rglob("*.key")}
-    with pytest.raises(IdentityError, match="never overwritten|ever overwritten"):
+    with pytest.raises(IdentityError, match="ever overwritten"):
         again(tmp_path)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*.key")} == before
 
@@ -66,7 +66,7 @@ def test_renewal_keeps_key_name_and_addresses(north: Path, ca: Path) -> None:
 
 def test_an_expired_one_can_be_renewed(north: Path, ca: Path) -> None:
     pki.renew(north, ca, days=0)
-    with pytest.raises(IdentityError, match="expired on .* renew"):
+    with pytest.raises(IdentityError, match=r"expired on .* renew"):
         check(north)
     pki.renew(north, ca)
     check(north)
@@ -121,7 +121,7 @@ def test_a_changed_request_is_refused(north: Path, ca: Path) -> None:
     lines = request.read_text().splitlines()
     lines[-3] = lines[-3][::-1]
     request.write_text("\n".join(lines))
-    with pytest.raises(IdentityError, match="not a signing request|changed on the way"):
+    with pytest.raises(IdentityError, match=r"not a signing request|changed on the way"):
         pki.approve(request, ca)
 
 

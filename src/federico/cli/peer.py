@@ -1,6 +1,7 @@
 """`federico peer` and `federico relay`."""
 
 import logging
+import os
 import signal
 import threading
 import time
@@ -24,6 +25,7 @@ from federico.node.state import Member, Status, read_status
 
 FORMAT = "%(asctime)s %(levelname)-7s %(message)s"
 LOG_BYTES = 1 << 20
+COLORS = {"ok": "green", "wait": "yellow", "wrong": "bold red"}
 
 
 def run(file: Path, *, quiet: bool) -> None:
@@ -46,11 +48,11 @@ def check_site(file: Path, *, as_json: bool) -> None:
     for finding in check(load_site(file)):
         findings.append(finding)
         if not as_json:
-            mark = Text("ok    ", "green") if finding.ok else Text("WRONG ", "bold red")
+            mark = Text(f"{finding.grade:<6}", COLORS[finding.grade])
             out.print(mark, Text(f"{finding.what}: {finding.message}"), sep="", soft_wrap=True)
     if as_json:
         print_json([asdict(finding) for finding in findings])
-    wrong = [finding.what for finding in findings if not finding.ok]
+    wrong = [finding.what for finding in findings if finding.grade == "wrong"]
     if wrong:
         raise NetworkError(f"{file}: would not work yet: {', '.join(wrong)}")
 
@@ -64,7 +66,7 @@ def show_status(file: Path, *, as_json: bool) -> None:
     out.print(_headline(status), **PLAIN)
     table = Table("member", "here", "trust", "conduct")
     row = {name: f"{weight:.1%}" for name, weight in status.posterior.items()}
-    table.add_row(f"{status.name} (this site)", "yes", row.get(status.name, ""), "")
+    table.add_row(f"{status.name} (this site)", _own_presence(status), row.get(status.name, ""), "")
     for name, member in status.members.items():
         table.add_row(name, _presence(member), row.get(name, "not met yet"), _conduct(member))
     out.print(table)
@@ -80,9 +82,22 @@ def _headline(status: Status) -> str:
     return f"{where}{score}; {moved}; {said}"
 
 
+def _own_presence(status: Status) -> str:
+    """A peer that was killed could not say so."""
+    try:
+        os.kill(status.pid, 0)
+    except ProcessLookupError:
+        return "not running"
+    except PermissionError:
+        pass  # it is somebody else's process
+    return "yes"
+
+
 def _presence(member: Member) -> str:
     if member.here:
         return "yes"
+    if not member.same_file:
+        return "with another federation file"
     if member.last_seen is None:
         return "not seen yet"
     return f"away since {datetime.fromtimestamp(member.last_seen).astimezone():%F %T}"

@@ -46,13 +46,22 @@ def show(certificates: list[Path], *, as_json: bool) -> None:
             }
         )
         return
-    table = Table("file", "name", "addresses", "valid until (UTC)", "issued by", "fingerprint (SHA-256)")
     for path, identity in identities.items():
-        addresses = "\n".join(identity.addresses) or "none: it only dials out"
-        table.add_row(
-            path, identity.name, addresses, f"{identity.last:%F %H:%M}", identity.issuer, identity.fingerprint
-        )
-    out.print(table)
+        out.print(path, style="bold", **PLAIN)
+        out.print(_facts(identity))
+
+
+def _facts(identity: pki.Identity) -> Table:
+    table = Table.grid(padding=(0, 2))
+    for name, value in {
+        "  name": identity.name,
+        "  addresses": ", ".join(identity.addresses) or "none",
+        "  valid": f"{identity.first:%F %H:%M} to {identity.last:%F %H:%M} UTC",
+        "  issued by": identity.issuer,
+        "  SHA-256": identity.fingerprint,
+    }.items():
+        table.add_row(name, value)
+    return table
 
 
 def _say_signed(certificate: Path) -> None:

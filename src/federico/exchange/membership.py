@@ -23,6 +23,7 @@ class Membership:
         self._since: dict[str, float] = {}
         self._finished: dict[str, int] = {}
         self._reached: dict[str, int] = {}
+        self._estranged: set[str] = set()
         self._hurried = False
         self._token = session.liveliness().declare_token(roster.alive(me))
         self._mark: zenoh.LivelinessToken | None = None
@@ -38,6 +39,11 @@ class Membership:
         with self._changed:
             gone = [name for name in self._roster.members if name not in self._here and name != self._me]
             return {name: self._since.get(name) for name in gone}
+
+    def estranged(self) -> set[str]:
+        """The members that are there with another version of the federation file: not here, as far as this one goes."""
+        with self._changed:
+            return set(self._estranged)
 
     def reached(self, member: str) -> int:
         """The last round this member was ever seen to finish, whether it is here or away."""
@@ -82,15 +88,17 @@ class Membership:
 
     def _notice(self, sample: zenoh.Sample) -> None:
         """A token came or went. Names that are no member's are nobody's."""
-        member, what, *rest = str(sample.key_expr).removeprefix(f"{self._roster.root}/").split("/")
+        member, what, rest, *_ = f"{str(sample.key_expr).removeprefix(f'{self._roster.root}/')}//".split("/")
         if member not in self._roster.members or member == self._me:
             return
         came = sample.kind == zenoh.SampleKind.PUT
         with self._changed:
-            if what == "alive":
+            if what == "alive" and rest == self._roster.version:
                 self._note_presence(member, came=came)
-            elif what == "finished" and came and rest and rest[0].isdigit():
-                self._finished[member] = max(int(rest[0][:9]), self._finished.get(member, 0))
+            elif what == "alive":
+                self._note_estranged(member, came=came)
+            elif what == "finished" and came and rest.isdigit():
+                self._finished[member] = max(int(rest[:9]), self._finished.get(member, 0))
                 self._reached[member] = max(self._finished[member], self._reached.get(member, 0))
             self._changed.notify_all()
 
@@ -100,3 +108,15 @@ class Membership:
         if not came:
             self._finished.pop(member, None)  # it may start again from an earlier round
         log.info("%s is %s", member, "here" if came else "away")
+
+    def _note_estranged(self, member: str, *, came: bool) -> None:
+        (self._estranged.add if came else self._estranged.discard)(member)
+        if came:
+            log.warning("%s has another version of the federation file than this site", member)
+
+
+def members_seen(session: zenoh.Session, roster: Roster, seconds: float) -> dict[str, str]:
+    """Who is there now, and with which version of the federation file; asks without joining."""
+    replies = session.liveliness().get(f"{roster.root}/*/alive/*", timeout=seconds)
+    keys = [str(reply.ok.key_expr).split("/") for reply in replies if reply.ok]
+    return {key[-3]: key[-1] for key in keys if key[-3] in roster.members}

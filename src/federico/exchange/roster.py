@@ -45,8 +45,13 @@ class Roster:
         return f"{self.home(owner)}/update/{contributor}"
 
     def alive(self, member: str) -> str:
-        """Exists as long as the member is there."""
-        return f"{self.home(member)}/alive"
+        """Exists as long as the member is there; says which version of the federation file it has."""
+        return f"{self.home(member)}/alive/{self.version}"
+
+    @property
+    def version(self) -> str:
+        """What people compare of the digest."""
+        return self.digest.hex()[:16]
 
     def finished(self, member: str, round_index: int | str) -> str:
         """Exists once the member has pushed all it has to push in that round."""

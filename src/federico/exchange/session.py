@@ -63,7 +63,7 @@ def configuration(identity: Identity, addresses: Addresses, roster: Roster, mode
         "mode": "client" if relayed else mode,
         "listen": {"endpoints": [f"tls/{address}" for address in addresses.listen]},
         "connect": _dialling(addresses, wait=relayed),
-        "scouting": _scouting(gossip=True),
+        "scouting": _scouting("greater-zid" if addresses.listen else "always"),
         "transport": _transport(identity),
         "access_control": relay_rules(roster) if mode == "router" else access_rules(identity.name, roster),
     }
@@ -71,7 +71,7 @@ def configuration(identity: Identity, addresses: Addresses, roster: Roster, mode
 
 def open_bus() -> zenoh.Session:
     """A session without sockets: what is declared and asked in it stays in this process."""
-    return _open({"mode": "peer", "listen": {"endpoints": []}, "scouting": _scouting(gossip=False)})
+    return _open({"mode": "peer", "listen": {"endpoints": []}, "scouting": _scouting(None)})
 
 
 def close(session: zenoh.Session) -> bool:
@@ -127,10 +127,13 @@ def _dialling(addresses: Addresses, *, wait: bool) -> Table:
     }
 
 
-def _scouting(*, gossip: bool) -> Table:
-    """Nobody is looked for by multicast; who is met tells of the others, and of a pair one dials."""
-    strategy = {"peer": {"to_router": "always", "to_peer": "greater-zid"}}
-    told = {"enabled": True, "autoconnect_strategy": strategy} if gossip else {"enabled": False}
+def _scouting(dials: Literal["greater-zid", "always"] | None) -> Table:
+    """Nobody is looked for by multicast; who is met tells of the others.
+
+    Of a pair that hears of each other one dials, unless this one listens nowhere and has to.
+    """
+    strategy = {"peer": {"to_router": "always", "to_peer": dials}}
+    told = {"enabled": True, "autoconnect_strategy": strategy} if dials else {"enabled": False}
     return {"multicast": {"enabled": False}, "gossip": told}
 
 

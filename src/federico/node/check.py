@@ -2,18 +2,30 @@
 
 import errno
 import socket
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from typing import Literal
+
+import zenoh
 
 from federico.errors import FedericoError, NetworkError
+from federico.exchange.membership import members_seen
+from federico.exchange.session import Addresses, close, open_session
 from federico.node import pki
 from federico.node.prepare import prepare
-from federico.node.probe import probe
+from federico.node.probe import NobodyThereError, probe
 from federico.node.site import Site
 
 SOON = timedelta(days=14)
+JOINING = 4.0
+"""Seconds for the session to find the others, and for their answers."""
+
+
+Grade = Literal["ok", "wait", "wrong"]
+"""`wait` is what will be ok once others are started."""
 
 
 @dataclass(frozen=True)
@@ -21,31 +33,67 @@ class Finding:
     """One thing looked at."""
 
     what: str
-    ok: bool
+    grade: Grade
     message: str
 
 
 def check(site: Site) -> Iterator[Finding]:
     """Everything a peer needs, one finding each, in the order in which it would need it."""
-    yield Finding("federation", True, _agreement(site))
+    yield Finding("federation", "ok", _agreement(site))
     yield _look("certificate", partial(_papers, site))
     yield _look("data and model", partial(_data, site))
     for address in site.options.listen:
         yield _look(f"listen {address}", partial(_listen, address))
     for address in site.options.connect:
         yield _look(f"connect {address}", partial(_connect, site, address))
+    if site.options.connect:
+        yield from _members(site)
+
+
+def _members(site: Site) -> Iterator[Finding]:
+    """Who is there, as far as one can see from here; absence is no fault, another federation file is."""
+    roster = site.agreement.roster
+    session = open_session(site.identity, Addresses(connect=site.options.connect), roster)
+    try:
+        seen = _seen(session, site)
+    finally:
+        close(session)
+    for name in site.agreement.members:
+        if name != site.name:
+            yield _member(name, seen.get(name), roster.version)
+
+
+def _seen(session: zenoh.Session, site: Site) -> dict[str, str]:
+    """Until all are, or for long enough to find them."""
+    roster, seen, until = site.agreement.roster, dict[str, str](), time.monotonic() + JOINING
+    while seen.keys() != set(roster.members) - {site.name} and time.monotonic() < until:
+        time.sleep(0.2)
+        seen = members_seen(session, roster, JOINING)
+        seen.pop(site.name, None)
+    return seen
+
+
+def _member(name: str, version: str | None, agreed: str) -> Finding:
+    if version is None:
+        return Finding(f"member {name}", "wait", "not there now")
+    if version == agreed:
+        return Finding(f"member {name}", "ok", "here")
+    fault = f"here with version {version} of the federation file; make both files the same"
+    return Finding(f"member {name}", "wrong", fault)
 
 
 def _look(what: str, find: Callable[[], str]) -> Finding:
     try:
-        return Finding(what, True, find())
+        return Finding(what, "ok", find())
+    except NobodyThereError as error:
+        return Finding(what, "wait", str(error))
     except FedericoError as error:
-        return Finding(what, False, str(error))
+        return Finding(what, "wrong", str(error))
 
 
 def _agreement(site: Site) -> str:
     agreed = site.agreement
-    return f"{agreed.name}, {len(agreed.members)} members, version {agreed.digest.hex()[:16]} (the same at every site)"
+    return f"{agreed.name}, {len(agreed.members)} members, version {agreed.roster.version} (the same at every site)"
 
 
 def _papers(site: Site) -> str:

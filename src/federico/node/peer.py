@@ -136,11 +136,19 @@ class Peer:
         write_status(self._folder, status)
 
     def _members(self) -> dict[str, Member]:
-        away, conduct = self._exchange.membership.away(), self._exchange.conduct
+        membership, conduct = self._exchange.membership, self._exchange.conduct
+        away, estranged = membership.away(), membership.estranged()
         others = [name for name in self._site.agreement.members if name != self._site.name]
         standings = {name: conduct.standing(name) for name in others}
         return {
-            name: Member(name not in away, away.get(name), record.state, record.strikes, record.reason)
+            name: Member(
+                here=name not in away,
+                last_seen=away.get(name),
+                same_file=name not in estranged,
+                conduct=record.state,
+                strikes=record.strikes,
+                reason=record.reason,
+            )
             for name, record in standings.items()
         }
 

@@ -8,10 +8,13 @@ from federico.errors import NetworkError
 from federico.exchange.session import Identity
 
 SECONDS = 5.0
+CONSENT = 2.0
+"""Seconds without a word after the handshake that count as being let in."""
 EXPIRED, NOT_YET, NAME_MISMATCH, ADDRESS_MISMATCH = 10, 9, 62, 64
 """OpenSSL's numbers for what may be wrong with a certificate."""
 REFUSALS = {
     "UNKNOWN_CA": "it does not know the authority that issued this site's certificate: the two have different ones",
+    "DECRYPT_ERROR": "its authority has the name of this site's, and another key: the two have different ones",
     "CERTIFICATE_EXPIRED": "it says that this site's certificate has expired; renew it, or its clock is ahead",
     "CERTIFICATE_REQUIRED": "it wants a certificate and got none",
     "BAD_CERTIFICATE": "it refuses this site's certificate",
@@ -19,6 +22,14 @@ REFUSALS = {
     "ACCESS_DENIED": "it refuses this site's certificate",
 }
 """The word in a TLS alert, and what it means to the one who gets it."""
+
+
+class NobodyThereError(NetworkError):
+    """The machine answers, and no peer on it: which is as it should be before that peer is started."""
+
+
+class HungUpError(OSError):
+    """The other end was silent about why."""
 
 
 def probe(address: str, identity: Identity, expected: Collection[str]) -> str:
@@ -29,21 +40,23 @@ def probe(address: str, identity: Identity, expected: Collection[str]) -> str:
         with socket.create_connection((host, int(port)), SECONDS) as plain:
             name = _handshake(plain, host, identity)
     except socket.gaierror:
-        raise NetworkError(f"{address}: there is no host of that name") from None
+        raise NetworkError("there is no host of that name") from None
     except ConnectionRefusedError:
-        raise NetworkError(f"{address}: nobody listens there; is the peer started, is the port right?") from None
+        raise NobodyThereError("nobody listens there now; is that peer started, is the port right?") from None
     except ssl.SSLCertVerificationError as error:
-        raise NetworkError(f"{address}: {_verification(error, host)}") from None
+        raise NetworkError(_verification(error, host)) from None
+    except HungUpError:
+        raise NetworkError("hung up on this site's certificate; has it expired?") from None
     except (ssl.SSLError, ConnectionError) as error:
-        raise NetworkError(f"{address}: {_refusal(error)}") from None
+        raise NetworkError(_refusal(error)) from None
     except TimeoutError:
         raise NetworkError(
             f"{address}: no answer within {SECONDS:g} s; a firewall may drop it, or it is no peer"
         ) from None
     except OSError as error:
-        raise NetworkError(f"{address}: {error.strerror or error}") from None
+        raise NetworkError(error.strerror or str(error)) from None
     if name not in expected:
-        raise NetworkError(f"{address}: {name!r} answers, which is not in the members of the federation")
+        raise NetworkError(f"{name!r} answers, which is not in the members of the federation")
     return name
 
 
@@ -60,12 +73,15 @@ def _handshake(plain: socket.socket, host: str, identity: Identity) -> str:
 
 def _wait_for_refusal(secure: ssl.SSLSocket) -> None:
     """In TLS 1.3 a server judges its client after the client's handshake is over: silence is consent."""
-    secure.settimeout(1.0)
+    secure.settimeout(CONSENT)
     try:
-        if not secure.recv(1):
-            raise ConnectionResetError
+        if secure.recv(1):
+            return
     except TimeoutError:
+        return
+    except (ssl.SSLEOFError, ConnectionError):
         pass
+    raise HungUpError
 
 
 def _verification(error: ssl.SSLCertVerificationError, host: str) -> str:

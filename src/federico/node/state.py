@@ -24,7 +24,9 @@ class Member:
 
     here: bool
     last_seen: float | None
-    """Seconds since 1970; None if it was never here."""
+    """Seconds since 1970; None if it is here or never was."""
+    same_file: bool
+    """False if it is there, but with another version of the federation file."""
     conduct: str
     """good, paused or quarantined."""
     strikes: int
