@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,11 +11,13 @@ from contract import PEERS, Connect, ExchangeContract
 from neighborhood import PATIENT, join, seals, together
 from torch import nn
 
-from federico.exchange.base import Traffic, Updates
+from federico.exchange.base import Hosting, Traffic, Updates
 from federico.exchange.session import close, open_bus
 from federico.exchange.zenoh import ZenohExchange
 from federico.learning.bank import Bank, Visits
 from federico.learning.blueprint import Blueprint
+from federico.methods.base import Federation, Round
+from federico.methods.federico import Federico, FedericoOptions
 
 
 class Everybody:
@@ -256,6 +259,32 @@ def repeat(where: object, name: str) -> None:
     """From now on, that method returns what it returned first."""
     first: list[object] = []
     patch(where, name, lambda answer: first.append(answer) or first[0])
+
+
+def test_three_peers_in_lock_step_give_the_numbers_of_one_process(joined: Joined, blobs, learner, method) -> None:
+    clients, options, rounds = blobs([12, 9, 15]), FedericoOptions(neighbors=2, epsilon=0.5), 5
+    alone = method("federico", clients, **options.model_dump())
+    expected = [alone.round(index) for index in range(1, rounds + 1)]
+    peers = joined(alone.bank.blueprint, 3, lockstep=True, limits=PATIENT.model_copy(update={"clip": 10.0}))
+
+    def play(number: int) -> tuple[Federico, list[Round]]:
+        def connect(bank: Bank, participants: int) -> ZenohExchange:
+            peers[number]._bank = bank
+            return peers[number]
+
+        site = learner(clients)
+        federation = Federation(tuple(c.name for c in clients), site, connect, Hosting(3, number, 3), seed=0)
+        mine = Federico(federation, options)
+        return mine, [mine.round(index) for index in range(1, rounds + 1)]
+
+    played = together([partial(play, number) for number in range(3)])
+    for number, (mine, rounds_played) in enumerate(played):
+        for together_, apart in zip(expected, rounds_played, strict=True):
+            assert together_.neighbors[number].tolist() == apart.neighbors[0].tolist()
+            assert together_.posteriors[number].peers.tolist() == apart.posteriors[0].peers.tolist()
+            np.testing.assert_allclose(together_.posteriors[number].weights, apart.posteriors[0].weights, atol=1e-12)
+        torch.testing.assert_close(mine.bank.home[0], alone.bank.home[number], rtol=1e-12, atol=1e-12)
+    assert all(peer.conduct.standings() == {} for peer in peers)
 
 
 def spoilt(sealed: bytes) -> bytes:
