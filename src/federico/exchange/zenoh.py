@@ -11,6 +11,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import numpy as np
 import torch
@@ -69,6 +70,9 @@ class ZenohExchange:
         self._line = Line(session, limits)
         self._visitor = Visitor(self._line, self._peer, self.membership)
         self._owner = Owner(session, self._peer)
+        self._leaving = ExitStack()
+        for leave in (self.membership.close, self._owner.close, self._line.hurry):
+            self._leaving.callback(leave)
         self._published = 0
         self._held: dict[int, Header] = {}
         """What is known of the guests in the bank: only of those whose rows are whole."""
@@ -121,10 +125,8 @@ class ZenohExchange:
         threading.Thread(target=self._hurry, name="hurry", daemon=True).start()
 
     def close(self) -> None:
-        """Stop answering. The session stays open: it is whoever opened it that closes it."""
-        self._line.hurry()
-        self._owner.close()
-        self.membership.close()
+        """Stop asking and answering. The session stays open: it is whoever opened it that closes it."""
+        self._leaving.close()
 
     def _hurry(self) -> None:
         self._line.hurry()
