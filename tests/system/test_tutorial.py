@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SHIM = """#!/bin/sh
-exec "{python}" -m federico.cli.main "$@"
+exec "{python}" {module} "$@"
 """
 
 
@@ -21,12 +21,12 @@ def test_five_sites_on_one_laptop(tmp_path: Path) -> None:
     setup, *blocks = re.findall(r"```\n(.*?)```", page, re.S)
     assert "make setup" in setup
     shutil.copytree(ROOT / "experiments", tmp_path / "experiments")
-    command = tmp_path / "bin" / "federico"
-    command.parent.mkdir()
-    command.write_text(SHIM.format(python=sys.executable))
-    command.chmod(0o755)
-    (tmp_path / "bin" / "python").symlink_to(sys.executable)
-    path = {"PATH": f"{command.parent}:{os.environ['PATH']}"}
+    shims = tmp_path / "bin"
+    shims.mkdir()
+    for name, module in (("federico", "-m federico.cli.main"), ("python", "")):
+        (shims / name).write_text(SHIM.format(python=sys.executable, module=module))
+        (shims / name).chmod(0o755)
+    path = {"PATH": f"{shims}:{os.environ['PATH']}"}
     script = "set -e\n" + "\n".join(blocks)
     done = subprocess.run(
         ["bash", "-c", script],
@@ -40,3 +40,4 @@ def test_five_sites_on_one_laptop(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert "finished, round 40 of 40" in done.stdout
     assert "20 predictions" in done.stdout
+    (tmp_path / "output.txt").write_text(done.stdout)
