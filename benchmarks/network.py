@@ -33,7 +33,7 @@ from federico.wire.seal import Seal
 
 SIDE = 3350
 ROSTER = Roster("benchmark", bytes(32), ("owner", "visitor"))
-PLAIN = f"{ROSTER.model('owner')}/plain"
+PLAIN = ROSTER.question("owner", "visitor", "plain")
 LIMITS = Limits(deadline=120)
 PAIR = Visits.of([(1, 0)])
 

@@ -6,7 +6,7 @@ from federico.exchange.roster import Roster
 
 def test_everything_of_a_member_is_below_its_home() -> None:
     roster = Roster("study", bytes(32), ("a", "b"))
-    keys = [roster.model("a"), roster.update("a", "b"), roster.alive("a"), roster.finished("a", 3)]
+    keys = [roster.desk("a"), roster.question("a", "b", "ask"), roster.alive("a"), roster.finished("a", 3)]
     assert all(key.startswith(f"{roster.home('a')}/") for key in keys)
     assert roster.home("a").startswith(f"{roster.root}/")
 

@@ -143,21 +143,20 @@ def answered(asker: zenoh.Session, key: str) -> bool:
 @pytest.mark.parametrize(
     ("key", "allowed"),
     [
-        (ROSTER.model("site2"), True),
-        (ROSTER.model("site0"), False),
-        (ROSTER.update("site2", "site1"), True),
-        (ROSTER.update("site2", "site0"), False),
-        ("elsewhere", False),
+        (ROSTER.question("site2", "site1", "ask"), True),
+        (ROSTER.question("site0", "site1", "ask"), False),
+        (ROSTER.question("site2", "site0", "offer"), False),
+        ("elsewhere/ask", False),
     ],
-    ids=["its model", "another's model", "an update for it", "an update under another's name", "outside"],
+    ids=["itself", "answering for another", "pushing under another's name", "outside"],
 )
 def test_a_member_speaks_for_itself_alone(trio, key: str, allowed: bool) -> None:
     """site2 answers under a key, site1 asks; a second key tells when what site2 declared has reached site1."""
     site1, site2 = trio
-    last = f"{ROSTER.model('site2')}/last"
-    with site2.declare_queryable(f"{key}/meta", answer), site2.declare_queryable(last, answer):
+    last = ROSTER.question("site2", "site1", "last")
+    with site2.declare_queryable(key, answer), site2.declare_queryable(last, answer):
         eventually(lambda: answered(site1, last))
-        assert answered(site1, f"{key}/meta") is allowed
+        assert answered(site1, key) is allowed
 
 
 def test_nobody_raises_the_token_of_another(trio) -> None:

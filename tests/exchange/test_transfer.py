@@ -12,7 +12,7 @@ from federico.exchange.session import close, open_bus
 from federico.exchange.transfer import Attempts, Line, Question, ask_all, ask_until
 from federico.wire.talk import RefusedError
 
-KEY = "federico/test/site/model"
+KEY = "federico/test/site/desk"
 PATIENT = Limits(deadline=60, patience=60, window=3)
 
 
@@ -29,7 +29,7 @@ def answers(bus: zenoh.Session) -> Iterator[Callable[[Callable[[int], bytes]], N
     desks = []
 
     def start(answer: Callable[[int], bytes]) -> None:
-        desks.append(Desk(bus, f"{KEY}/*", lambda query: answer(int(query.attachment.to_bytes()))))
+        desks.append(Desk(bus, KEY, ["me"], lambda _, __, query: answer(int(query.attachment.to_bytes()))))
 
     yield start
     for desk in desks:
@@ -37,7 +37,7 @@ def answers(bus: zenoh.Session) -> Iterator[Callable[[Callable[[int], bytes]], N
 
 
 def question(index: int) -> Question:
-    return Question(f"{KEY}/chunk", str(index).encode())
+    return Question(f"{KEY}/me/piece", str(index).encode())
 
 
 def ask(line: Line, count: int, here: Callable[[], bool] = lambda: True) -> dict[int, bytes] | None:
@@ -68,7 +68,7 @@ def test_no_more_are_under_way_than_the_window(bus: zenoh.Session) -> None:
                     held.reply(held.key_expr, b"")
             waiting.clear()
 
-    queryable = bus.declare_queryable(f"{KEY}/*", hold)
+    queryable = bus.declare_queryable(f"{KEY}/*/*", hold)
     assert len(ask(line, 9) or {}) == 9
     assert most == PATIENT.window
     queryable.undeclare()
@@ -124,7 +124,7 @@ def test_who_is_away_is_waited_for_as_long_as_patience_lasts(bus: zenoh.Session)
 
 def test_a_question_without_a_reply_ends_with_patience(bus: zenoh.Session) -> None:
     held: list[zenoh.Query] = []
-    queryable = bus.declare_queryable(f"{KEY}/*", held.append)
+    queryable = bus.declare_queryable(f"{KEY}/*/*", held.append)
     line = Line(bus, Limits(deadline=1e6, patience=0.3))
     assert ask(line, 2, here=lambda: False) is None
     assert held
@@ -136,7 +136,7 @@ def test_a_question_without_a_reply_ends_with_patience(bus: zenoh.Session) -> No
 def test_hurry_ends_all_waiting_now_and_later(bus: zenoh.Session) -> None:
     held: list[zenoh.Query] = []
     asked = threading.Event()
-    queryable = bus.declare_queryable(f"{KEY}/*", lambda query: (held.append(query), asked.set()))
+    queryable = bus.declare_queryable(f"{KEY}/*/*", lambda query: (held.append(query), asked.set()))
     line = Line(bus, Limits(deadline=1e6, patience=1e6))
     answer: list[object] = ["still waiting"]
     thread = threading.Thread(target=lambda: answer.__setitem__(0, ask(line, 3)))

@@ -48,8 +48,8 @@ def readers(seal: Seal, header: Header) -> list[tuple[bytes, Callable[[bytes], o
     return [
         (seal.seal(whole, digests), lambda data: seal.open(data, "alice", CHUNKS)),
         (header.encode(), Header.decode),
-        (Ask(b"n" * 16, 1, 2).encode(), Ask.decode),
-        (Piece(b"d" * 32, 1, 2).encode(), Piece.decode),
+        (Ask(b"n" * 16, 2).encode(), Ask.decode),
+        (Piece(b"d" * 32, 2).encode(), Piece.decode),
         (Part(b"n" * 16, 2).encode(), Part.decode),
         *(
             (pack(row, wire).tobytes(), lambda data, wire=wire: unpack(data, wire, out))

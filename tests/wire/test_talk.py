@@ -3,7 +3,7 @@ import pytest
 from federico.errors import ProtocolError
 from federico.wire.talk import Ask, Part, Piece, Question, later, no, refusal
 
-QUESTIONS = [Ask(b"n" * 16, 3, 7), Piece(b"d" * 32, 3, 2**31), Part(b"n" * 16, 5)]
+QUESTIONS = [Ask(b"n" * 16, 7), Piece(b"d" * 32, 2**31), Part(b"n" * 16, 5)]
 
 
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: type(question).__name__)

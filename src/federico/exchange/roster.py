@@ -36,13 +36,13 @@ class Roster:
         """The key above all that is this member's."""
         return f"{self.root}/{member}"
 
-    def model(self, owner: str) -> str:
-        """Where the model of `owner` is asked for; its chunks below."""
-        return f"{self.home(owner)}/model"
+    def desk(self, owner: str) -> str:
+        """Where `owner` answers: what `visitor` asks is below, under its name."""
+        return f"{self.home(owner)}/desk"
 
-    def update(self, owner: str, contributor: str) -> str:
-        """Where `contributor` offers updates for `owner`; their chunks below."""
-        return f"{self.home(owner)}/update/{contributor}"
+    def question(self, owner: str, visitor: str, what: str) -> str:
+        """Where `visitor` asks `owner` something of that kind."""
+        return f"{self.desk(owner)}/{visitor}/{what}"
 
     def alive(self, member: str) -> str:
         """Exists as long as the member is there; says which version of the federation file it has."""

@@ -85,13 +85,13 @@ def close(session: zenoh.Session) -> bool:
 def access_rules(me: str, roster: Roster) -> Table:
     """What messages of others come in: a member may speak for itself alone, a relay for everybody but me."""
     others = [name for name in roster.members if name != me]
-    mine = {name: [f"{roster.model(me)}/**", f"{roster.update(me, name)}/**"] for name in others}
-    return _rules(roster, mine, {relay: [f"{roster.home(me)}/**"] for relay in roster.relays})
+    asks = {name: [roster.question(me, name, "**")] for name in others}
+    return _rules(roster, asks, {relay: [f"{roster.home(me)}/**"] for relay in roster.relays})
 
 
 def relay_rules(roster: Roster) -> Table:
     """What a relay takes in from each member: what the addressee itself would take."""
-    asks = {name: [f"{roster.model('*')}/**", f"{roster.update('*', name)}/**"] for name in roster.members}
+    asks = {name: [roster.question("*", name, "**")] for name in roster.members}
     return _rules(roster, asks, {relay: [f"{roster.root}/**"] for relay in roster.relays})
 
 

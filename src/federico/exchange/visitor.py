@@ -29,7 +29,7 @@ class Visitor:
         """What the owner announces of its model; `patient`: even while it is away."""
         peer, name = self._peer, self._peer.roster.members[owner]
         nonce = secrets.token_bytes(NONCE_BYTES)
-        question = Question(f"{peer.roster.model(name)}/meta", Ask(nonce, peer.number, version).encode())
+        question = Question(peer.roster.question(name, peer.name, "ask"), Ask(nonce, version).encode())
         attempts = self._attempts(name, deadline, deadline.left if patient else 0.0)
         answer = ask_until(self._line, question, deadline, attempts)
         if answer is None:
@@ -42,10 +42,10 @@ class Visitor:
     def fetch(self, owner: int, announced: Sealed, row: Array, deadline: Deadline) -> bool:
         """Bring the announced model into `row`; whether all of it came. Raises RefusedError if it is gone already."""
         peer, name, layout = self._peer, self._peer.roster.members[owner], self._peer.layout
-        key = f"{peer.roster.model(name)}/chunk"
+        key = peer.roster.question(name, peer.name, "piece")
 
         def question(index: int) -> Question:
-            return Question(key, Piece(announced.header.digest, peer.number, index).encode())
+            return Question(key, Piece(announced.header.digest, index).encode())
 
         def keep(index: int, chunk: bytes) -> None:
             if hashlib.sha256(chunk).digest() != announced.digests[index]:
@@ -59,18 +59,19 @@ class Visitor:
     def deliver(self, base: Header, row: Array, coefficient: float, round_index: int, deadline: Deadline) -> bool:
         """Give the owner of the model `base` an update made on it; whether it has all of it."""
         peer, name, layout = self._peer, self._peer.roster.members[base.owner], self._peer.layout
-        key, nonce = peer.roster.update(name, peer.name), secrets.token_bytes(NONCE_BYTES)
+        offer_key, part_key = (peer.roster.question(name, peer.name, what) for what in ("offer", "part"))
+        nonce = secrets.token_bytes(NONCE_BYTES)
         packed = pack(row, peer.schema.wire)
         offer = self._offer(base, packed, coefficient, round_index, nonce)
         attempts = self._attempts(name, deadline, self._line.limits.patience)
-        if ask_until(self._line, Question(f"{key}/offer", offer), deadline, attempts) is None:
+        if ask_until(self._line, Question(offer_key, offer), deadline, attempts) is None:
             return False
         peer.traffic.sends(peer.number, COEFFICIENT_BYTES)
 
         def question(index: int) -> Question:
             chunk = packed[layout.part(index)].tobytes()
             peer.traffic.sends(peer.number, len(chunk))
-            return Question(f"{key}/chunk", Part(nonce, index).encode(), chunk)
+            return Question(part_key, Part(nonce, index).encode(), chunk)
 
         return ask_all(self._line, question, lambda *_: None, layout.chunks, deadline, attempts)
 

@@ -118,7 +118,8 @@ class ZenohExchange:
             arrived.append((self._peer.number, *self._own))
         self._owner.shelf.settle()
         self._own, self.round = None, self.round + 1
-        return self._assemble(sorted(arrived, key=lambda update: update[0]))
+        arrived.sort(key=lambda update: update[0])
+        return self._assemble(arrived)
 
     def hurry(self) -> None:
         """Wait for nobody from now on: what is under way ends with what has come. Safe to call from a signal."""
@@ -218,7 +219,7 @@ class ZenohExchange:
         return self._reach or float(self._bank.home[0].norm())
 
     def _assemble(self, arrived: list[tuple[int, float, Tensor]]) -> Updates:
-        """Row by row, each let go as soon as it is copied: never all of them twice."""
+        """Empties the list: each row is let go as soon as it is copied, so that they are never all there twice."""
         contributors = np.array([update[0] for update in arrived], dtype=np.int64)
         coefficients = np.array([update[1] for update in arrived], dtype=np.float64)
         rows = self._bank.rows.new_empty(len(arrived), self._bank.rows.shape[1])

@@ -37,9 +37,8 @@ class Question:
 class Ask(Question):
     """Asks an owner to announce its model."""
 
-    layout = struct.Struct("<16sHI")
+    layout = struct.Struct("<16sI")
     nonce: bytes
-    asker: int
     version: int
     """The round whose model is wanted, or `LATEST`."""
 
@@ -48,10 +47,9 @@ class Ask(Question):
 class Piece(Question):
     """Asks an owner for one chunk of an announced model."""
 
-    layout = struct.Struct("<32sHI")
+    layout = struct.Struct("<32sI")
     digest: bytes
     """Of the whole model, so that chunks of two versions never meet."""
-    asker: int
     index: int
 
 
