@@ -17,6 +17,8 @@ from pydantic_core import PydanticUndefined
 
 from federico.cli.main import app
 from federico.experiment.config import Experiment
+from federico.node.federation import Agreement
+from federico.node.site import SiteOptions
 
 DOCS = Path(__file__).parent
 NOTE = "<!-- Written by docs/generate.py from the code; change it there. -->\n"
@@ -28,6 +30,23 @@ def options_page() -> str:
     parts += ["Every key can also be set on the command line: `federico run FILE --set federico.epsilon=0.1`.\n"]
     parts += [_table(title, cls) for title, cls in _tables("", Experiment)]
     return "\n".join(parts)
+
+
+def federation_page() -> str:
+    """All tables of a federation file and of a site file."""
+    parts = ["# Reference: federation files and site files\n", NOTE]
+    parts += ["A federation file is the same at every site; a site file is the site's own. The tables `[model]`,"]
+    parts += ["`[training]` and `[federico]` of the one, and `[data]`, `[partition]` and `[split]` of the other, are"]
+    parts += ["those of an [experiment file](reference-options.md).\n"]
+    for name, cls in (("federation.toml", Agreement), ("site.toml", SiteOptions)):
+        parts += [f"# `{name}`\n"]
+        parts += [_table(title, table) for title, table in _tables("", cls) if table not in _known()]
+    return "\n".join(parts)
+
+
+def _known() -> set[type[BaseModel]]:
+    """What the page of experiment files describes already."""
+    return {table for _, table in _tables("", Experiment)}
 
 
 def command_page() -> str:
@@ -48,8 +67,14 @@ def _tables(path: str, cls: type[BaseModel]) -> Iterator[tuple[str, type[BaseMod
 
 
 def _models(field: FieldInfo) -> list[type[BaseModel]]:
-    kinds = (field.annotation, *get_args(field.annotation))
+    kinds = _parts(field.annotation)
     return [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)]
+
+
+def _parts(annotation: Any) -> Iterator[Any]:
+    yield annotation
+    for part in get_args(annotation):
+        yield from _parts(part)
 
 
 def _table(title: str, cls: type[BaseModel]) -> str:
@@ -111,7 +136,11 @@ def _exit_codes() -> str:
     return f"{app.info.epilog}\n"
 
 
-PAGES = {"reference-options.md": options_page, "reference-command-line.md": command_page}
+PAGES = {
+    "reference-options.md": options_page,
+    "reference-federation.md": federation_page,
+    "reference-command-line.md": command_page,
+}
 
 
 def main() -> int:

@@ -10,6 +10,9 @@ from types import ModuleType
 import pytest
 
 from federico.experiment.config import load, validate
+from federico.experiment.tables import validated
+from federico.node.federation import Agreement
+from federico.node.site import SiteOptions
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
@@ -33,7 +36,7 @@ def blocks(language: str) -> list[tuple[str, str]]:
     return found
 
 
-@pytest.mark.parametrize("name", ["reference-options.md", "reference-command-line.md"])
+@pytest.mark.parametrize("name", ["reference-options.md", "reference-federation.md", "reference-command-line.md"])
 def test_reference_pages_are_what_the_code_says(name: str) -> None:
     assert (ROOT / "docs" / name).read_text() == generator().PAGES[name](), "run `make docs`"
 
@@ -60,7 +63,13 @@ def test_paper_map_names_things_that_exist() -> None:
 
 @pytest.mark.parametrize(("page", "code"), blocks("toml"))
 def test_toml_examples_are_valid(page: str, code: str) -> None:
-    validate(tomllib.loads(code), page)
+    raw = tomllib.loads(code)
+    if "members" in raw:
+        validated(Agreement, raw, page)
+    elif "listen" in raw:
+        validated(SiteOptions, raw, page)
+    else:
+        validate(raw, page)
 
 
 @pytest.mark.parametrize(("page", "code"), blocks("python"))

@@ -4,15 +4,23 @@ import multiprocessing
 import os
 import sys
 import time
+import tomllib
 from collections.abc import Callable
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tomli_w
 
 from federico.cli.main import main
 from federico.errors import RunError
+from federico.exchange import visitor, zenoh
+from federico.exchange.owner import Owner
 from federico.experiment.config import validate
 from federico.experiment.records import Record, read_records
 from federico.experiment.setup import Setup, prepare
+from federico.methods.federico import Federico
 from federico.node.launch import lay_out
 from federico.node.state import Status, read_status
 
@@ -43,9 +51,15 @@ class Site:
         self._context = context
         self.process: ForkServerProcess | None = None
 
-    def start(self) -> None:
-        self.process = self._context.Process(target=_peer, args=(self.file, self.file.parent / "output.txt"))
+    def start(self, trick: str = "") -> None:
+        """Honest, or with one of the tricks that `hostile` knows."""
+        command = ["peer", str(self.file)]
+        self.process = self._context.Process(target=run_command, args=(command, self.output, trick))
         self.process.start()
+
+    @property
+    def output(self) -> Path:
+        return self.file.parent / "output.txt"
 
     @property
     def running(self) -> ForkServerProcess:
@@ -61,7 +75,7 @@ class Site:
 
     @property
     def said(self) -> str:
-        return (self.file.parent / "output.txt").read_text()
+        return self.output.read_text()
 
     @property
     def status(self) -> Status | None:
@@ -82,29 +96,28 @@ class Site:
     def records(self) -> list[Record]:
         return read_records(self.state)
 
-    def set(self, **options: str) -> None:
-        """Change lines of the site file; values as TOML writes them."""
-        lines = self.file.read_text().splitlines()
-        kept = [line for line in lines if line.partition(" = ")[0] not in options]
-        self.file.write_text("\n".join([*(f"{key} = {value}" for key, value in options.items()), *kept]) + "\n")
+    def set(self, **options: object) -> None:
+        """Change the site file."""
+        self.file.write_text(tomli_w.dumps({**tomllib.loads(self.file.read_text()), **options}))
 
 
 class Federation:
     """All sites of one federation; leaving the block leaves no peer behind."""
 
     def __init__(self, folder: Path, setup: Setup, **agreed: object) -> None:
-        context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["federico.cli.peer", "federico.cli.main", "sklearn.datasets"])
-        self.sites = {name: Site(file, context) for name, file in lay_out(folder, setup, **agreed).items()}
+        self._context = multiprocessing.get_context("forkserver")
+        self._context.set_forkserver_preload(["peers", "federico.cli.peer", "sklearn.datasets"])
+        self.sites = {name: Site(file, self._context) for name, file in lay_out(folder, setup, **agreed).items()}
+        self._others: list[ForkServerProcess] = []
 
     def __enter__(self) -> "Federation":
         return self
 
     def __exit__(self, *_: object) -> None:
-        for site in self:
-            if site.process is not None:
-                site.process.kill()
-                site.process.join()
+        for process in [site.process for site in self] + self._others:
+            if process is not None:
+                process.kill()
+                process.join()
 
     def __iter__(self):  # type: ignore[no-untyped-def]
         return iter(self.sites.values())
@@ -116,6 +129,12 @@ class Federation:
         for site in self:
             site.start()
 
+    def run(self, *arguments: str, output: Path) -> None:
+        """Another command beside the peers, as long as the block lasts."""
+        process = self._context.Process(target=run_command, args=(list(arguments), output))
+        process.start()
+        self._others.append(process)
+
 
 def until(what: str, reached: Callable[[], bool]) -> None:
     """Wait for something that will come."""
@@ -125,10 +144,34 @@ def until(what: str, reached: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-def _peer(site: Path, output: Path) -> None:
-    """What `federico peer` does, in a process that need not import anything any more."""
+def run_command(arguments: list[str], output: Path, trick: str = "") -> None:
+    """What `federico ...` does, in a process that need not import anything any more."""
     with output.open("ab") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
-    sys.argv = ["federico", "peer", str(site)]
+    if trick:
+        hostile(trick)
+    sys.argv = ["federico", *arguments]
     main()
+
+
+def hostile(trick: str) -> None:
+    """Turn this process into a peer that sends what nobody should send, with papers that are in order."""
+    spoil = {"nan": np.nan, "huge": 1e12}.get(trick, 1.0)
+    publish, m_step, question = Owner.publish, Federico.m_step, visitor.Question
+
+    def publish_spoilt(self: Any, version: int, row: Any) -> None:
+        publish(self, version, row * np.float32(spoil))
+
+    def push_spoilt(*arguments: Any) -> Any:
+        updates = m_step(*arguments)
+        updates.rows.mul_(spoil)
+        return updates
+
+    def ask_with_too_much(key: str, head: bytes, payload: bytes = b"") -> Any:
+        return question(key, head, payload + bytes(3 << 20) if payload else payload)
+
+    zenoh.square_sum = lambda _: 1.0  # type: ignore[attr-defined]
+    Owner.publish, Federico.m_step = publish_spoilt, push_spoilt  # type: ignore[method-assign]
+    if trick == "oversized":
+        visitor.Question = ask_with_too_much  # type: ignore[misc,assignment]

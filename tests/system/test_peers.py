@@ -113,7 +113,7 @@ def test_papers_of_another_authority_stay_outside(tmp_path: Path) -> None:
             (tmp_path / "1" / "keys" / old).unlink()
         pki.approve(pki.request(tmp_path / "1" / "keys", "1", ["127.0.0.1"]), tmp_path / "other")
         for site in federation:
-            site.set(gather="3.0", linger="0.0")
+            site.set(gather=3.0, linger=0.0)
         federation.start()
         assert [site.wait() for site in federation] == [0, 0]
         for site, other in ((good, bad), (bad, good)):

@@ -17,6 +17,7 @@ from rich.text import Text
 
 from federico.cli.console import PLAIN, out, print_json
 from federico.errors import NetworkError
+from federico.experiment.files import disk_errors
 from federico.node.check import check
 from federico.node.peer import run_peer
 from federico.node.relay import run_relay
@@ -31,7 +32,8 @@ COLORS = {"ok": "green", "wait": "yellow", "wrong": "bold red"}
 def run(file: Path, *, quiet: bool) -> None:
     """Live until the rounds are over or somebody says stop."""
     site = load_site(file)
-    site.state.mkdir(parents=True, exist_ok=True)
+    with disk_errors(site.state):
+        site.state.mkdir(parents=True, exist_ok=True)
     with _log(site.state / "peer.log", quiet=quiet), _stopped_by_signals() as stop:
         run_peer(site, stop)
 

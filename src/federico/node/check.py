@@ -42,18 +42,18 @@ def check(site: Site) -> Iterator[Finding]:
     yield Finding("federation", "ok", _agreement(site))
     yield _look("certificate", partial(_papers, site))
     yield _look("data and model", partial(_data, site))
-    for address in site.options.listen:
+    for address in site.addresses.listen:
         yield _look(f"listen {address}", partial(_listen, address))
-    for address in site.options.connect:
+    for address in site.addresses.connect:
         yield _look(f"connect {address}", partial(_connect, site, address))
-    if site.options.connect:
+    if site.addresses.connect:
         yield from _members(site)
 
 
 def _members(site: Site) -> Iterator[Finding]:
     """Who is there, as far as one can see from here; absence is no fault, another federation file is."""
     roster = site.agreement.roster
-    session = open_session(site.identity, Addresses(connect=site.options.connect), roster)
+    session = open_session(site.identity, Addresses(connect=site.addresses.connect), roster)
     try:
         seen = _seen(session, site)
     finally:

@@ -87,8 +87,9 @@ class Site:
 
     @property
     def addresses(self) -> Addresses:
-        """Where it listens, and whom it dials."""
-        return Addresses(self.options.listen, self.options.connect)
+        """Where it listens, and whom it dials: not itself, so that all sites may be given one list."""
+        dialled = [address for address in self.options.connect if address not in self.options.listen]
+        return Addresses(self.options.listen, dialled)
 
     @property
     def place(self) -> int:

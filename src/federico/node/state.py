@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from federico.errors import RunError
 from federico.experiment.files import publish_text
@@ -16,6 +16,7 @@ from federico.experiment.rundir import RunDir
 from federico.node.site import Site
 
 STATUS = "status.json"
+Phase = Literal["joining", "training", "serving", "finished", "stopped"]
 
 
 @dataclass(frozen=True)
@@ -27,8 +28,7 @@ class Member:
     """Seconds since 1970; None if it is here or never was."""
     same_file: bool
     """False if it is there, but with another version of the federation file."""
-    conduct: str
-    """good, paused or quarantined."""
+    conduct: Literal["good", "paused", "quarantined"]
     strikes: int
     reason: str
     """Of its last strike."""
@@ -41,8 +41,7 @@ class Status:
     federation: str
     name: str
     pid: int
-    phase: str
-    """joining, training, serving, finished or stopped."""
+    phase: Phase
     updated: float
     round: int
     rounds: int
