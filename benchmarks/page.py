@@ -1,0 +1,101 @@
+"""The benchmark page of the documentation, made from what is stored.
+
+Usage: python -m benchmarks.page
+"""
+
+from pathlib import Path
+
+from benchmarks import pictures, tables
+from benchmarks.rows import ROWS
+from benchmarks.store import Results
+from benchmarks.tables import Measured, Table
+from benchmarks.workloads import WORKLOADS
+from federico.report.drawing import render
+
+DOCS = Path(__file__).parents[1] / "docs"
+NAME = "reference-benchmarks.md"
+PICTURES = {
+    "benchmarks-goals.png": pictures.goals,
+    "benchmarks-phases.png": pictures.phases,
+    "benchmarks-growth.png": pictures.growth,
+}
+
+HEAD = """# Reference: benchmarks
+
+<!-- Written by benchmarks/page.py from benchmarks/results; change it there. -->
+
+Measured with `make bench` ({machine}). Every figure is the median over {repeats} fresh
+processes with the range in brackets; the rows took turns. Seconds are of one machine; ratios, taken within one process
+and minute, are what carries over. `make bench-check` measures again and fails where a ratio got worse than the stored
+one by more than its spread; `python -m benchmarks.run ROW` measures one row alone.
+"""
+WHO = """## What is compared
+
+- **federico**: whole rounds as `federico run` plays them, from sampling to the checkpoint, with evaluation of every
+  client every round. The round measured is one of a run that goes on: the checkpoint before it is being written in the
+  background meanwhile. What is no phase is in "whole round" all the same.
+- **The limit**: the rate of plain float32 matrix products of {size} x {size} on the same threads, the median of bursts
+  before, between and after the measured rounds. Only the useful arithmetic of E-step and M-step counts.
+- **The bare loop**: E-step and M-step of the same visits, with data preloaded in channels-last memory, one model and
+  one fused Adam; no model is loaded, kept or sent.
+- **The plain twin**: the same round as the field writes it, one client, one model and one batch after the other, with a
+  DataLoader and copies of state dicts, in a process of its own. Its losses agree with federico's to rounding, which
+  every measurement checks.
+
+| row | size |
+|---|---|
+{sizes}
+"""
+
+
+def text(measured: Measured, results: Results) -> str:
+    """The page."""
+    parts = [_head(measured, results), "## Goals\n", _picture("goals", "measured against the goals"), ""]
+    parts += [tables.goals(measured).markdown(), _who()]
+    parts += [
+        "## Where the time goes\n",
+        _picture("phases", "parts of a round"),
+        "",
+        *_section(tables.phases(measured)),
+    ]
+    parts += ["## Against the others\n", *_section(tables.others(measured)), *_section(tables.ratios(measured))]
+    parts += ["## Growth\n", _picture("growth", "time and memory against size"), "", *_section(tables.growth(measured))]
+    return "\n".join(parts)
+
+
+def stored() -> tuple[Measured, Results]:
+    """All rows that were measured, in the order of the suite."""
+    results = Results()
+    return {row: results.measurements(row) for row in ROWS if row in results}, results
+
+
+def write() -> None:
+    """The page and its pictures."""
+    measured, results = stored()
+    (DOCS / NAME).write_text(text(measured, results), encoding="utf-8")
+    for name, draw in PICTURES.items():
+        (DOCS / name).write_bytes(render(draw(measured)))
+
+
+def _head(measured: Measured, results: Results) -> str:
+    machines = {", ".join(f"{key} {value}" for key, value in results.machine(row).items()) for row in measured}
+    repeats = sorted({len(runs) for runs in measured.values()})
+    return HEAD.format(machine="; ".join(sorted(machines)), repeats=" or ".join(map(str, repeats)))
+
+
+def _who() -> str:
+    from benchmarks.machine import SIZE
+
+    return WHO.format(size=SIZE, sizes="\n".join(f"| {work.title} | {work.note} |" for work in WORKLOADS.values()))
+
+
+def _picture(name: str, words: str) -> str:
+    return f"![{words}](benchmarks-{name}.png)"
+
+
+def _section(table: Table) -> list[str]:
+    return [f"{table.title}:\n", table.markdown()]
+
+
+if __name__ == "__main__":
+    write()
