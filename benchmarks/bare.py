@@ -39,7 +39,9 @@ class Bare:
         self._model.eval()
         for client, _ in visits:
             x, y = self._data[client]
-            for batch_x, batch_y in zip(torch.split(x, EVALUATION_BATCH), torch.split(y, EVALUATION_BATCH), strict=True):
+            for batch_x, batch_y in zip(
+                torch.split(x, EVALUATION_BATCH), torch.split(y, EVALUATION_BATCH), strict=True
+            ):
                 self._loss(self._model(batch_x), batch_y)
 
     def _train(self, visits: list[Pair]) -> None:

@@ -3,9 +3,14 @@
 Usage: python -m benchmarks.page
 """
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
+from matplotlib.figure import Figure
+
 from benchmarks import pictures, tables
+from benchmarks.machine import SIZE
 from benchmarks.rows import ROWS
 from benchmarks.store import Results
 from benchmarks.tables import Measured, Table
@@ -14,12 +19,6 @@ from federico.report.drawing import render
 
 DOCS = Path(__file__).parents[1] / "docs"
 NAME = "reference-benchmarks.md"
-PICTURES = {
-    "benchmarks-goals.png": pictures.goals,
-    "benchmarks-phases.png": pictures.phases,
-    "benchmarks-growth.png": pictures.growth,
-}
-
 HEAD = """# Reference: benchmarks
 
 <!-- Written by benchmarks/page.py from benchmarks/results; change it there. -->
@@ -48,19 +47,38 @@ WHO = """## What is compared
 """
 
 
+@dataclass(frozen=True)
+class Section:
+    """A part of the page; left out where nothing of it was measured."""
+
+    title: str
+    tables: list[Table]
+    picture: str = ""
+    draw: Callable[[Measured], Figure] | None = None
+
+    def markdown(self) -> str:
+        """Picture first."""
+        image = [f"![{self.title}]({self.picture})\n"] if self.picture else []
+        captions = len(self.tables) > 1
+        found = [f"{table.title}:\n\n" * captions + table.markdown() for table in self.tables]
+        return "\n".join([f"## {self.title}\n", *image, *found])
+
+
+def sections(measured: Measured) -> list[Section]:
+    """Those that have something to show."""
+    every = [
+        Section("Goals", [tables.goals(measured)], "benchmarks-goals.png", pictures.goals),
+        Section("Where the time goes", [tables.phases(measured)], "benchmarks-phases.png", pictures.phases),
+        Section("Against the others", [tables.others(measured), tables.ratios(measured)]),
+        Section("Growth", [tables.growth(measured)], "benchmarks-growth.png", pictures.growth),
+    ]
+    return [section for section in every if section.tables[0].rows]
+
+
 def text(measured: Measured, results: Results) -> str:
     """The page."""
-    parts = [_head(measured, results), "## Goals\n", _picture("goals", "measured against the goals"), ""]
-    parts += [tables.goals(measured).markdown(), _who()]
-    parts += [
-        "## Where the time goes\n",
-        _picture("phases", "parts of a round"),
-        "",
-        *_section(tables.phases(measured)),
-    ]
-    parts += ["## Against the others\n", *_section(tables.others(measured)), *_section(tables.ratios(measured))]
-    parts += ["## Growth\n", _picture("growth", "time and memory against size"), "", *_section(tables.growth(measured))]
-    return "\n".join(parts)
+    first, *rest = [section.markdown() for section in sections(measured)]
+    return "\n".join([_head(measured, results), first, _who(), *rest])
 
 
 def stored() -> tuple[Measured, Results]:
@@ -73,8 +91,9 @@ def write() -> None:
     """The page and its pictures."""
     measured, results = stored()
     (DOCS / NAME).write_text(text(measured, results), encoding="utf-8")
-    for name, draw in PICTURES.items():
-        (DOCS / name).write_bytes(render(draw(measured)))
+    for section in sections(measured):
+        if section.draw is not None:
+            (DOCS / section.picture).write_bytes(render(section.draw(measured)))
 
 
 def _head(measured: Measured, results: Results) -> str:
@@ -84,17 +103,7 @@ def _head(measured: Measured, results: Results) -> str:
 
 
 def _who() -> str:
-    from benchmarks.machine import SIZE
-
     return WHO.format(size=SIZE, sizes="\n".join(f"| {work.title} | {work.note} |" for work in WORKLOADS.values()))
-
-
-def _picture(name: str, words: str) -> str:
-    return f"![{words}](benchmarks-{name}.png)"
-
-
-def _section(table: Table) -> list[str]:
-    return [f"{table.title}:\n", table.markdown()]
 
 
 if __name__ == "__main__":
