@@ -5,6 +5,7 @@ Every size has a process of its own, forked from one that has imported everythin
 
 import multiprocessing
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
@@ -12,6 +13,8 @@ from typing import Any
 from benchmarks.machine import peak_memory
 from benchmarks.pace import Pace, Plan, scratch
 from federico.experiment.config import validate
+from federico.experiment.records import Record
+from federico.experiment.rundir import CellDir
 from federico.experiment.simulate import simulate
 
 SMALL: dict[str, Any] = {"clients": 64, "neighbors": 3, "samples": 40, "hidden": ()}
@@ -66,11 +69,21 @@ def raw_experiment(sizes: dict[str, Any], rounds: int) -> dict[str, Any]:
     }
 
 
+class Enough(BaseException):
+    """All is measured; to save thousands of clients would take longer than that."""
+
+
 def play(sizes: dict[str, Any], plan: Plan) -> dict[str, float]:
     """Seconds per round, and the memory that these sizes added to the process."""
     before, peaks = peak_memory(), []
-    pace = Pace(plan, lambda cell, record: peaks.append(peak_memory()))
-    with scratch() as root:
+
+    def pause(_: CellDir, record: Record) -> None:
+        peaks.append(peak_memory())
+        if record.round == plan.rounds:
+            raise Enough
+
+    pace = Pace(plan, pause)
+    with scratch() as root, suppress(Enough):
         simulate(validate(raw_experiment(sizes, plan.rounds)), root, pace)
     whole = [measured.whole for measured in pace.rounds]
     return {"seconds": median(whole), "last": whole[-1], "memory": peaks[-1] - before, "peak": peaks[-1]}

@@ -5,19 +5,18 @@ Usage: python -m benchmarks.page
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from matplotlib.figure import Figure
 
 from benchmarks import pictures, tables
 from benchmarks.machine import SIZE
 from benchmarks.rows import ROWS
-from benchmarks.store import Results
+from benchmarks.store import ROOT, Results
 from benchmarks.tables import Measured, Table
 from benchmarks.workloads import WORKLOADS
 from federico.report.drawing import render
 
-DOCS = Path(__file__).parents[1] / "docs"
+DOCS = ROOT / "docs"
 NAME = "reference-benchmarks.md"
 HEAD = """# Reference: benchmarks
 

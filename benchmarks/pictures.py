@@ -5,7 +5,7 @@ from statistics import median
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullFormatter, PercentFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, PercentFormatter
 
 from benchmarks.growth import SERIES, Series
 from benchmarks.ratios import slope, spread
@@ -24,7 +24,7 @@ FAR = 100.0
 def goals(measured: Measured) -> Figure:
     """How far each figure is from its goal: right of the line it is reached."""
     found = [pair for pair in with_goal(measured) if pair[1].name != "difference"]
-    figure = sheet(9.5, 1.3 + 0.3 * len(found), "Measured against the goals")
+    figure = sheet(10, 1.3 + 0.28 * len(found), "Measured against the goals (dot: median, bar: range)")
     axes = figure.subplots()
     for place, (row, ratio) in enumerate(reversed(found)):
         values = spread(ratio, measured[row])
@@ -38,15 +38,15 @@ def goals(measured: Measured) -> Figure:
         )  # fmt: skip
     axes.set_yticks(
         range(len(found)),
-        [f"{ROWS[row].title}: {ratio.title} ({ratio.goals[row]:g})" for row, ratio in reversed(found)],
+        [f"{ROWS[row].title}: {ratio.title} (goal {ratio.goals[row]:g})" for row, ratio in reversed(found)],
         fontsize=8,
     )
     axes.axvline(1, color=INK, linewidth=1)
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}x"))
     axes.xaxis.set_minor_formatter(FuncFormatter(lambda value, _: f"{value:g}x" if value in {0.5, 2, 5} else ""))
-    axes.margins(x=0.12)
-    axes.set_xlabel("times better than the goal (in brackets); dot: median, bar: range over processes")
+    axes.margins(x=0.12, y=0.03)
+    axes.set_xlabel("times better than the goal")
     clean(axes, "x")
     return figure
 
@@ -120,5 +120,8 @@ def _curve(axes: Axes, series: Series, measured: Measured, what: str, unit: floa
     axes.set(xscale="log", yscale="log", ylabel=label)
     axes.set_xticks(work, [f"{size:g}" for size in work])
     axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if max(middle) < 100 * min(middle) else (1,)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
     axes.legend(frameon=False, fontsize=7.5, labelcolor=SOFT, loc="best")
     clean(axes, "y")

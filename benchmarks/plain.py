@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from benchmarks.store import ROOT
 from benchmarks.work import Data, Models, Pair, Problem, Work, read_models, read_problem, work_of
 from federico.experiment.rundir import CellDir
 from federico.methods.base import Stopwatch
@@ -134,7 +135,8 @@ class Twin:
 def twin(run: Path) -> Iterator[Twin]:
     """The plain twin for a run, ready to play."""
     command = [sys.executable, "-m", __name__, str(run)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, cwd=ROOT) as process:
         yield Twin(process)
         assert process.stdin is not None
         process.stdin.close()

@@ -12,7 +12,7 @@ from statistics import median
 from typing import Any
 
 from benchmarks.pace import Pace, Plan, scratch
-from benchmarks.store import CACHE
+from benchmarks.store import CACHE, ROOT
 from benchmarks.workloads import WORKLOADS
 from federico.exchange.mpi import team
 from federico.experiment.simulate import simulate
@@ -31,7 +31,8 @@ def _seconds(command: list[str]) -> float:
     beside = Path(sys.executable).parent  # where the wheel of mpich puts mpiexec
     environment = {**os.environ, "PATH": f"{beside}{os.pathsep}{os.environ.get('PATH', '')}"}
     with scratch(CACHE / "warm" / WORK.name) as root:
-        done = subprocess.run([*command, str(root)], check=True, stdout=subprocess.PIPE, text=True, env=environment)
+        command = [*command, str(root)]
+        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment, cwd=ROOT)
     return float(json.loads(done.stdout.splitlines()[-1]))
 
 

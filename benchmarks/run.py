@@ -17,7 +17,7 @@ from benchmarks.machine import facts
 from benchmarks.measure import MISSING
 from benchmarks.ratios import Measurement
 from benchmarks.rows import ROWS
-from benchmarks.store import Results, Unfinished, drop_other_caches
+from benchmarks.store import ROOT, Results, Unfinished, drop_other_caches
 
 ENOUGH = 5
 console = Console(width=160, highlight=False)
@@ -55,7 +55,7 @@ class Suite:
     def _start(self, row: str, *options: str) -> str | None:
         """What a fresh process prints; None if something it needs is missing."""
         command = [sys.executable, "-m", "benchmarks.measure", row, *options]
-        process = subprocess.run(command, check=False, capture_output=True, text=True)
+        process = subprocess.run(command, check=False, capture_output=True, text=True, cwd=ROOT)
         if process.returncode in {error.exit_code for error in MISSING}:
             console.print(f"{row}: left out: {process.stderr.strip()}")
             return None

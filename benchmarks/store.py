@@ -9,16 +9,18 @@ from typing import Any
 
 from benchmarks.ratios import Measurement
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+"""Where `python -m benchmarks...` finds the suite."""
 RESULTS = HERE / "results"
-SOURCES = (HERE, HERE.parent / "src", HERE.parent / "experiments")
+SOURCES = ((HERE, "*.py"), (ROOT / "src", "**/*.py"), (ROOT / "experiments", "*.toml"))
 
 
-def code_digest(folders: Sequence[Path] = SOURCES) -> str:
+def code_digest(sources: Sequence[tuple[Path, str]] = SOURCES) -> str:
     """Changes with every change of what is measured or how."""
     digest = hashlib.sha256()
-    for folder in folders:
-        for path in sorted([*folder.rglob("*.py"), *folder.rglob("*.toml")]):
+    for folder, pattern in sources:
+        for path in sorted(folder.glob(pattern)):
             digest.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()
 

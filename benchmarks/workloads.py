@@ -1,12 +1,12 @@
 """The work that is measured: experiments of this repository, at sizes that fit a benchmark."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from benchmarks.pace import Plan
+from benchmarks.store import ROOT
 from federico.experiment.config import Experiment, load
 
-EXPERIMENTS = Path(__file__).parents[1] / "experiments"
+EXPERIMENTS = ROOT / "experiments"
 
 
 @dataclass(frozen=True)

@@ -65,8 +65,8 @@ def test_every_second_round_is_measured(run: Path, pace: Pace, pauses: list[int]
 
 def test_pause_begins_once_the_checkpoint_is_there(tmp_path: Path) -> None:
     there: list[bool] = []
-    pace = Pace(Plan(0, 2), lambda cell, record: there.append(checkpoint_path(cell, record.round) is not None))
-    simulate(validate(raw_experiment({"clients": 4}, 2)), tmp_path, pace)
+    pace = Pace(Plan(1, 2), lambda cell, record: there.append(checkpoint_path(cell, record.round) is not None))
+    simulate(validate(raw_experiment({"clients": 4}, 4)), tmp_path, pace)
     assert there == [True, True]
 
 

@@ -58,11 +58,11 @@ def test_digest_follows_the_code_and_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "inner").mkdir()
     code = tmp_path / "inner" / "a.py"
     code.write_text("1")
-    first = code_digest([tmp_path])
+    first = code_digest([(tmp_path, "**/*.py")])
     (tmp_path / "notes.md").write_text("words")
-    assert code_digest([tmp_path]) == first
+    assert code_digest([(tmp_path, "**/*.py")]) == first
     code.write_text("2")
-    assert code_digest([tmp_path]) != first
+    assert code_digest([(tmp_path, "**/*.py")]) != first
 
 
 def test_only_the_cache_of_this_code_is_kept(tmp_path: Path) -> None:
