@@ -71,9 +71,20 @@ def test_neighbors_are_worked_on_beside_oneself() -> None:
 
 
 def test_clients_of_many_cost_as_much_as_clients_of_few(growth_measurement: Make) -> None:
-    measurement = growth_measurement("growth-clients", time_power=1.5, memory_power=1.0)
+    measurement = growth_measurement("growth-clients", time_power=1.5)
     assert figure(ROWS["growth-clients"].ratios, "client_time", measurement) == pytest.approx(4.0)
+
+
+@pytest.mark.parametrize("fixed", [0, 1e9])
+def test_memory_of_a_further_client_leaves_out_what_is_there_without_clients(
+    growth_measurement: Make, fixed: float
+) -> None:
+    measurement = growth_measurement("growth-clients", memory_power=1.0)
+    for point in measurement["points"]:
+        point["memory"] += fixed
     assert figure(ROWS["growth-clients"].ratios, "client_memory", measurement) == pytest.approx(1.0)
+    measurement["points"][-1]["memory"] += 3072 * 1e5
+    assert figure(ROWS["growth-clients"].ratios, "client_memory", measurement) == pytest.approx(2.0)
 
 
 def test_spread_is_median_and_range() -> None:
