@@ -1,6 +1,8 @@
 """The watcher of rounds, on a real but tiny run; and the twin, whose numbers must be federico's."""
 
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +13,7 @@ from benchmarks.pace import Pace, Plan, checkpoint_path
 from benchmarks.plain import Plain, Played, twin
 from benchmarks.tables import PHASES
 from benchmarks.work import Problem, Work, read_models, read_problem, work_of
+from federico.experiment import checkpoint
 from federico.experiment.config import validate
 from federico.experiment.records import Record
 from federico.experiment.rundir import CellDir
@@ -63,8 +66,15 @@ def test_every_second_round_is_measured(run: Path, pace: Pace, pauses: list[int]
     assert all(measured.whole >= sum(measured.phases.values()) for measured in pace.rounds)
 
 
-def test_pause_begins_once_the_checkpoint_is_there(tmp_path: Path) -> None:
+def test_pause_begins_once_the_checkpoint_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     there: list[bool] = []
+    save = checkpoint.save
+
+    def save_slowly(*arguments: Any) -> None:
+        time.sleep(0.2)
+        save(*arguments)
+
+    monkeypatch.setattr(checkpoint, "save", save_slowly)
     pace = Pace(Plan(1, 2), lambda cell, record: there.append(checkpoint_path(cell, record.round) is not None))
     simulate(validate(raw_experiment({"clients": 4}, 4)), tmp_path, pace)
     assert there == [True, True]
