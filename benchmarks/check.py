@@ -28,12 +28,7 @@ class Verdict:
     def regression(self) -> bool:
         """Whether it got worse than that."""
         worse = self.now.middle > self.limit if self.ratio.better == "lower" else self.now.middle < self.limit
-        return worse and not self._within_goal
-
-    @property
-    def _within_goal(self) -> bool:
-        """Differences to the twin's numbers are rounding: any below their goal is as good as any other."""
-        return self.ratio.name == "difference" and self.ratio.reached(self.row, self.now.middle)
+        return worse and not (self.ratio.rounding and self.ratio.reached(self.row, self.now.middle))
 
     def __str__(self) -> str:
         verb = "REGRESSION" if self.regression else "ok"

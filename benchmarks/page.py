@@ -38,7 +38,7 @@ WHO = """## What is compared
   one fused Adam; no model is loaded, kept or sent.
 - **The plain twin**: the same round as the field writes it, one client, one model and one batch after the other, with a
   DataLoader and copies of state dicts, in a process of its own. Its losses agree with federico's to rounding, which
-  every measurement checks.
+  every measurement checks; after training a little less, because Adam makes steps of rounding too.
 
 | row | size |
 |---|---|

@@ -23,7 +23,7 @@ FAR = 100.0
 
 def goals(measured: Measured) -> Figure:
     """How far each figure is from its goal: right of the line it is reached."""
-    found = [pair for pair in with_goal(measured) if pair[1].name != "difference"]
+    found = [pair for pair in with_goal(measured) if not pair[1].rounding]
     figure = sheet(10, 1.3 + 0.28 * len(found), "Measured against the goals (dot: median, bar: range)")
     axes = figure.subplots()
     for place, (row, ratio) in enumerate(reversed(found)):

@@ -24,6 +24,8 @@ class Ratio:
     better: Literal["higher", "lower"]
     goals: Mapping[str, float] = field(default_factory=dict)
     """Per row, where there is one."""
+    rounding: bool = False
+    """Whether it measures chance: any value within the goal is as good as any other."""
 
     def reached(self, row: str, value: float) -> bool:
         """Whether the value is as good as the row's goal, or better."""
@@ -75,8 +77,8 @@ def _of_matmul(measurement: Measurement) -> float:
     return median(float(turn["flop"]) / worked(turn) / rate for turn in measurement["turns"])
 
 
-def _difference(measurement: Measurement) -> float:
-    return max(float(apart) for turn in measurement["turns"] for apart in turn["difference"].values())
+def _worst_difference(when: str) -> Callable[[Measurement], float]:
+    return lambda measurement: max(float(turn["difference"][when]) for turn in measurement["turns"])
 
 
 def _peak(measurement: Measurement) -> float:
@@ -106,8 +108,12 @@ MODELS = (
         {"mlp": 0.1, "cnn2": 0.1},
     ),
     Ratio(
-        "difference", "losses: largest relative difference to the twin's", _difference, "lower",
-        dict.fromkeys(("linear", "mlp", "cnn2", "resnet18"), 1e-2),
+        "before", "losses before training: difference to the twin's", _worst_difference("before"), "lower",
+        dict.fromkeys(("linear", "mlp", "cnn2", "resnet18"), 1e-4), rounding=True,
+    ),
+    Ratio(
+        "after", "mean test loss after it: difference to the twin's", _worst_difference("after"), "lower",
+        dict.fromkeys(("linear", "mlp", "cnn2", "resnet18"), 1e-2), rounding=True,
     ),
     Ratio("peak", "peak memory (GB)", _peak, "lower"),
 )  # fmt: skip

@@ -19,9 +19,9 @@ def model_measurement(speed: float = 1.0) -> dict[str, Any]:
         "mixed": 50,
         "bare": {"e_step": 1.0, "m_step": 4.0},
         "plain": {"e_step": 2.0, "m_step": 9.0, "update": 0.5, "evaluate": 0.5},
-        "difference": {"e_step": 1e-7, "evaluate": 2e-6},
+        "difference": {"before": 1e-7, "after": 2e-6},
     }
-    late = turn | {"difference": {"e_step": 3e-6, "evaluate": 1e-9}}
+    late = turn | {"difference": {"before": 3e-6, "after": 1e-9}}
     return {"rates": [40e9, 60e9, 50e9], "peak": 2_000_000_000, "turns": [turn, late]}
 
 

@@ -7,7 +7,7 @@ from benchmarks.ratios import Ratio
 
 HIGHER = Ratio("speed", "speed", lambda one: float(one["value"]), "higher")
 LOWER = Ratio("peak", "peak memory", lambda one: float(one["value"]), "lower")
-ROUNDING = Ratio("difference", "difference", lambda one: float(one["value"]), "lower", {"mlp": 1e-2})
+ROUNDING = Ratio("difference", "difference", lambda one: float(one["value"]), "lower", {"mlp": 1e-2}, rounding=True)
 
 
 def regression(ratio: Ratio, stored: list[float], now: list[float]) -> bool:

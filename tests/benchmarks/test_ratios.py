@@ -24,7 +24,8 @@ def figure(found: Sequence[Ratio], name: str, measurement: Measurement) -> float
         ("training", 9 / 3),
         ("round", 12 / 4.4),
         ("rest", 0.4 / 4.4),
-        ("difference", 3e-6),
+        ("before", 3e-6),
+        ("after", 2e-6),
         ("peak", 2.0),
     ],
 )
