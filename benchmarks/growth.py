@@ -17,7 +17,7 @@ from federico.experiment.records import Record
 from federico.experiment.rundir import CellDir
 from federico.experiment.simulate import simulate
 
-SMALL: dict[str, Any] = {"clients": 64, "neighbors": 3, "samples": 40, "hidden": ()}
+SMALL: dict[str, Any] = {"clients": 64, "neighbors": 3, "samples": 40, "hidden": 0, "w_min": 1e-4}
 
 
 @dataclass(frozen=True)
@@ -37,17 +37,19 @@ class Series:
     """What the time should be proportional to."""
 
 
+MODERATE = {"samples": 160, "hidden": 256, "w_min": 0.0}
+"""Enough for the work to outweigh what a round costs anyway; every visit trains."""
 SERIES = {
     series.name: series
     for series in (
         Series("growth-clients", "more clients, linear model", "clients K", "clients", (8, 64, 256, 1024, 4096),
                Plan(1, 3), {}),
-        Series("growth-neighbors", "more neighbors, linear model", "neighbors M, and oneself", "neighbors",
-               (1, 3, 7, 15), Plan(1, 5), {"clients": 256}, lambda neighbors: neighbors + 1.0),
+        Series("growth-neighbors", "more neighbors, MLP", "neighbors M, and oneself", "neighbors", (1, 3, 7, 15),
+               Plan(1, 3), MODERATE, lambda neighbors: neighbors + 1.0),
         Series("growth-samples", "more samples, MLP", "samples per client", "samples", (160, 320, 640, 1280),
-               Plan(1, 3), {"clients": 32, "hidden": (256,)}),
+               Plan(1, 3), MODERATE | {"clients": 32}),
         Series("growth-model", "a larger MLP", "hidden units, so parameters", "hidden", (256, 1024, 4096),
-               Plan(1, 3), {"clients": 32}),
+               Plan(1, 3), MODERATE | {"clients": 32}),
     )
 }  # fmt: skip
 
@@ -55,17 +57,21 @@ SERIES = {
 def raw_experiment(sizes: dict[str, Any], rounds: int) -> dict[str, Any]:
     """The tables of the small problem with these sizes."""
     sizes = SMALL | sizes
-    hidden = (sizes["hidden"],) if isinstance(sizes["hidden"], int) else sizes["hidden"]
     return {
         "name": "small",
         "methods": ["federico"],
         "rounds": rounds,
         "data": {"kind": "sine", "clients": sizes["clients"], "samples_per_client": sizes["samples"], "noise": 0.3},
         "partition": {"kind": "natural"},
-        "model": {"kind": "mlp", "hidden": hidden} if hidden else {"kind": "linear"},
+        "model": {"kind": "mlp", "hidden": (sizes["hidden"],)} if sizes["hidden"] else {"kind": "linear"},
         "training": {"batch_size": 16},
         # The default would have everybody try everybody once before anything else.
-        "federico": {"neighbors": sizes["neighbors"], "strangers": "cautious", "temperature": 0.02},
+        "federico": {
+            "neighbors": sizes["neighbors"],
+            "w_min": sizes["w_min"],
+            "strangers": "cautious",
+            "temperature": 0.02,
+        },
     }
 
 

@@ -34,8 +34,7 @@ def pace(pauses: list[int]) -> Pace:
 
 @pytest.fixture(scope="module")
 def run(pace: Pace, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    raw = raw_experiment({"clients": 5, "hidden": (8,)}, PLAN.rounds)
-    raw["federico"] |= {"w_min": 0.1}
+    raw = raw_experiment({"clients": 5, "hidden": 8, "w_min": 0.1}, PLAN.rounds)
     return simulate(validate(raw), tmp_path_factory.mktemp("runs"), pace).path
 
 
