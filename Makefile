@@ -34,7 +34,7 @@ layers: setup
 pytest: setup
 	$(BIN)/pytest
 
-bench: setup ## Measure everything, five processes a row, and write docs/reference-benchmarks.md (about 20 minutes)
+bench: setup ## Measure everything, five processes a row, and write docs/reference-benchmarks.md (half an hour on two cores)
 	$(BIN)/python -m benchmarks.run --write
 
 bench-check: setup ## Measure again; fail where a ratio is worse than the stored one by more than its spread

@@ -17,7 +17,7 @@ from benchmarks.workloads import WORKLOADS
 from federico.exchange.mpi import team
 from federico.experiment.simulate import simulate
 
-WORK, PLAN, RANKS = WORKLOADS["cnn2"], Plan(1, 2), 2
+WORK, PLAN, RANKS = WORKLOADS["cnn2"], Plan(1, 1), 2
 
 
 def measure() -> dict[str, Any]:

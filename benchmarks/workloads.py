@@ -33,12 +33,12 @@ WORKLOADS = {
     work.name: work
     for work in (
         Workload(
-            "linear", "linear, sine, K=64", "sine", ("data.clients=64",), 20, Plan(5, 9),
-            "64 clients, 24 training samples each, M = 3; rounds 22 to 83",
+            "linear", "linear, sine, K=64", "sine", ("data.clients=64",), 20, Plan(5, 5),
+            "64 clients, 24 training samples each, M = 3; every sixth of rounds 21 to 50",
         ),
         Workload(
             "mlp", "MLP, Office-Home, K=10", "office-home", (), 12, Plan(1, 3),
-            "10 clients in 4 label groups, all 15,588 samples, M = 3; rounds 14 to 21",
+            "10 clients in 4 label groups, all 15,588 samples, M = 3; rounds 14, 16 and 18",
         ),
         Workload(
             "cnn2", "CNN2, CIFAR-10, K=8", "cifar10", ("split.samples=1000",), 10, Plan(1, 2),
