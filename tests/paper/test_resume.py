@@ -24,6 +24,7 @@ SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {name: (name, {}) for name in 
     "debias": ("federico", {"debias": True}),
     "cautious": ("federico", {"strangers": "cautious", "coin": "per_neighbor"}),
     "forgetful": ("federico", {"w_min": 0.2}),
+    "splitting": ("clustered", {"eps1": 9.0, "eps2": 0.0, "min_round": 1}),
 }
 
 

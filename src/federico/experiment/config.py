@@ -17,6 +17,7 @@ from federico.errors import ConfigError
 from federico.learning.models import MLP, ModelOptions
 from federico.learning.optimizers import Adam, OptimizerOptions
 from federico.methods import METHODS
+from federico.methods.clustered import ClusteredOptions
 from federico.methods.fedavg_plus import FedAvgPlusOptions
 from federico.methods.federico import FedericoOptions
 from federico.options import Options
@@ -86,6 +87,8 @@ class Experiment(Options):
     """FedeRiCo's own options."""
     fedavg_plus: FedAvgPlusOptions = FedAvgPlusOptions()
     """FedAvg+'s own options."""
+    clustered: ClusteredOptions = ClusteredOptions()
+    """Clustered FL's own options."""
     system: System = System()
     """Where it runs."""
 

@@ -75,7 +75,7 @@ class Federation:
 
 @dataclass(frozen=True)
 class Posterior:
-    """One peer's row w_i over the peers it has evaluated, and nobody else."""
+    """One client's weights over the owners of models it has met, and nobody else: for FedeRiCo the row w_i."""
 
     peers: IntArray
     weights: FloatArray
@@ -83,7 +83,10 @@ class Posterior:
 
 @dataclass(frozen=True)
 class Round:
-    """What a round leaves to be recorded of the hosted clients; empty lists where the method has no such thing."""
+    """What a round leaves to be recorded of the hosted clients; empty lists where the method has no such thing.
+
+    What only a server knows, its process says of all clients and the others leave empty.
+    """
 
     neighbors: list[IntArray] = field(default_factory=list)
     posteriors: list[Posterior] = field(default_factory=list)
@@ -122,6 +125,11 @@ class Method(ABC):
     def owners(self) -> Mapping[int, str]:
         """Who owns a model, and the name its initial model is drawn by. Clients are 0 to K-1."""
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What people read for each owner: a client's name, or what a model is that belongs to none."""
+        return self.federation.names
+
     @abstractmethod
     def round(self, round_index: int) -> Round:
         """One round; `round_index` starts at 1."""
@@ -142,12 +150,15 @@ class Method(ABC):
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
         """Go on from what `state` gave, of all peers: each process takes what it hosts."""
-        places = torch.from_numpy(np.searchsorted(sorted(self.owners()), self.bank.owners))
-        home = len(self.bank.owners)
+        places, home = self._places(), len(self.bank.owners)
         self.bank.home.copy_(state["bank.rows"][places])
         self.bank.counters[:home] = state["bank.counters"][places]
         mine = torch.isin(state["optimizer.pairs"][:, 0], torch.from_numpy(self.federation.hosted))
         self.learner.states.restore({key: state[f"optimizer.{key}"][mine] for key in ("pairs", "moments", "steps")})
+
+    def _places(self) -> Tensor:
+        """Where the owners hosted here are among all owners."""
+        return torch.from_numpy(np.searchsorted(sorted(self.owners()), self.bank.owners))
 
     def _home(self) -> Mapping[int, str]:
         """The owners hosted here."""
