@@ -93,18 +93,27 @@ class PlainTraining:
         self.make = make
         self.kept: dict[tuple[int, int], dict[str, object]] = {}
 
-    def delta(self, row: Tensor, pair: tuple[int, int], round_index: int, epochs: int, fresh: bool) -> Tensor:
+    def delta(
+        self,
+        row: Tensor,
+        pair: tuple[int, int],
+        round_index: int,
+        epochs: int,
+        fresh: bool,
+        scale: Tensor | None = None,
+    ) -> Tensor:
         learner, client = self.learner, pair[0]
         module = module_of(learner, row).train()
         optimizer = self.make([p for p in module.parameters() if p.requires_grad])
         if pair in self.kept and not fresh:
             optimizer.load_state_dict(self.kept[pair])
         x, y = data_of(learner, client)
+        scale = torch.ones(len(x)) if scale is None else scale
         for epoch in range(epochs):
             order = stream(learner.seed, "batches", learner.names[client], round_index, epoch).permutation(len(x))
             for batch in torch.from_numpy(order).split(learner.batch_size):
                 optimizer.zero_grad()
-                learner.objective(module(x[batch]), y[batch]).mean().backward()
+                (scale[batch] * learner.objective(module(x[batch]), y[batch])).mean().backward()
                 optimizer.step()
         self.kept[pair] = optimizer.state_dict()
         return learner.blueprint.flatten(module) - row
@@ -137,6 +146,18 @@ def test_training_with_sgd_is_a_plain_loop_too(
         for delta, pair in zip(deltas, ALL.pairs, strict=True):
             expected = plain.delta(bank.rows[pair[1]], pair, round_index, 1, False)
             torch.testing.assert_close(delta, expected, rtol=0, atol=TOLERANCE)
+
+
+def test_sample_weights_multiply_the_loss_of_each_sample(ragged: Learner) -> None:
+    bank, plain = bank_for(ragged), PlainTraining(ragged, adam)
+    weights = np.random.default_rng(1).random((len(ALL), max(RAGGED)))
+    for round_index in (1, 2):
+        deltas = ragged.train(bank, ALL, round_index, epochs=2, sample_weights=weights)
+        for delta, pair, scale in zip(deltas, ALL.pairs, torch.from_numpy(weights), strict=True):
+            expected = plain.delta(bank.rows[pair[1]], pair, round_index, 2, False, scale)
+            torch.testing.assert_close(delta, expected, rtol=0, atol=TOLERANCE)
+    ones, none = (ragged.train(bank, ALL, 1, fresh=True, sample_weights=w) for w in (np.ones_like(weights), None))
+    assert torch.equal(ones, none)
 
 
 def test_training_leaves_the_models_alone(ragged: Learner) -> None:
@@ -184,19 +205,21 @@ def test_a_full_stack_is_cut_without_changing_the_numbers(
 
 @pytest.mark.parametrize("model", ["linear", "loop"])
 @pytest.mark.parametrize("sizes", [(1,), (511, 2), (512, 513), (1100, 3, 1)])
-def test_evaluation_is_the_mean_over_all_samples(
+def test_losses_are_those_of_the_samples_and_evaluation_is_their_mean(
     model: str, sizes: tuple[int, ...], blobs: Callable[..., list[ClientData]], learner: Callable[..., Learner]
 ) -> None:
     ours = learner(blobs(sizes), model=MODELS[model])
     bank = bank_for(ours)
     visits = Visits.of([(i, b) for i in range(len(sizes)) for b in range(len(sizes))])
     for part in ("train", "test"):
-        losses = ours.evaluate(bank, visits, part)  # type: ignore[arg-type]
-        for loss, (client, owner) in zip(losses, visits.pairs, strict=True):
+        means, losses = (verb(bank, visits, part) for verb in (ours.evaluate, ours.losses))  # type: ignore[operator]
+        for mean, loss, (client, owner) in zip(means, losses, visits.pairs, strict=True):
             x, y = data_of(ours, client, part)
             module = module_of(ours, bank.rows[owner]).eval().requires_grad_(False)
             by_hand = [float(ours.objective(module(x[k : k + 1]), y[k : k + 1])) for k in range(len(x))]
-            assert loss == pytest.approx(np.mean(by_hand), abs=TOLERANCE)
+            assert mean == pytest.approx(np.mean(by_hand), abs=TOLERANCE)
+            np.testing.assert_allclose(loss[: len(x)], by_hand, rtol=0, atol=TOLERANCE)
+            assert not loss[len(x) :].any()
 
 
 def test_the_gradient_is_the_sum_over_samples(ragged: Learner) -> None:

@@ -9,22 +9,20 @@ from federico.learning.optimizers import SGD
 from federico.methods.base import Method
 
 Points = Sequence[tuple[float, float]]
-RATE = 0.25
 
 
 @pytest.fixture(scope="session")
 def lines(method: Callable[..., Method]) -> Callable[..., Method]:
-    """(name, each client's points (x, y)) -> the method on y = w x + b from w = b = 0, a round being one step.
+    """(name, each client's points (x, y)) -> the method on y = w x + b from w = b = 0, a round being one step of SGD.
 
-    The loss of a point is (w x + b - y)^2, so from the start a client moves (w, b) by 2 RATE mean (y x, y).
+    The loss of a point is e^2 with e = w x + b - y, so a client moves (w, b) by -2 rate mean e (x, 1).
     """
 
-    def build(name: str, points: Sequence[Points], **options: object) -> Method:
+    def build(name: str, points: Sequence[Points], rate: float, **options: object) -> Method:
         parts = [(np.array(part)[:, :1], np.array(part)[:, 1:]) for part in points]
         clients = [ClientData(f"c{i}", part, part) for i, part in enumerate(parts)]
-        built = method(
-            name, clients, model=lambda: nn.Linear(1, 1), optimizer=SGD(learning_rate=RATE), batch_size=9, **options
-        )
+        sgd = SGD(learning_rate=rate)
+        built = method(name, clients, model=lambda: nn.Linear(1, 1), optimizer=sgd, batch_size=9, **options)
         built.bank.rows.zero_()
         return built
 

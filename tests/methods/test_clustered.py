@@ -12,6 +12,7 @@ from federico.methods.clustered import Clustered
 Clients = Callable[..., list[ClientData]]
 Build = Callable[..., Clustered]
 
+RATE = 0.25
 # All at x = 1, so that w and b move alike: by (2, 2), (-2, -2), (2.5, 2.5) and (-2, -2) with 2, 1, 1 and 1 samples.
 POINTS = [[(1.0, 4.0)] * 2, [(1.0, -4.0)], [(1.0, 5.0)], [(1.0, -4.0)]]
 MEAN, TOP, COORDINATE = 0.5 * 2**0.5, 2.5 * 2**0.5, 2.5
@@ -20,7 +21,7 @@ APART = [0, 1, 0, 1]
 
 
 def test_a_torn_cluster_splits_and_each_half_averages_its_own(lines: Build) -> None:
-    clustered = lines("clustered", POINTS, eps1=0.8)
+    clustered = lines("clustered", POINTS, RATE, eps1=0.8)
     rows = [dict(zip(row.peers.tolist(), row.weights, strict=True)) for row in clustered.round(1).posteriors]
     assert clustered.clusters.tolist() == APART
     up, down = [(2 * 2 + 2.5) / 3] * 2, [-2.0, -2.0]
@@ -29,7 +30,7 @@ def test_a_torn_cluster_splits_and_each_half_averages_its_own(lines: Build) -> N
 
 
 def test_in_one_cluster_everybody_gets_the_average(lines: Build) -> None:
-    clustered = lines("clustered", POINTS, eps1=0.6)
+    clustered = lines("clustered", POINTS, RATE, eps1=0.6)
     played = clustered.round(1)
     assert clustered.clusters.tolist() == TOGETHER
     np.testing.assert_allclose(clustered.bank.rows, np.full((4, 2), 0.5), rtol=0, atol=1e-12)
@@ -51,20 +52,20 @@ def test_in_one_cluster_everybody_gets_the_average(lines: Build) -> None:
     ],
 )
 def test_who_splits(lines: Build, options: dict[str, float], expected: list[int]) -> None:
-    clustered = lines("clustered", POINTS, **options)
+    clustered = lines("clustered", POINTS, RATE, **options)
     clustered.round(1)
     assert clustered.clusters.tolist() == expected
 
 
 def test_from_the_round_after_the_last_without_splits_clusters_split(lines: Build) -> None:
-    clustered = lines("clustered", POINTS, eps1=9.0, eps2=0.0, min_round=1)
+    clustered = lines("clustered", POINTS, RATE, eps1=9.0, eps2=0.0, min_round=1)
     clustered.round(1)
     clustered.round(2)
     assert clustered.clusters.tolist() == APART
 
 
 def test_two_stay_together_however_far_apart(lines: Build) -> None:
-    pair = lines("clustered", POINTS[:2], eps1=9.0, eps2=0.0)
+    pair = lines("clustered", POINTS[:2], RATE, eps1=9.0, eps2=0.0)
     pair.round(1)
     assert pair.clusters.tolist() == [0, 0]
 
@@ -77,7 +78,7 @@ def updates_of(signs: list[float]) -> Updates:
 
 
 def test_three_successive_splits_stay_a_partition(lines: Build) -> None:
-    clustered = lines("clustered", [[(0.0, 0.0)]] * 16)
+    clustered = lines("clustered", [[(0.0, 0.0)]] * 16, RATE)
     for bit, apart in ((1, 2), (2, 4), (4, 8)):
         clustered.split(updates_of([1.0 if i & bit else -1.0 for i in range(16)]))
         assert clustered.clusters.tolist() == [i % apart for i in range(16)], "everybody with those of the same signs"
@@ -86,7 +87,7 @@ def test_three_successive_splits_stay_a_partition(lines: Build) -> None:
 
 
 def test_a_cluster_waits_for_all_its_updates(lines: Build) -> None:
-    clustered = lines("clustered", [[(0.0, 0.0)]] * 4)
+    clustered = lines("clustered", [[(0.0, 0.0)]] * 4, RATE)
     whole = updates_of([1.0, -1.0, 1.0, -1.0])
     clustered.split(whole.take(np.array([0, 1, 3])))
     assert clustered.clusters.tolist() == TOGETHER
@@ -105,7 +106,7 @@ def test_without_a_split_it_is_fedavg_at_the_same_cost(method: Callable[..., Met
 
 
 def test_everybody_predicts_with_the_model_of_its_cluster(lines: Build) -> None:
-    clustered = lines("clustered", POINTS, eps1=0.8)
+    clustered = lines("clustered", POINTS, RATE, eps1=0.8)
     clustered.round(1)
     mixtures = clustered.mixtures(1)
     assert mixtures.visits.pairs == [(0, 4), (1, 5), (2, 6), (3, 7)]

@@ -19,6 +19,7 @@ from federico.learning.optimizers import Adam, OptimizerOptions
 from federico.methods import METHODS
 from federico.methods.clustered import ClusteredOptions
 from federico.methods.fedavg_plus import FedAvgPlusOptions
+from federico.methods.fedem import FedEMOptions
 from federico.methods.federico import FedericoOptions
 from federico.options import Options
 
@@ -89,6 +90,8 @@ class Experiment(Options):
     """FedAvg+'s own options."""
     clustered: ClusteredOptions = ClusteredOptions()
     """Clustered FL's own options."""
+    fedem: FedEMOptions = FedEMOptions()
+    """FedEM's own options."""
     system: System = System()
     """Where it runs."""
 

@@ -101,11 +101,9 @@ class Learner:
 
         @torch.no_grad()
         def measure(bench: Bench, stack: Stack) -> Tensor:
-            self._load(bench, bank, stack.visits)
             total = torch.zeros(len(stack.visits), dtype=self._precise, device=self.device)
-            for batch in self._whole(board, stack.visits):
-                loss = self.objective(bench.engine.outputs(board.x(batch.index)), board.y[batch.index])
-                total[: len(loss)] += torch.where(batch.weights > 0, loss, 0).sum(1, dtype=self._precise)
+            for loss in self._measured(bench, bank, stack, board):
+                total[: len(loss)] += loss.sum(1, dtype=self._precise)
             return total
 
         losses = np.zeros(len(visits))
@@ -114,11 +112,36 @@ class Learner:
             losses[stack.places] = total.cpu().numpy() / board.counts[stack.visits.clients]
         return losses
 
-    def train(self, bank: Bank, visits: Visits, round_index: int, *, epochs: int = 1, fresh: bool = False) -> Tensor:
+    def losses(self, bank: Bank, visits: Visits, part: Part = "train") -> FloatArray:
+        """The loss of each sample of a visit, as stored, in evaluation mode: [visits, samples], 0 behind the last."""
+        board = self.boards[part]
+        losses = np.zeros((len(visits), int(board.counts[visits.clients].max(initial=0))))
+
+        @torch.no_grad()
+        def measure(bench: Bench, stack: Stack) -> None:
+            first = 0
+            for loss in self._measured(bench, bank, stack, board):
+                losses[stack.places[: len(loss)], first : first + loss.shape[1]] = loss.cpu().numpy()
+                first += loss.shape[1]
+
+        self._workshop.map(measure, self._stacks(visits, board))
+        return losses
+
+    def train(
+        self,
+        bank: Bank,
+        visits: Visits,
+        round_index: int,
+        *,
+        epochs: int = 1,
+        fresh: bool = False,
+        sample_weights: FloatArray | None = None,
+    ) -> Tensor:
         """How far local epochs on the client's data move a copy of each model: [visits, size].
 
         The optimizer's moments stay with the pair (client, owner) for its next visit, unless `fresh`. A client goes
-        through its data in one order per (round, epoch), the same for every model it visits.
+        through its data in one order per (round, epoch), the same for every model it visits. `sample_weights`, laid
+        out as `losses` gives them, multiply each sample's loss; a batch still counts by its number of samples.
         """
         deltas = torch.empty(len(visits), self.blueprint.size, dtype=self.blueprint.dtype, device=self.device)
         states = self.new_states() if fresh else self.states
@@ -126,7 +149,8 @@ class Learner:
         def learn(bench: Bench, job: tuple[Stack, Moments]) -> tuple[Tensor, Tensor]:
             stack, moments = job
             self._load(bench, bank, stack.visits)
-            self._run_epochs(bench, stack.visits, moments, round_index, epochs)
+            scale = None if sample_weights is None else self._on_board(sample_weights[stack.places])
+            self._run_epochs(bench, stack.visits, moments, round_index, epochs, scale)
             moved = bench.work[: len(stack.visits)].sub_(bank.rows[bank.places(stack.visits.owners)])
             deltas[torch.from_numpy(stack.places)] = moved
             return moved.sum(1).isfinite(), bench.engine.counters.clone()
@@ -194,15 +218,30 @@ class Learner:
             mixed.index_add_(0, index, part)
         return mixed
 
-    def _run_epochs(self, bench: Bench, visits: Visits, moments: Moments, round_index: int, epochs: int) -> None:
+    def _measured(self, bench: Bench, bank: Bank, stack: Stack, board: Board) -> Iterator[Tensor]:
+        """The losses of the stack's samples batch by batch, 0 for padding."""
+        self._load(bench, bank, stack.visits)
+        for batch in self._whole(board, stack.visits):
+            loss = self.objective(bench.engine.outputs(board.x(batch.index)), board.y[batch.index])
+            yield torch.where(batch.weights > 0, loss, 0)
+
+    def _on_board(self, values: FloatArray) -> Tensor:
+        return torch.from_numpy(values).to(self.device, self.blueprint.dtype)
+
+    def _run_epochs(
+        self, bench: Bench, visits: Visits, moments: Moments, round_index: int, epochs: int, scale: Tensor | None
+    ) -> None:
         board, count = self.boards["train"], self.blueprint.parameters
+        starts = torch.from_numpy(board.starts[visits.clients]).to(self.device)[:, None]
         params, grads = (rows[: len(visits), :count].unbind() for rows in (bench.work, bench.grad))
         for epoch in range(epochs):
             orders = self._orders(visits, round_index, epoch)
             with self._randomness(visits, round_index, epoch):
                 for batch in board.batches(visits.clients, orders, self.batch_size):
-                    n = len(batch.index)
-                    bench.engine.gradient(board.x(batch.index), board.y[batch.index], batch.weights)
+                    n, weights = len(batch.index), batch.weights
+                    if scale is not None:  # padding lies at the board's start, before a client's own samples
+                        weights = weights * scale[:n].gather(1, (batch.index - starts[:n]).clamp_min_(0))
+                    bench.engine.gradient(board.x(batch.index), board.y[batch.index], weights)
                     self.optimizer.step(
                         list(params[:n]), list(grads[:n]), [rows[:n] for rows in moments[0]], moments[1][:n]
                     )

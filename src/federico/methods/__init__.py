@@ -4,7 +4,10 @@ from federico.methods.base import Method
 from federico.methods.clustered import Clustered
 from federico.methods.fedavg import FedAvg
 from federico.methods.fedavg_plus import FedAvgPlus
+from federico.methods.fedem import FedEM
 from federico.methods.federico import Federico
 from federico.methods.local import Local
 
-METHODS: dict[str, type[Method]] = {method.name: method for method in (Federico, Local, FedAvg, FedAvgPlus, Clustered)}
+METHODS: dict[str, type[Method]] = {
+    method.name: method for method in (Federico, Local, FedAvg, FedAvgPlus, Clustered, FedEM)
+}
