@@ -68,3 +68,10 @@ def test_reading_does_not_change_what_is_on_board() -> None:
     board = board_of([3])
     board.x(torch.tensor([0, 1, 2])).add_(100)
     assert board.x(torch.tensor([0])).item() == 0
+
+
+def test_chosen_samples_make_a_board_of_their_own() -> None:
+    chosen = board_of([3, 2, 2]).choose([np.array([0, 2]), np.array([], dtype=np.int64), np.array([1])])
+    assert (chosen.counts.tolist(), chosen.starts.tolist()) == ([2, 0, 1], [0, 2, 2])
+    assert chosen.x(torch.arange(3))[:, 0].tolist() == [0, 2, 6]
+    assert chosen.y.tolist() == [0, 2, 0]

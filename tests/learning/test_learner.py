@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from federico.learning import workshop as workshop_module
 from federico.learning.bank import Bank, Visits
-from federico.learning.learner import ClientData, Learner
+from federico.learning.learner import ClientData, Learner, held_out
 from federico.learning.models import perceptron
 from federico.learning.optimizers import SGD
 from federico.rng import stream
@@ -158,6 +158,35 @@ def test_sample_weights_multiply_the_loss_of_each_sample(ragged: Learner) -> Non
             torch.testing.assert_close(delta, expected, rtol=0, atol=TOLERANCE)
     ones, none = (ragged.train(bank, ALL, 1, fresh=True, sample_weights=w) for w in (np.ones_like(weights), None))
     assert torch.equal(ones, none)
+
+
+def test_what_is_held_out_is_never_trained_on(
+    blobs: Callable[..., list[ClientData]], learner: Callable[..., Learner]
+) -> None:
+    ours, whole = learner(blobs((10, 1, 7))), learner(blobs((10, 1, 7)))
+    ours.hold_out(0.2)
+    assert ours.samples.tolist() == [8, 1, 6]
+    for client in (0, 2):
+        parts = [data_of(ours, client, part) for part in ("train", "validation")]
+        for together, all_of_it in zip(map(torch.cat, zip(*parts, strict=True)), data_of(whole, client), strict=True):
+            assert sorted(together.tolist()) == sorted(all_of_it.tolist())
+    assert torch.equal(data_of(ours, 1, "validation")[0], data_of(ours, 1)[0]), "a single sample serves for both"
+
+
+def test_what_a_client_holds_out_depends_on_nobody_else(
+    blobs: Callable[..., list[ClientData]], learner: Callable[..., Learner]
+) -> None:
+    clients = blobs((10, 12, 14))
+    together, alone = learner(clients), learner(clients[1:2])
+    for one in (together, alone):
+        one.hold_out(0.5)
+    assert torch.equal(data_of(together, 1, "validation")[0], data_of(alone, 0, "validation")[0])
+
+
+@pytest.mark.parametrize(("samples", "held"), [(0, 0), (1, 0), (2, 1), (4, 1), (5, 1), (8, 2), (60, 12)])
+def test_at_least_one_is_held_out_but_never_the_last(samples: int, held: int) -> None:
+    assert held_out(np.array([samples]), 0.2).tolist() == [held]
+    assert held_out(np.array([samples]), 0.99).tolist() == [max(samples - 1, 0)]
 
 
 def test_training_leaves_the_models_alone(ragged: Learner) -> None:

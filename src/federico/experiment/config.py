@@ -21,6 +21,7 @@ from federico.methods.clustered import ClusteredOptions
 from federico.methods.fedavg_plus import FedAvgPlusOptions
 from federico.methods.fedem import FedEMOptions
 from federico.methods.federico import FedericoOptions
+from federico.methods.fedfomo import FedFomoOptions
 from federico.options import Options
 
 
@@ -92,6 +93,8 @@ class Experiment(Options):
     """Clustered FL's own options."""
     fedem: FedEMOptions = FedEMOptions()
     """FedEM's own options."""
+    fedfomo: FedFomoOptions = FedFomoOptions()
+    """FedFomo's own options."""
     system: System = System()
     """Where it runs."""
 

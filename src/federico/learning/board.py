@@ -1,6 +1,7 @@
 """The clients' data, on board once: one tensor for all clients, and batches of it as index arithmetic."""
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,6 +50,15 @@ class Board:
     def x(self, index: Tensor) -> Tensor:
         """The inputs at these places, ready for a model."""
         return to_input(self._x[index], self.dtype)
+
+    def choose(self, places: Sequence[IntArray]) -> "Board":
+        """The board of these of each client's samples alone."""
+        chosen = copy(self)
+        index = np.concatenate([start + mine for start, mine in zip(self.starts, places, strict=True)])
+        chosen._x, chosen.y = self._x[index], self.y[index]
+        chosen.counts = np.array([len(mine) for mine in places], dtype=np.int64)
+        chosen.starts = np.concatenate([[0], np.cumsum(chosen.counts)[:-1]])
+        return chosen
 
     def batches(self, clients: IntArray, orders: Sequence[IntArray | None], size: int) -> Iterator[Batch]:
         """Batches of `size` for each of `clients` side by side, the clients with most samples first.

@@ -18,7 +18,7 @@ from federico.learning.workshop import Bench, Workshop
 from federico.rng import key, stream
 from federico.types import Array, FloatArray, IntArray, Task
 
-Part = Literal["train", "test"]
+Part = Literal["train", "validation", "test"]
 Moments = tuple[list[Rows], Rows]
 """Of some pairs: the rows of each moment, and the steps taken."""
 EVALUATION_NUMBERS = 200_000
@@ -94,6 +94,19 @@ class Learner:
     def new_states(self) -> OptimizerStates:
         """Optimizer states for this model, none kept yet."""
         return OptimizerStates(self.optimizer.moments, self.blueprint.parameters, self.blueprint.dtype, self.device)
+
+    def hold_out(self, fraction: float) -> None:
+        """Take samples out of every client's training part; they are the part `validation` from now on.
+
+        A client with a single sample has nothing to spare: it validates on what it trains on.
+        """
+        board = self.boards["train"]
+        orders = [
+            stream(self.seed, "hold out", n).permutation(c) for n, c in zip(self.names, board.counts, strict=True)
+        ]
+        cuts = [np.split(order, [k]) for order, k in zip(orders, held_out(board.counts, fraction), strict=True)]
+        self.boards["train"] = board.choose([np.sort(kept) for _, kept in cuts])
+        self.boards["validation"] = board.choose([np.sort(held if len(held) else kept) for held, kept in cuts])
 
     def evaluate(self, bank: Bank, visits: Visits, part: Part = "train") -> FloatArray:
         """The mean loss of each visit over the client's whole part, in evaluation mode."""
@@ -293,6 +306,12 @@ class Learner:
         # By what a stack may hold, not by what it holds: how visits are cut into stacks must not change a sum.
         size = EVALUATION_NUMBERS // (board.width * self._workshop.capacity)
         return board.batches(visits.clients, [None] * len(visits), max(1, min(EVALUATION_SAMPLES, size)))
+
+
+def held_out(samples: IntArray, fraction: float) -> IntArray:
+    """How many of its samples each client holds out: at least one, but never the last."""
+    held: IntArray = np.minimum(np.maximum(np.rint(fraction * samples), 1), np.maximum(samples - 1, 0)).astype(np.int64)
+    return held
 
 
 def _per_client(board: Board, values: Tensor) -> FloatArray:

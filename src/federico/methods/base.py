@@ -3,7 +3,7 @@
 import time
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from federico.errors import ConfigError
 from federico.exchange.base import Exchange, Hosting, Updates
 from federico.learning.bank import Bank, Visits
 from federico.learning.blueprint import Blueprint
@@ -113,6 +114,11 @@ class Method(ABC):
     def check(cls, options: Any, clients: int, blueprint: Blueprint) -> None:
         """Refuse options that do not go with the data or the model; called before anything starts."""
 
+    @classmethod
+    def trains_on(cls, options: Any, samples: IntArray) -> IntArray:
+        """How many of its samples each client trains on."""
+        return samples
+
     def __init__(self, federation: Federation, options: Options) -> None:
         self.check(options, federation.count, federation.learner.blueprint)
         self.federation = federation
@@ -137,6 +143,15 @@ class Method(ABC):
     @abstractmethod
     def mixtures(self, round_index: int) -> Mixtures:
         """Everybody's predictor as it stands after this round."""
+
+    def pull(self, neighbors: Sequence[IntArray]) -> Visits:
+        """Visits of every hosted client to its own model and to those of its neighbors that came."""
+        own = self.federation.to_own()
+        counts = [len(sampled) for sampled in neighbors]
+        came = self.exchange.pull(Visits(np.repeat(own.clients, counts), np.concatenate(neighbors)))
+        clients = np.concatenate([own.clients, came.clients])
+        owners = np.concatenate([own.owners, came.owners])
+        return Visits(clients, owners)[np.lexsort((owners, clients))]
 
     def state(self) -> dict[str, Tensor]:
         """All that must be saved of the hosted peers to go on later, bit for bit.
@@ -165,6 +180,15 @@ class Method(ABC):
         hosting, owners = self.federation.hosting, self.owners()
         hosts = hosting.hosts(np.array(list(owners)))
         return {owner: name for (owner, name), host in zip(owners.items(), hosts, strict=True) if host == hosting.rank}
+
+
+def check_neighbors(table: str, options: Options, neighbors: int, clients: int) -> None:
+    """Refuse more neighbors than there are others, where somebody has asked for them."""
+    if "neighbors" in options.model_fields_set and neighbors >= clients:
+        raise ConfigError(
+            f"{table}.neighbors = {neighbors}: with {clients} clients a peer has {clients - 1} to visit; "
+            f"set it to {clients - 1} or less"
+        )
 
 
 def shares(updates: Updates, anchor: float = 0.0) -> FloatArray:

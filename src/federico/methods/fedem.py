@@ -91,7 +91,7 @@ class FedEM(Method):
 
 
 def responsibilities(losses: FloatArray, prior: FloatArray) -> FloatArray:
-    """softmax over m of log prior[i, m] - losses[i, m, s]; a sample that no component explains says nothing new."""
+    """Softmax over m of log prior[i, m] - losses[i, m, s]; a sample that no component explains says nothing new."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         logits = np.log(prior)[:, :, None] - np.where(np.isfinite(losses), losses, np.inf)
         odds = np.exp(logits - logits.max(axis=1, keepdims=True))
