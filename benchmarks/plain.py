@@ -1,13 +1,14 @@
 """The plain twin: a round of FedeRiCo as the field writes it, one client, one model and one batch after the other.
 
 A DataLoader per visit, copies of state dicts, torch's Adam. It runs in a process of its own, because federico changes
-how its process keeps freed memory, and a plain script does not.
+how its process keeps freed memory and how idle threads wait, and a plain script does not.
 
 Usage: python -m benchmarks.plain RUN    reads the numbers of rounds to play again, answers each with a line of JSON
 """
 
 import copy
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -135,8 +136,8 @@ class Twin:
 def twin(run: Path) -> Iterator[Twin]:
     """The plain twin for a run, ready to play."""
     command = [sys.executable, "-m", __name__, str(run)]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, cwd=ROOT) as process:
+    pipe, plain = subprocess.PIPE, {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, cwd=ROOT, env=plain) as process:
         yield Twin(process)
         assert process.stdin is not None
         process.stdin.close()

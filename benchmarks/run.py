@@ -5,6 +5,7 @@ A suite that was stopped goes on where it was when it is started again, as long 
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -55,7 +56,8 @@ class Suite:
     def _start(self, row: str, *options: str) -> str | None:
         """What a fresh process prints; None if something it needs is missing."""
         command = [sys.executable, "-m", "benchmarks.measure", row, *options]
-        process = subprocess.run(command, check=False, capture_output=True, text=True, cwd=ROOT)
+        environment = {"OMP_WAIT_POLICY": "passive", **os.environ}  # as the command line sets it
+        process = subprocess.run(command, check=False, capture_output=True, text=True, cwd=ROOT, env=environment)
         if process.returncode in {error.exit_code for error in MISSING}:
             console.print(f"{row}: left out: {process.stderr.strip()}")
             return None
