@@ -123,7 +123,9 @@ def gather(study: Study, folder: StudyDir) -> Result | None:
     entries, missing, first = [], 0, None
     for at in study.compare.at:
         for column in study.compare.columns:
-            reference = next((_runs(study, folder, row, column, at) for row in study.rows if row.name == study.reference), {})
+            reference = next(
+                (_runs(study, folder, row, column, at) for row in study.rows if row.name == study.reference), {}
+            )
             for row in study.rows:
                 runs = _runs(study, folder, row, column, at)
                 missing += len(study.file.seeds) - len(runs)

@@ -20,7 +20,7 @@ class Part:
 
     rows: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
-    at: tuple[At, ...] = ()
+    at: tuple[str, ...] = ()
 
     def check(self, study: Study) -> None:
         """Refuse names that the study does not have."""

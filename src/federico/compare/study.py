@@ -8,12 +8,20 @@ import copy
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Self, TypeAlias
 
-from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, field_validator, model_validator
+from pydantic import (
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    field_validator,
+    model_validator,
+)
 
 from federico.errors import ConfigError
 from federico.experiment.config import Experiment, assign, read, validate, validate_as
@@ -30,7 +38,7 @@ class Column(Options):
 
     name: str = ""
     """The heading."""
-    set: dict[str, Any] = {}
+    set: dict[str, Any] = Field(default={})
     """What it changes in the experiment, by dotted keys."""
 
 
@@ -41,7 +49,7 @@ class Row(Options):
     """What the row is called; the name of a method stands for its title."""
     method: str = "federico"
     """The method it runs."""
-    set: dict[str, Any] = {}
+    set: dict[str, Any] = Field(default={})
     """What it changes in the experiment, by dotted keys; it has the last word over its column."""
     panel: str = ""
     """The part of a figure of curves that it is drawn in."""
@@ -80,7 +88,7 @@ class Paper(Options):
     """What it shows, in a sentence."""
     differs: tuple[str, ...] = ()
     """How this study differs from it, whatever the number of rounds and runs."""
-    values: dict[str, dict[str, tuple[NonNegativeFloat, NonNegativeFloat]]] = {}
+    values: dict[str, dict[str, tuple[NonNegativeFloat, NonNegativeFloat]]] = Field(default={})
     """Mean and standard deviation by row and column; accuracies in percent."""
 
 
@@ -139,7 +147,9 @@ class StudyFile(Experiment):
             raise ValueError(f"compare.reference = {self.compare.reference!r}: there is no such row: {_listed(rows)}")
         for row, values in self.compare.paper.values.items():
             if unknown := values.keys() - columns:
-                raise ValueError(f"compare.paper.values.{row}.{min(unknown)}: there is no such column: {_listed(columns)}")
+                raise ValueError(
+                    f"compare.paper.values.{row}.{min(unknown)}: there is no such column: {_listed(columns)}"
+                )
         return self
 
     @property
@@ -217,7 +227,7 @@ class Study:
         return [Cell(row.name, column.name, at, self._cell(row, column, seed, rate, {})) for seed in self.file.seeds]
 
     def tuning_cells(self, row: Row, column: Column) -> list[Cell]:
-        """One for each learning rate there is to choose from, and seed to choose by; scored once, after the last round."""
+        """One for each learning rate to choose from, and seed to choose by; scored once, after the last round."""
         tuning = self.compare.tuning
         rounds = tuning.rounds or self.file.rounds
         held = {"split.validation_fraction": tuning.validation_fraction}
@@ -234,9 +244,7 @@ class Study:
             for row in self.rows:
                 yield row, column
 
-    def _cell(
-        self, row: Row, column: Column, seed: int, rate: float | None, changes: Mapping[str, Any]
-    ) -> Experiment:
+    def _cell(self, row: Row, column: Column, seed: int, rate: float | None, changes: Mapping[str, Any]) -> Experiment:
         where = f"{self.name}, row {row.name!r}" + (f", column {column.name!r}" if column.name else "")
         raw = copy.deepcopy(dict(self.tables))
         try:
@@ -269,7 +277,9 @@ def parse_study(raw: Mapping[str, Any], where: str) -> Study:
 def scaled(study: Study, scale: float) -> Study:
     """The same with that part of the rounds and of the seeds, at least one of each."""
     if not 0 < scale <= 1:
-        raise ConfigError(f"--scale {scale:g}: give a number above 0 and at most 1, the part of rounds and seeds to run")
+        raise ConfigError(
+            f"--scale {scale:g}: give a number above 0 and at most 1, the part of rounds and seeds to run"
+        )
 
     def part(count: int) -> int:
         return max(1, math.ceil(scale * count))
