@@ -92,7 +92,9 @@ def _wide(result: Result, at: At) -> list[Grid]:
     if result.reference:
         shown[f"against {title_of(result.reference)}"] = lambda entry: _versus(result, entry)
     if any(entry.trust for entry in result.entries):
-        shown |= {"models used": _models, "on own distribution": _friends}
+        shown["models used"] = _models
+    if any(entry.trust and entry.trust.on_friends is not None for entry in result.entries):
+        shown["on own distribution"] = _friends
     if at == "best":
         shown["learning rate"] = _rate
     shown |= {"MB moved": lambda entry: _cost([entry])[0], "seconds": lambda entry: _cost([entry])[1]}
