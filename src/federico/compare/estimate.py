@@ -39,7 +39,7 @@ def estimate(study: Study, folder: StudyDir, part: Part = EVERYTHING) -> list[Es
         )
         mine += [cell for cell in unchosen if cell.row == row]
         done = folder.finished(mine)
-        left = sum(cell.experiment.rounds for cell in mine) - sum(cell.experiment.rounds for cell in done)
+        left = sum(cell.experiment.rounds - len(folder.cell(cell).records) for cell in mine)
         each = _seconds_per_round(mine[0], folder) if left else 0.0
         found.append(Estimate(row, len(mine), len(done), left * each))
     return found

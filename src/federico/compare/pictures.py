@@ -1,6 +1,7 @@
 """The paper's own figures, drawn from the runs of a study."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib import colormaps
@@ -20,6 +21,8 @@ from federico.report.posteriors import LABEL, legend, panel, panels
 from federico.report.summary import FEDERICO, Collaboration, title_of
 
 MAGENTA = "#D81BB4"
+DASHED: dict[str, Any] = {"linestyle": (0, (2.2, 0.7)), "linewidth": 2.8}
+"""Short dashes: a client's interval is short."""
 POINTS = 40
 """Of a curve through one client's interval."""
 
@@ -29,11 +32,11 @@ def picture(study: Study, folder: StudyDir, result: Result) -> Figure | None:
     match study.compare.figure:
         case None:
             return None
-        case Drawing(kind="lines"):
+        case Drawing(draw="lines"):
             return lines(study, folder)
-        case Drawing(kind="posteriors"):
+        case Drawing(draw="posteriors"):
             return posteriors(study, folder)
-        case Drawing(kind="variants", clients=clients):
+        case Drawing(draw="variants", clients=clients):
             return variants(study, folder, clients)
         case _:
             return curves(study, result)
@@ -111,16 +114,17 @@ def _collaboration(study: Study, folder: StudyDir, row: Row) -> Collaboration | 
 def _curves(
     axes: Axes, clients: list[Client], colors: list[tuple[float, ...]], ours: PlayedCell, fedavg: PlayedCell | None
 ) -> None:
-    ends = np.array([[client.train.x.min(), client.train.x.max()] for client in clients])
+    inputs = [np.concatenate([client.train.x, client.test.x]) for client in clients]
+    ends = np.array([[x.min(), x.max()] for x in inputs])
     whole = np.linspace(ends.min(), ends.max(), POINTS * len(clients))[:, None]
     axes.plot(whole[:, 0], np.sin(whole[:, 0]), color=MAGENTA, linewidth=1.6, alpha=0.8)
     for client, color, (start, end) in zip(clients, colors, ends, strict=True):
         axes.scatter(client.train.x[:, 0], client.train.y[:, 0], s=16, color=color, alpha=0.75, linewidths=0)
         x = np.linspace(start, end, POINTS)[:, None]
-        axes.plot(x[:, 0], _predict(ours, client, x), color=color, linestyle="--", linewidth=2.4)
+        axes.plot(x[:, 0], _predict(ours, client, x), color=color, **DASHED)
     handles = [
         Line2D([], [], color=MAGENTA, label="sine"),
-        Line2D([], [], color=SOFT, ls="--", lw=2.4, label="FedeRiCo"),
+        Line2D([], [], color=SOFT, label="FedeRiCo", **DASHED),
     ]
     if fedavg is not None:
         axes.plot(whole[:, 0], _predict(fedavg, clients[0], whole), color=INK, linestyle=":", linewidth=2)

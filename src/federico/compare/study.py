@@ -95,7 +95,7 @@ class Paper(Options):
 class Drawing(Options):
     """The figure that goes with the tables."""
 
-    kind: Literal["lines", "posteriors", "variants", "curves"]
+    draw: Literal["lines", "posteriors", "variants", "curves"]
     """`lines`: the fitted curves of a one-dimensional regression, and posteriors as bars. `posteriors`: weights over
     rounds, a panel per client of the first row. `variants`: the same for a few clients, a line of panels per row.
     `curves`: accuracy over rounds, a panel for each group of rows."""
