@@ -32,7 +32,10 @@ def options_page() -> str:
     parts = ["# Reference: options of an experiment file\n", NOTE]
     parts += ["Every key can also be set on the command line: `federico run FILE --set federico.epsilon=0.1`.\n"]
     parts += [_table(title, cls) for title, cls in _tables("", Experiment)]
-    parts += ["# Options of a comparison\n", "For `federico compare FILE`; [how-to-compare.md](how-to-compare.md) explains.\n"]
+    parts += [
+        "# Options of a comparison\n",
+        "For `federico compare FILE`; [how-to-compare.md](how-to-compare.md) explains.\n",
+    ]
     parts += [_table(title, cls) for title, cls in _tables("compare", Compare)]
     return "\n".join(parts)
 
@@ -50,8 +53,8 @@ RESULTS_INTRO = """\
 Each section is one command, run by us, with the paper's figures beside ours where it gives any. Every difference in the
 setting is listed under the tables; two are common to all: the paper publishes no code, so
 [what it leaves open](explanation-open-points.md) is settled by us, and a run here is one seed with a split of its own.
-Comparisons are made at the paper's learning rate (0.01 for everybody) and, where a section says so, at each method's own
-best rate, chosen without test data. The numbers are in `results/*.json`.
+Comparisons are made at the paper's learning rate (0.01 for everybody) and, where a section says so, at each method's
+own best rate, chosen without test data. The numbers are in `results/*.json`.
 """
 
 

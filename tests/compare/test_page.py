@@ -42,7 +42,9 @@ def test_names_cannot_break_the_page(result: Result) -> None:
 
 
 @pytest.mark.parametrize("note", ["", "It is so.\n"])
-def test_the_section_says_what_was_run_and_what_came_out(played: Any, result: Result, tmp_path: Path, note: str) -> None:
+def test_the_section_says_what_was_run_and_what_came_out(
+    played: Any, result: Result, tmp_path: Path, note: str
+) -> None:
     file = save(played.study, played.folder, result, {"overview": PNG}, "federico compare t.toml", tmp_path)
     text = section(read_saved(file), note, "../results")
     assert text.startswith("## Tiny digits\n")

@@ -29,7 +29,9 @@ def test_tables_have_every_method_and_the_papers_figure_for_each(name: str) -> N
     assert {row.method for row in study.rows} == METHODS
     columns = {column.name for column in study.compare.columns}
     assert {row: set(values) for row, values in study.compare.paper.values.items()} == dict.fromkeys(METHODS, columns)
-    best = max(study.compare.paper.values, key=lambda row: min(value for value, _ in study.compare.paper.values[row].values()))
+    best = max(
+        study.compare.paper.values, key=lambda row: min(value for value, _ in study.compare.paper.values[row].values())
+    )
     assert best == "federico"
     assert study.file.training.optimizer.learning_rate == 0.01
     assert study.compare.at == ("given", "best")
@@ -45,7 +47,9 @@ def test_ablations_run_five_seeds_and_compare_with_the_default(name: str) -> Non
 
 
 def test_what_is_not_there_is_refused_with_what_is() -> None:
-    with pytest.raises(ConfigError, match=r"table9: there is nothing of that name to reproduce; there is ablation-digits"):
+    with pytest.raises(
+        ConfigError, match=r"table9: there is nothing of that name to reproduce; there is ablation-digits"
+    ):
         preset("table9")
 
 

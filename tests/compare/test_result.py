@@ -11,9 +11,7 @@ from federico.report.metric import ACCURACY
 def figures(played: Any, row: str, column: str) -> list[float]:
     """Read from the records, by another way."""
     study = played.study
-    cells = [
-        cell for r, c in study.pairs() for cell in study.cells(r, c, "given") if (r.name, c.name) == (row, column)
-    ]
+    cells = [cell for r, c in study.pairs() for cell in study.cells(r, c, "given") if (r.name, c.name) == (row, column)]
     found = [played.folder.cell(cell) for cell in cells]
     values = [ACCURACY.mean(cell.records[-1], cell.description) for cell in found]
     return [value for value in values if value is not None]

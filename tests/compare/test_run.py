@@ -68,7 +68,7 @@ def test_a_part_that_is_not_there_is_refused(play: Any, tiny: Any, part: Part, s
 
 def test_what_does_not_fit_the_data_is_said_before_the_first_round(play: Any, tiny: Any, tmp_path: Path) -> None:
     rows = [{"name": "fine"}, {"name": "too many", "set": {"federico.neighbors": 4}}]
-    with pytest.raises(ConfigError, match="federico.neighbors = 4"):
+    with pytest.raises(ConfigError, match=r"federico\.neighbors = 4"):
         play(tiny({"rows": rows, "paper": {}}))
     assert not list(tmp_path.rglob("records.jsonl"))
 

@@ -43,7 +43,9 @@ def test_a_run_that_diverged_can_be_kept(kept: Path) -> None:
     assert read_saved(kept).result.entries[0].by_seed == {0: float("inf")}
 
 
-@pytest.mark.parametrize(("content", "said"), [("{}", "not a saved result: command: "), ("no json", "not a saved result")])
+@pytest.mark.parametrize(
+    ("content", "said"), [("{}", "not a saved result: command: "), ("no json", "not a saved result")]
+)
 def test_another_file_is_refused(tmp_path: Path, content: str, said: str) -> None:
     file = tmp_path / "x.json"
     file.write_text(content)

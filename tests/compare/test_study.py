@@ -29,9 +29,7 @@ def test_a_plain_experiment_file_is_a_table_of_one_column(tmp_path: Path) -> Non
 def test_columns_and_rows_change_the_experiment_and_the_row_has_the_last_word(tiny: Tiny) -> None:
     rows = [{"name": "a"}, {"name": "b", "set": {"partition.groups": 3, "federico.epsilon": 0.9}}]
     study = tiny({"rows": rows})
-    found = {
-        (row.name, column.name): study.cells(row, column, "given")[0].experiment for row, column in study.pairs()
-    }
+    found = {(row.name, column.name): study.cells(row, column, "given")[0].experiment for row, column in study.pairs()}
     groups = {place: experiment.partition.model_dump()["groups"] for place, experiment in found.items()}
     assert groups == {("a", "two"): 2, ("b", "two"): 3, ("a", "four"): 4, ("b", "four"): 3}
     assert found["b", "two"].federico.epsilon == 0.9

@@ -10,7 +10,9 @@ from federico.compare import tables
 from federico.compare.result import Result
 from federico.compare.tables import Grid, Piece
 
-GRID = Grid("A & B", ["", "50 % _x_", "a|b"], [[Piece("Local"), Piece("1.0 ± 0.2", bold=True), Piece("\N{MINUS SIGN}3")]])
+GRID = Grid(
+    "A & B", ["", "50 % _x_", "a|b"], [[Piece("Local"), Piece("1.0 ± 0.2", bold=True), Piece("\N{MINUS SIGN}3")]]
+)
 
 
 def cell(grid: Grid, row: str, column: str) -> Piece:
@@ -83,7 +85,11 @@ def test_csv_has_a_line_per_run(result: Result) -> None:
     assert len(lines) == 2 * 2 * 3 * 2
     entry = result.entry("local", "two", "given")
     assert entry is not None
-    found = [float(line["accuracy"]) for line in lines if (line["row"], line["column"], line["at"]) == ("local", "two", "given")]
+    found = [
+        float(line["accuracy"])
+        for line in lines
+        if (line["row"], line["column"], line["at"]) == ("local", "two", "given")
+    ]
     assert found == pytest.approx(list(entry.by_seed.values()))
 
 

@@ -76,8 +76,9 @@ def as_csv(result: Result) -> str:
 def for_terminal(grid: Grid) -> Table:
     """With the best in bold."""
     table = Table(title=grid.title, title_justify="left", title_style="bold")
-    for place, heading in enumerate(grid.headings):
-        table.add_column(heading, justify="right" if place else "left")
+    table.add_column(grid.headings[0], no_wrap=True)
+    for heading in grid.headings[1:]:
+        table.add_column(heading, justify="right")
     for line in grid.lines:
         table.add_row(*(Text(piece.text, "bold" if piece.bold else "") for piece in line))
     return table
