@@ -16,12 +16,12 @@ from federico.experiment.rundir import CellDir, RunDir
 STUDY = """
 methods = ["local", "federico"]
 seeds = [0, 1, 2]
-rounds = 60
+rounds = 200
 split = { samples = 200 }
 partition = { kind = "label-groups", clients = 4, groups = 2 }
 model = { kind = "linear" }
 federico = { neighbors = 2 }
-system = { threads = 1 }
+system = { threads = 1, checkpoint_every = 20 }
 """
 PATIENCE = 300.0
 
@@ -35,10 +35,6 @@ def until(condition: Callable[[], bool], what: str) -> None:
 
 def cells(folder: Path) -> list[CellDir]:
     return [cell for run in sorted((folder / "runs" / "study").glob("*-*-*")) for cell in RunDir(run).cells()]
-
-
-def rounds(folder: Path) -> int:
-    return sum(len(CellDir(cell.path).records) for cell in cells(folder))
 
 
 def done(folder: Path) -> dict[Path, int]:
