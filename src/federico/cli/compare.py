@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.table import Table
 
-from federico.cli.console import PLAIN, err, out, print_json
+from federico.cli.console import PLAIN, err, for_tables, out, print_json
 from federico.cli.studytable import LiveStudy
 from federico.compare import tables, words
 from federico.compare.estimate import Estimate, estimate
@@ -25,8 +25,6 @@ from federico.errors import ConfigError
 from federico.report.summary import title_of
 
 RESULTS = Path("results")
-WIDE = 140
-"""Characters of a line where no terminal sets a limit."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +103,7 @@ def _finish(study: Study, folder: StudyDir, result: Result, wishes: Wishes, comm
 def _show(result: Result) -> None:
     out.print(words.headline(result), style="bold", **PLAIN)
     for grid in tables.grids(result):
-        out.print(tables.for_terminal(grid), width=None if out.is_terminal else WIDE)
+        for_tables().print(tables.for_terminal(grid))
     out.print(f"{words.extent(result)}. {words.notes(result)}", highlight=False, markup=False)
     for difference in words.differences(result):
         out.print(f"Not as in the paper: {difference}", highlight=False, markup=False)
