@@ -4,7 +4,7 @@ import difflib
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 from pydantic import BaseModel, Field, NonNegativeInt, PositiveInt, ValidationError, field_validator
 from pydantic.fields import FieldInfo
@@ -34,6 +34,9 @@ class Split(Options):
     """Part of each client's samples that it is tested on."""
     max_train: PositiveInt | None = None
     """Most training samples a client may have."""
+    validation_fraction: float = Field(default=0.0, ge=0, lt=1)
+    """Part of each client's training samples that is kept from training and scored instead of its test samples, which
+    are then not looked at: to choose options by."""
     seed: NonNegativeInt | None = None
     """Seed of noise, partition and split; the run's own seed if not set."""
 
@@ -121,16 +124,19 @@ class Experiment(Options):
         return options
 
 
+File = TypeVar("File", bound=Experiment)
+
+
 def load(path: Path, overrides: Iterable[str] = ()) -> Experiment:
     """Read an experiment file; each override is `dotted.key=value` with the value written as in TOML."""
-    raw = read(path)
-    for override in overrides:
-        _override(raw, override)
+    raw = read(path, overrides)
+    if "compare" in raw:
+        raise ConfigError(f"{path}: has a [compare] table, it is not one run: `federico compare {path}` runs them all")
     return validate(raw, str(path))
 
 
-def read(path: Path) -> dict[str, Any]:
-    """The tables of an experiment file, not validated yet."""
+def read(path: Path, overrides: Iterable[str] = ()) -> dict[str, Any]:
+    """The tables of an experiment file, changed by the overrides, not validated yet."""
     try:
         raw = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -140,16 +146,33 @@ def read(path: Path) -> dict[str, Any]:
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"{path}: not a readable TOML file: {error}") from error
     raw.setdefault("name", path.stem)
+    for override in overrides:
+        _override(raw, override)
     return raw
 
 
 def validate(raw: Mapping[str, Any], where: str = "experiment") -> Experiment:
     """The experiment these tables describe; all that is wrong with them is said in one error."""
+    return validate_as(Experiment, raw, where)
+
+
+def validate_as(kind: type[File], raw: Mapping[str, Any], where: str) -> File:
+    """The same for a file that holds more than an experiment."""
     try:
-        return Experiment.model_validate(raw)
+        return kind.model_validate(raw)
     except ValidationError as error:
-        lines = [_explain(detail) for detail in error.errors()]
+        lines = [_explain(kind, detail) for detail in error.errors()]
         raise ConfigError("\n".join(f"{where}: {line}" for line in lines)) from None
+
+
+def assign(raw: dict[str, Any], key: str, value: Any) -> None:
+    """Set `dotted.key` in tables of tables."""
+    *tables, last = key.strip().split(".")
+    for table in tables:
+        raw = raw.setdefault(table, {})
+        if not isinstance(raw, dict):
+            raise ConfigError(f"{table!r} is a value, not a table")
+    raw[last] = value
 
 
 def _override(raw: dict[str, Any], override: str) -> None:
@@ -160,17 +183,15 @@ def _override(raw: dict[str, Any], override: str) -> None:
         value = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         value = text.strip()
-    *tables, last = key.strip().split(".")
-    for table in tables:
-        raw = raw.setdefault(table, {})
-        if not isinstance(raw, dict):
-            raise ConfigError(f"--set {override!r}: {table!r} is a value, not a table")
-    raw[last] = value
+    try:
+        assign(raw, key, value)
+    except ConfigError as error:
+        raise ConfigError(f"--set {override!r}: {error}") from None
 
 
-def _explain(detail: ErrorDetails) -> str:
+def _explain(root: type[BaseModel], detail: ErrorDetails) -> str:
     """One line: the key's path, its value, what is allowed, and the nearest valid key."""
-    path, fields = _walk(detail["loc"])
+    path, fields = _walk(root, detail["loc"])
     if detail["type"] == "extra_forbidden":
         return f"{path}: there is no such key{_nearest(path.rpartition('.')[2], fields)}; allowed: {', '.join(fields)}"
     message = detail["msg"].removeprefix("Value error, ")
@@ -186,11 +207,11 @@ def _explain(detail: ErrorDetails) -> str:
     return f"{path} = {detail['input']!r}: {message}"
 
 
-def _walk(location: tuple[int | str, ...]) -> tuple[str, list[str]]:
+def _walk(root: type[BaseModel], location: tuple[int | str, ...]) -> tuple[str, list[str]]:
     """The dotted path a user would write for this location, and the keys (or kinds) allowed there."""
     keys: list[str] = []
-    table: type[BaseModel] | None = Experiment
-    fields = list(Experiment.model_fields)
+    table: type[BaseModel] | None = root
+    fields = list(root.model_fields)
     tags: dict[str, type[BaseModel]] = {}
     for part in location:
         if isinstance(part, str) and part in tags:
@@ -200,7 +221,9 @@ def _walk(location: tuple[int | str, ...]) -> tuple[str, list[str]]:
         if isinstance(part, str) and table is None:
             continue  # pydantic's own name for one of several types a value may have
         keys.append(str(part))
-        field = table.model_fields.get(str(part)) if table else None
+        if isinstance(part, int):
+            continue  # one of a list: the table is that of all of them
+        field = table.model_fields.get(part) if table else None
         if table is not None:
             fields = list(table.model_fields)
         table, tags = _inside(field)
@@ -214,6 +237,8 @@ def _inside(field: FieldInfo | None) -> tuple[type[BaseModel] | None, dict[str, 
     if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
         return field.annotation, {}
     kinds = [kind for kind in get_args(field.annotation) if isinstance(kind, type) and issubclass(kind, BaseModel)]
+    if len(kinds) == 1:
+        return kinds[0], {}
     return None, {get_args(kind.model_fields["kind"].annotation)[0]: kind for kind in kinds}
 
 

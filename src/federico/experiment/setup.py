@@ -94,7 +94,13 @@ def prepare(
         dataset = subsample(dataset, experiment.split.samples, data_seed)
     partition = experiment.partition.cut(dataset.labels, dataset.owners, data_seed)
     split = experiment.split
-    shares = share_out(partition, test_fraction=split.test_fraction, max_train=split.max_train, seed=data_seed)
+    shares = share_out(
+        partition,
+        test_fraction=split.test_fraction,
+        max_train=split.max_train,
+        validation_fraction=split.validation_fraction,
+        seed=data_seed,
+    )
     members = clients(dataset, shares)
     schema = dataset.schema
     dtype = getattr(torch, experiment.system.dtype)
