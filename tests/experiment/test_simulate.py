@@ -175,6 +175,15 @@ def test_checkpoints_are_as_rare_as_asked_for_and_there_at_the_end(play: Play) -
     assert names == ["round-000004", "round-000005"]
 
 
+def test_every_phase_of_a_round_has_its_seconds(play: Play) -> None:
+    run, _ = play(rounds=3, methods=["federico"], system={"evaluate_every": 3, "checkpoint_every": 2})
+    always = {"sample", "pull", "e_step", "m_step", "push", "update", "record"}
+    first, second, third = (set(phases) for phases in run.cell("federico", 0).seconds)
+    assert first == always
+    assert second == always | {"checkpoint"}
+    assert third == always | {"evaluate", "checkpoint"}
+
+
 def test_evaluations_are_as_rare_as_asked_for_and_there_at_the_end(play: Play, tmp_path: Path) -> None:
     run, _ = play(rounds=5, system={"evaluate_every": 2}, methods=["fedavg_plus"])
     records = run.cell("fedavg_plus", 0).records
@@ -257,7 +266,7 @@ class Fragile(nn.Module):
         return torch.where((x[:, :1] > 50), torch.nan, self.linear(x))
 
 
-@pytest.mark.parametrize("method", ["federico", "local", "fedavg", "fedavg_plus"])
+@pytest.mark.parametrize("method", METHODS)
 def test_client_whose_model_breaks_does_not_stop_the_others(play: Play, method: str) -> None:
     dataset = people()
     dataset.samples.x[:10, 0] = 1000  # client a
@@ -273,7 +282,7 @@ def test_client_whose_model_breaks_does_not_stop_the_others(play: Play, method: 
             assert sum(weights.values()) == pytest.approx(1)
 
 
-@pytest.mark.parametrize("method", ["federico", "local", "fedavg"])
+@pytest.mark.parametrize("method", [name for name in METHODS if name != "fedavg_plus"])
 def test_client_whose_training_explodes_does_not_stop_the_others(play: Play, method: str) -> None:
     dataset = people()
     dataset.samples.x[:10] *= 1e300  # client a: beyond what float32 can hold

@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 pytest.register_assert_rewrite("peers")
 
 SMALL = """
-methods = ["federico", "local", "fedavg_plus"]
+methods = ["federico", "local", "fedavg_plus", "clustered", "fedem", "fedfomo"]
 rounds = 6
 
 [data]
@@ -36,6 +36,14 @@ hidden = [6]
 
 [federico]
 neighbors = 2
+
+[clustered]
+eps1 = 9.0
+eps2 = 0.0
+min_round = 2
+
+[fedem]
+components = 2
 
 [system]
 threads = 1
@@ -75,7 +83,7 @@ def federico(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 
 @pytest.fixture(scope="session")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An experiment file of three methods that runs for less than half a second."""
+    """An experiment file of six methods that runs for less than a second."""
     path = tmp_path_factory.mktemp("small") / "small.toml"
     path.write_text(SMALL)
     return path

@@ -15,8 +15,11 @@ from federico.experiment.tables import nearest, read_tables, validated
 from federico.learning.models import MLP, ModelOptions
 from federico.learning.optimizers import Adam, OptimizerOptions
 from federico.methods import METHODS
+from federico.methods.clustered import ClusteredOptions
 from federico.methods.fedavg_plus import FedAvgPlusOptions
+from federico.methods.fedem import FedEMOptions
 from federico.methods.federico import FedericoOptions
+from federico.methods.fedfomo import FedFomoOptions
 from federico.options import Options
 
 
@@ -29,6 +32,9 @@ class Split(Options):
     """Part of each client's samples that it is tested on."""
     max_train: PositiveInt | None = None
     """Most training samples a client may have."""
+    validation_fraction: float = Field(default=0.0, ge=0, lt=1)
+    """Part of each client's training samples that is kept from training and scored instead of its test samples, which
+    are then not looked at: to choose options by."""
     seed: NonNegativeInt | None = None
     """Seed of noise, partition and split; the run's own seed if not set."""
 
@@ -84,6 +90,12 @@ class Experiment(Options):
     """FedeRiCo's own options."""
     fedavg_plus: FedAvgPlusOptions = FedAvgPlusOptions()
     """FedAvg+'s own options."""
+    clustered: ClusteredOptions = ClusteredOptions()
+    """Clustered FL's own options."""
+    fedem: FedEMOptions = FedEMOptions()
+    """FedEM's own options."""
+    fedfomo: FedFomoOptions = FedFomoOptions()
+    """FedFomo's own options."""
     system: System = System()
     """Where it runs."""
 
@@ -114,22 +126,34 @@ class Experiment(Options):
 
 def load(path: Path, overrides: Iterable[str] = ()) -> Experiment:
     """Read an experiment file; each override is `dotted.key=value` with the value written as in TOML."""
-    raw = read(path)
-    for override in overrides:
-        _override(raw, override)
+    raw = read(path, overrides)
+    if "compare" in raw:
+        raise ConfigError(f"{path}: has a [compare] table, it is not one run: `federico compare {path}` runs them all")
     return validate(raw, str(path))
 
 
-def read(path: Path) -> dict[str, Any]:
-    """The tables of an experiment file, not validated yet."""
+def read(path: Path, overrides: Iterable[str] = ()) -> dict[str, Any]:
+    """The tables of an experiment file, changed by the overrides, not validated yet."""
     raw = read_tables(path, "experiment file")
     raw.setdefault("name", path.stem)
+    for override in overrides:
+        _override(raw, override)
     return raw
 
 
 def validate(raw: Mapping[str, Any], where: str = "experiment") -> Experiment:
     """The experiment these tables describe; all that is wrong with them is said in one error."""
     return validated(Experiment, raw, where)
+
+
+def assign(raw: dict[str, Any], key: str, value: Any) -> None:
+    """Set `dotted.key` in tables of tables."""
+    *tables, last = key.strip().split(".")
+    for table in tables:
+        raw = raw.setdefault(table, {})
+        if not isinstance(raw, dict):
+            raise ConfigError(f"{table!r} is a value, not a table")
+    raw[last] = value
 
 
 def _override(raw: dict[str, Any], override: str) -> None:
@@ -140,9 +164,7 @@ def _override(raw: dict[str, Any], override: str) -> None:
         value = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         value = text.strip()
-    *tables, last = key.strip().split(".")
-    for table in tables:
-        raw = raw.setdefault(table, {})
-        if not isinstance(raw, dict):
-            raise ConfigError(f"--set {override!r}: {table!r} is a value, not a table")
-    raw[last] = value
+    try:
+        assign(raw, key, value)
+    except ConfigError as error:
+        raise ConfigError(f"--set {override!r}: {error}") from None

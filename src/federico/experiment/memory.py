@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 
 from federico.errors import ConfigError
@@ -12,6 +13,7 @@ from federico.learning.models import Factory
 from federico.methods.federico import FedericoOptions
 
 if TYPE_CHECKING:
+    from federico.experiment.config import Experiment
     from federico.experiment.setup import Setup
 
 PROCESS_BYTES = 450 << 20
@@ -31,14 +33,14 @@ class Plan:
 
 
 def plan(setup: "Setup") -> Plan:
-    """The peak of the method that needs most: FedeRiCo where it takes part, else one model per client."""
+    """The peak of the method that needs most."""
     experiment, clients = setup.experiment, len(setup.clients)
     row = setup.blueprint.size * setup.blueprint.dtype.itemsize
     samples = sum(part.x.nbytes + part.y.nbytes for client in setup.clients for part in (client.train, client.test))
-    visits, pairs = clients, clients
-    if "federico" in experiment.methods:
-        visits, pairs = _visits(experiment.federico, clients, experiment.rounds)
-    models, optimizers = clients * row, experiment.training.optimizer.moments * pairs * row
+    held, visits, pairs = np.max(
+        [_needs(experiment, method, clients) for method in experiment.methods], axis=0
+    ).tolist()
+    models, optimizers = held * row, experiment.training.optimizer.moments * pairs * row
     return Plan(
         {
             "libraries": PROCESS_BYTES,
@@ -76,8 +78,18 @@ def gib(size: int) -> str:
     return f"{size / 2**30:.2f} GiB"
 
 
+def _needs(experiment: "Experiment", method: str, clients: int) -> tuple[int, int, int]:
+    """(models, visits in a round, pairs whose optimizer is kept) at most."""
+    if method == "federico":
+        return clients, *_visits(experiment.federico, clients, experiment.rounds)
+    if method == "fedem":
+        pairs = clients * experiment.fedem.components
+        return experiment.fedem.components, pairs, pairs
+    return clients * (2 if method == "fedfomo" else 1), clients, clients
+
+
 def _visits(options: FedericoOptions, clients: int, rounds: int) -> tuple[int, int]:
-    """(visits in a round, pairs whose optimizer is kept) at most."""
+    """(visits in a round, pairs whose optimizer is kept) of FedeRiCo."""
     neighbors = clients - 1 if options.sampler == "everyone" else options.neighbors
     met = min(clients, 1 + neighbors * max(0, rounds - options.solo_rounds))
     return clients * (1 + neighbors), clients * met

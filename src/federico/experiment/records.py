@@ -30,7 +30,7 @@ class Record:
     neighbors: list[list[str]]
     """Whom each client visited."""
     posterior: list[dict[str, float]]
-    """Each client's weights over the peers it has evaluated."""
+    """Each client's weights over the models it has met: the peers it has evaluated, FedEM's components, its cluster."""
     sent: list[int]
     """Bytes each client sent."""
     received: list[int]
@@ -55,10 +55,16 @@ class Record:
 
     @classmethod
     def of(
-        cls, index: int, names: tuple[str, ...], scores: Scores | None, played: Round, traffic: Sequence[IntArray]
+        cls,
+        index: int,
+        names: Sequence[str],
+        clients: int,
+        scores: Scores | None,
+        played: Round,
+        traffic: Sequence[IntArray],
     ) -> "Record":
-        """From what a round and its evaluation gave."""
-        sent, received = (counted[: len(names)].tolist() for counted in traffic)
+        """From what a round and its evaluation gave; `names` are the clients', then those of other owners."""
+        sent, received = (counted[:clients].tolist() for counted in traffic)
         return cls(
             index,
             None if scores is None or scores.accuracy is None else scores.accuracy.tolist(),
@@ -94,11 +100,15 @@ class Journal:
             kept = [line for line in _timings(self.timings) if line["round"] <= round_index]
             publish_text(self.timings, "".join(json.dumps(line) + "\n" for line in kept))
 
-    def append(self, record: Record, seconds: dict[str, float]) -> None:
-        """Add one round to both files."""
+    def append(self, record: Record) -> None:
+        """Add what a round did."""
         with disk_errors(self.records):
             _append(self.records, asdict(record))
-            _append(self.timings, {"round": record.round, "seconds": seconds})
+
+    def append_seconds(self, round_index: int, seconds: dict[str, float]) -> None:
+        """Add what a round took, per phase."""
+        with disk_errors(self.timings):
+            _append(self.timings, {"round": round_index, "seconds": seconds})
 
     def size(self) -> int:
         """Bytes of records safely on the disk."""

@@ -97,7 +97,7 @@ def run_cell(
     if done < rounds:
         method = setup.method(method_name, team)
         _play(cell, setup, method, observer, team)
-        save_clients(cell.path / "clients", setup, method_name, method.predictors(rounds), team)
+        save_clients(cell.path / "clients", setup, method, method.predictors(rounds), team)
         if team.rank == 0:
             cell.finish(rounds)
     elif team.rank == 0:
@@ -147,17 +147,27 @@ def _play(cell: CellDir, setup: Setup, method: Method, observer: Observer, team:
     with checkpoint.Writer(saves) as writer:
         for index in range(done + 1, rounds + 1):
             last = index == rounds
-            parts = team.gather(play_round(setup, method, index, evaluate=last or index % system.evaluate_every == 0))
+            part = play_round(method, index, evaluate=last or index % system.evaluate_every == 0)
+            with clock("record"):
+                parts = team.gather(part)
+                record = _write_down(journal, parts) if team.rank == 0 else part
+            saving = last or index % system.checkpoint_every == 0
+            if saving:
+                with clock("checkpoint"):
+                    writer.wait()
+                    state, size = team.assemble(method.state()), journal.size() if team.rank == 0 else 0
             seconds = clock.take()
             if team.rank == 0:
-                journal.append(Record.joined(parts), seconds)
-            if last or index % system.checkpoint_every == 0:
-                with clock("checkpoint"):
-                    state = team.assemble(method.state())
-                    if team.rank == 0:
-                        writer.save(index, journal.size(), state)
-            if team.rank == 0:
-                observer.round_done(cell, Record.joined(parts))
+                journal.append_seconds(index, seconds)  # before the save: a round that is saved has its seconds
+                if saving:
+                    writer.save(index, size, state)
+                observer.round_done(cell, record)
+
+
+def _write_down(journal: Journal, parts: Sequence[Record]) -> Record:
+    record = Record.joined(parts)
+    journal.append(record)
+    return record
 
 
 def resume(saves: Path, method: Method, journal: Journal, say: Callable[[str], None], team: Team) -> int:
@@ -173,17 +183,18 @@ def resume(saves: Path, method: Method, journal: Journal, say: Callable[[str], N
     return saved.round_index if saved else 0
 
 
-def play_round(setup: Setup, method: Method, index: int, *, evaluate: bool) -> Record:
+def play_round(method: Method, index: int, *, evaluate: bool) -> Record:
     """One round and, where asked for, what it has come to on the clients' test data."""
-    played = method.round(index)
+    played, clock = method.round(index), method.federation.clock
     traffic = method.exchange.traffic.take()
     scores = None
     if evaluate:
-        with method.federation.clock("evaluate"):
+        with clock("evaluate"):
             mixtures = method.predictors(index)
             scores = method.learner.score(mixtures.bank, mixtures.visits, mixtures.weights)
             scores = scores.take(method.federation.hosted)
-    return Record.of(index, setup.shares.ids, scores, played, traffic)
+    with clock("record"):
+        return Record.of(index, method.names, method.federation.count, scores, played, traffic)
 
 
 def _describe(setup: Setup, method: str, command: str) -> Description:

@@ -69,7 +69,9 @@ def _walk(root: type[BaseModel], location: tuple[int | str, ...]) -> tuple[str, 
         if isinstance(part, str) and table is None:
             continue  # pydantic's own name for one of several types a value may have
         keys.append(str(part))
-        field = table.model_fields.get(str(part)) if table else None
+        if isinstance(part, int):
+            continue  # one of a list: the table is that of all of them
+        field = table.model_fields.get(part) if table else None
         if table is not None:
             fields = list(table.model_fields)
         table, tags = _inside(field)

@@ -1,7 +1,7 @@
-"""How a stack of models is executed: stacked matrix products, or one bound module at a time.
+"""How a stack of models is executed: stacked matrix products, vmap, or one bound module at a time.
 
-An engine owns nothing but views of its bench's two buffers, `work` (the models being trained or measured, a row
-each) and `grad`. Which engine runs changes no number beyond rounding.
+An engine owns nothing but views: of its bench's two buffers, `work` (the models being trained, a row each) and `grad`,
+or of the rows it was told to hold. Which engine runs changes no number beyond rounding.
 """
 
 from dataclasses import dataclass
@@ -15,10 +15,13 @@ from federico.learning.objectives import Objective
 
 
 class Engine(Protocol):
-    """Runs the first `len(x)` rows of `work`, row k on the samples x[k]."""
+    """Runs the first `len(x)` rows of what it holds, row k on the samples x[k]."""
 
     counters: Tensor
     """The counters of the model being trained; none where models have none."""
+
+    def hold(self, rows: Tensor) -> None:
+        """Work on these rows from now on; to be trained, they must be those of `work`."""
 
     def outputs(self, x: Tensor) -> Tensor:
         """Raw outputs [rows, samples, outputs], in evaluation mode and without gradient."""
@@ -59,53 +62,78 @@ def _plain(layer: nn.Linear, name: str, slots: dict[str, Slot]) -> bool:
     return all(p.requires_grad and f"{name}.{which}" in slots for which, p in layer.named_parameters())
 
 
+@dataclass(frozen=True)
+class Held:
+    """One layer of the first so many models in hand, as views that are made once and used in every step."""
+
+    weight: Tensor
+    turned: Tensor
+    bias: Tensor | None
+    weight_grad: Tensor
+    bias_grad: Tensor | None
+    relu: bool
+
+    @classmethod
+    def of(cls, layer: Layer, rows: Tensor, grad: Tensor) -> "Held":
+        """The layer in these rows of models and of their gradients."""
+        weight = _stacked(layer.weight, rows)
+        bias, bias_grad = (_stacked(layer.bias, part) for part in (rows, grad)) if layer.bias else (None, None)
+        bias = None if bias is None else bias.unsqueeze(1)
+        return cls(weight, weight.transpose(1, 2), bias, _stacked(layer.weight, grad), bias_grad, layer.relu)
+
+    def forward(self, below: Tensor) -> Tensor:
+        """What the layer makes of the activations below it."""
+        out = torch.bmm(below, self.turned) if self.bias is None else torch.baddbmm(self.bias, below, self.turned)
+        return out.relu_() if self.relu else out
+
+    def learn(self, below: Tensor, back: Tensor) -> None:
+        """Write the gradient of the layer: `back` is that of its outputs, before ReLU."""
+        torch.bmm(back.transpose(1, 2), below, out=self.weight_grad)
+        if self.bias_grad is not None:
+            torch.sum(back, dim=1, out=self.bias_grad)
+
+
 class Stacked:
     """Chains of linear layers: all rows at once as batched matrix products, gradient by hand, nothing copied."""
 
     def __init__(self, layers: list[Layer], objective: Objective, work: Tensor, grad: Tensor) -> None:
         self.counters = torch.empty(0, dtype=torch.int64)
-        self._objective = objective
-        self._relu = [layer.relu for layer in layers]
-        self._params = [_views(layer, work) for layer in layers]
-        self._grads = [_views(layer, grad) for layer in layers]
+        self._layers, self._objective, self._grad = layers, objective, grad
+        self.hold(work)
+
+    def hold(self, rows: Tensor) -> None:
+        """See `Engine.hold`."""
+        self._rows = rows
+        self._held: dict[int, list[Held]] = {}
 
     @torch.no_grad()
     def outputs(self, x: Tensor) -> Tensor:
         """See `Engine.outputs`."""
-        return self._forward(x)[-1]
+        out = x.flatten(2)
+        for layer in self._first(len(x)):
+            out = layer.forward(out)
+        return out
 
     @torch.no_grad()
     def gradient(self, x: Tensor, y: Tensor, weights: Tensor) -> None:
         """See `Engine.gradient`."""
-        rows, activations = len(x), self._forward(x)
-        back = self._output_gradient(activations[-1], y, weights)
-        for layer in reversed(range(len(self._params))):
-            below = activations[layer]
-            weight_grad, bias_grad = self._grads[layer]
-            torch.bmm(back.transpose(1, 2), below, out=weight_grad[:rows])
-            if bias_grad is not None:
-                torch.sum(back, dim=1, out=bias_grad[:rows])
-            if layer > 0:
-                back = torch.bmm(back, self._params[layer][0][:rows])
-                if self._relu[layer - 1]:
-                    back = torch.ops.aten.threshold_backward(back, below, 0)
+        layers, activations = self._first(len(x)), [x.flatten(2)]
+        for layer in layers:
+            activations.append(layer.forward(activations[-1]))
+        back = self._objective.slope(activations[-1], y, weights)
+        for k in reversed(range(len(layers))):
+            if layers[k].relu:
+                back = torch.ops.aten.threshold_backward(back, activations[k + 1], 0)
+            layers[k].learn(activations[k], back)
+            if k > 0:
+                back = torch.bmm(back, layers[k].weight)
 
-    def _forward(self, x: Tensor) -> list[Tensor]:
-        """The input and the activations of every layer."""
-        activations = [x.flatten(2)]
-        for (weight, bias), relu in zip(self._params, self._relu, strict=True):
-            rows = len(x)
-            out = torch.bmm(activations[-1], weight[:rows].transpose(1, 2))
-            if bias is not None:
-                out.add_(bias[:rows].unsqueeze(1))
-            activations.append(out.relu_() if relu else out)
-        return activations
-
-    def _output_gradient(self, outputs: Tensor, y: Tensor, weights: Tensor) -> Tensor:
-        with torch.enable_grad():
-            leaf = outputs.detach().requires_grad_()
-            (gradient,) = torch.autograd.grad((self._objective(leaf, y) * weights).sum(), leaf)
-        return gradient if not self._relu[-1] else gradient * (outputs > 0)
+    def _first(self, count: int) -> list[Held]:
+        """The layers of the first `count` models."""
+        if count not in self._held:
+            rows, grad = self._rows[:count], self._grad[:count]
+            self._held[count] = [Held.of(layer, rows, grad) for layer in self._layers]
+        return self._held[count]
 
 
 class Looped:
@@ -115,9 +143,14 @@ class Looped:
         self.counters = blueprint.initial_counters()
         self.module = blueprint.bind(work[0], self.counters)
         self._objective = objective
-        self._grad = grad[0]
+        self._work, self._grad = work[0], grad[0]
         for (_, parameter), slot in zip(self.module.named_parameters(), blueprint.parameter_slots, strict=True):
             parameter.grad = slot.view(grad[0])
+
+    def hold(self, rows: Tensor) -> None:
+        """See `Engine.hold`. A module stays bound to one place: other rows are copied there."""
+        if rows.data_ptr() != self._work.data_ptr():
+            self._work.copy_(rows[0])
 
     @torch.no_grad()
     def outputs(self, x: Tensor) -> Tensor:
@@ -132,14 +165,47 @@ class Looped:
         torch.autograd.backward((self._objective(self._forward(x[0]), y[0]) * weights[0]).sum())
 
     def _forward(self, x: Tensor) -> Tensor:
-        if x.dim() == 4:
-            x = x.contiguous(memory_format=torch.channels_last)
-        outputs: Tensor = self.module(x)
+        # A copy, for a module may write into its input.
+        layout = torch.channels_last if x.dim() == 4 else torch.contiguous_format
+        outputs: Tensor = self.module(x.clone(memory_format=layout))
         return outputs
 
 
-def _views(layer: Layer, rows: Tensor) -> tuple[Tensor, Tensor | None]:
-    return _stacked(layer.weight, rows), None if layer.bias is None else _stacked(layer.bias, rows)
+class Vmapped:
+    """Any module that keeps no statistics and draws nothing, all rows at once: what fills a GPU."""
+
+    def __init__(self, blueprint: Blueprint, objective: Objective, work: Tensor, grad: Tensor) -> None:
+        self.counters = torch.empty(0, dtype=torch.int64)
+        self._blueprint, self._objective, self._grad = blueprint, objective, grad
+        self._module = blueprint.bind(work[0], self.counters)
+        self.hold(work)
+
+    def hold(self, rows: Tensor) -> None:
+        """See `Engine.hold`."""
+        self._rows = rows
+
+    @torch.no_grad()
+    def outputs(self, x: Tensor) -> Tensor:
+        """See `Engine.outputs`."""
+        return torch.vmap(self._run)(self._rows[: len(x)], x)
+
+    def gradient(self, x: Tensor, y: Tensor, weights: Tensor) -> None:
+        """See `Engine.gradient`."""
+        self._grad[: len(x)] = torch.vmap(torch.func.grad(self._loss))(self._rows[: len(x)], x, y, weights)
+
+    def _loss(self, row: Tensor, x: Tensor, y: Tensor, weights: Tensor) -> Tensor:
+        return (self._objective(self._run(row, x), y) * weights).sum()
+
+    def _run(self, row: Tensor, x: Tensor) -> Tensor:
+        tensors = {slot.name: slot.view(row) for slot in self._blueprint.slots}
+        outputs: Tensor = torch.func.functional_call(self._module, tensors, (x,), tie_weights=True)
+        return outputs
+
+
+def vmappable(blueprint: Blueprint) -> bool:
+    """Whether all that the model's training changes is a gradient away: no batch-norm statistics, nothing frozen."""
+    learns = all(parameter.requires_grad for parameter in blueprint.template.parameters())
+    return learns and blueprint.size == blueprint.parameters and not blueprint.counters
 
 
 def _stacked(slot: Slot, rows: Tensor) -> Tensor:

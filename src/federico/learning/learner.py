@@ -18,10 +18,10 @@ from federico.learning.workshop import Bench, Workshop
 from federico.rng import key, stream
 from federico.types import Array, FloatArray, IntArray, Task
 
-Part = Literal["train", "test"]
+Part = Literal["train", "validation", "test"]
 Moments = tuple[list[Rows], Rows]
 """Of some pairs: the rows of each moment, and the steps taken."""
-EVALUATION_NUMBERS = 200_000
+EVALUATION_NUMBERS = 1 << 18
 """How many input numbers are measured at once; more would push the activations out of the cache."""
 EVALUATION_SAMPLES = 512
 
@@ -95,17 +95,28 @@ class Learner:
         """Optimizer states for this model, none kept yet."""
         return OptimizerStates(self.optimizer.moments, self.blueprint.parameters, self.blueprint.dtype, self.device)
 
+    def hold_out(self, fraction: float) -> None:
+        """Take samples out of every client's training part; they are the part `validation` from now on.
+
+        A client with a single sample has nothing to spare: it validates on what it trains on.
+        """
+        board = self.boards["train"]
+        orders = [
+            stream(self.seed, "hold out", n).permutation(c) for n, c in zip(self.names, board.counts, strict=True)
+        ]
+        cuts = [np.split(order, [k]) for order, k in zip(orders, held_out(board.counts, fraction), strict=True)]
+        self.boards["train"] = board.choose([np.sort(kept) for _, kept in cuts])
+        self.boards["validation"] = board.choose([np.sort(held if len(held) else kept) for held, kept in cuts])
+
     def evaluate(self, bank: Bank, visits: Visits, part: Part = "train") -> FloatArray:
         """The mean loss of each visit over the client's whole part, in evaluation mode."""
         board = self.boards[part]
 
         @torch.no_grad()
         def measure(bench: Bench, stack: Stack) -> Tensor:
-            self._load(bench, bank, stack.visits)
             total = torch.zeros(len(stack.visits), dtype=self._precise, device=self.device)
-            for batch in self._whole(board, stack.visits):
-                loss = self.objective(bench.engine.outputs(board.x(batch.index)), board.y[batch.index])
-                total[: len(loss)] += torch.where(batch.weights > 0, loss, 0).sum(1, dtype=self._precise)
+            for loss in self._measured(bench, bank, stack, board):
+                total[: len(loss)] += loss.sum(1, dtype=self._precise)
             return total
 
         losses = np.zeros(len(visits))
@@ -114,11 +125,36 @@ class Learner:
             losses[stack.places] = total.cpu().numpy() / board.counts[stack.visits.clients]
         return losses
 
-    def train(self, bank: Bank, visits: Visits, round_index: int, *, epochs: int = 1, fresh: bool = False) -> Tensor:
+    def losses(self, bank: Bank, visits: Visits, part: Part = "train") -> FloatArray:
+        """The loss of each sample of a visit, as stored, in evaluation mode: [visits, samples], 0 behind the last."""
+        board = self.boards[part]
+        losses = np.zeros((len(visits), int(board.counts[visits.clients].max(initial=0))))
+
+        @torch.no_grad()
+        def measure(bench: Bench, stack: Stack) -> None:
+            first = 0
+            for loss in self._measured(bench, bank, stack, board):
+                losses[stack.places[: len(loss)], first : first + loss.shape[1]] = loss.cpu().numpy()
+                first += loss.shape[1]
+
+        self._workshop.map(measure, self._stacks(visits, board))
+        return losses
+
+    def train(
+        self,
+        bank: Bank,
+        visits: Visits,
+        round_index: int,
+        *,
+        epochs: int = 1,
+        fresh: bool = False,
+        sample_weights: FloatArray | None = None,
+    ) -> Tensor:
         """How far local epochs on the client's data move a copy of each model: [visits, size].
 
         The optimizer's moments stay with the pair (client, owner) for its next visit, unless `fresh`. A client goes
-        through its data in one order per (round, epoch), the same for every model it visits.
+        through its data in one order per (round, epoch), the same for every model it visits. `sample_weights`, laid
+        out as `losses` gives them, multiply each sample's loss; a batch still counts by its number of samples.
         """
         deltas = torch.empty(len(visits), self.blueprint.size, dtype=self.blueprint.dtype, device=self.device)
         states = self.new_states() if fresh else self.states
@@ -126,7 +162,8 @@ class Learner:
         def learn(bench: Bench, job: tuple[Stack, Moments]) -> tuple[Tensor, Tensor]:
             stack, moments = job
             self._load(bench, bank, stack.visits)
-            self._run_epochs(bench, stack.visits, moments, round_index, epochs)
+            scale = None if sample_weights is None else sample_weights[stack.places]
+            self._run_epochs(bench, stack.visits, moments, round_index, epochs, scale)
             moved = bench.work[: len(stack.visits)].sub_(bank.rows[bank.places(stack.visits.owners)])
             deltas[torch.from_numpy(stack.places)] = moved
             return moved.sum(1).isfinite(), bench.engine.counters.clone()
@@ -148,7 +185,7 @@ class Learner:
             total = torch.zeros_like(bench.work[: len(stack.visits)])
             with self._randomness(stack.visits, round_index, 0):
                 for batch in self._whole(board, stack.visits):
-                    rows, whole = len(batch.index), (batch.weights > 0).to(total.dtype)
+                    rows, whole = len(batch.weights), (batch.weights > 0).to(total.dtype)
                     bench.engine.gradient(board.x(batch.index), board.y[batch.index], whole)
                     total[:rows] += bench.grad[:rows]
             gradients[torch.from_numpy(stack.places)] = total
@@ -178,30 +215,38 @@ class Learner:
         """The mixed predictions for every sample of the board, [samples, outputs]."""
 
         @torch.no_grad()
-        def predict(bench: Bench, stack: Stack) -> list[tuple[Tensor, Tensor]]:
-            self._load(bench, bank, stack.visits)
+        def predict(bench: Bench, stack: Stack) -> list[tuple[Batch, Tensor]]:
+            self._show(bench, bank, stack.visits)
             share = torch.from_numpy(weights[stack.places]).to(self.device, self._precise)[:, None, None]
             parts = []
             for batch in self._whole(board, stack.visits):
                 outputs = mixable(bench.engine.outputs(board.x(batch.index)).to(self._precise), self.task)
-                real = batch.weights > 0
-                parts.append((batch.index[real], (outputs * share[: len(outputs)])[real]))
+                parts.append((batch, outputs.mul_(share[: len(outputs)])))
             return parts
 
         parts = [part for parts in self._workshop.map(predict, self._stacks(visits, board)) for part in parts]
         mixed = torch.zeros(len(board), parts[0][1].shape[-1], dtype=self._precise, device=self.device)
-        for index, part in parts:
-            mixed.index_add_(0, index, part)
+        for batch, part in parts:
+            board.add(mixed, batch, part)
         return mixed
 
-    def _run_epochs(self, bench: Bench, visits: Visits, moments: Moments, round_index: int, epochs: int) -> None:
+    def _measured(self, bench: Bench, bank: Bank, stack: Stack, board: Board) -> Iterator[Tensor]:
+        """The losses of the stack's samples batch by batch, 0 for padding."""
+        self._show(bench, bank, stack.visits)
+        for batch in self._whole(board, stack.visits):
+            loss = self.objective(bench.engine.outputs(board.x(batch.index)), board.y[batch.index])
+            yield torch.where(batch.weights > 0, loss, 0)
+
+    def _run_epochs(
+        self, bench: Bench, visits: Visits, moments: Moments, round_index: int, epochs: int, scale: FloatArray | None
+    ) -> None:
         board, count = self.boards["train"], self.blueprint.parameters
         params, grads = (rows[: len(visits), :count].unbind() for rows in (bench.work, bench.grad))
         for epoch in range(epochs):
             orders = self._orders(visits, round_index, epoch)
             with self._randomness(visits, round_index, epoch):
-                for batch in board.batches(visits.clients, orders, self.batch_size):
-                    n = len(batch.index)
+                for batch in board.batches(visits.clients, orders, self.batch_size, scale):
+                    n = len(batch.weights)
                     bench.engine.gradient(board.x(batch.index), board.y[batch.index], batch.weights)
                     self.optimizer.step(
                         list(params[:n]), list(grads[:n]), [rows[:n] for rows in moments[0]], moments[1][:n]
@@ -236,8 +281,18 @@ class Learner:
     def _load(self, bench: Bench, bank: Bank, visits: Visits) -> None:
         places = bank.places(visits.owners)
         torch.index_select(bank.rows, 0, places, out=bench.work[: len(visits)])
+        bench.engine.hold(bench.work)
         # Models with counters run one at a time, so the first owner is the only one.
         bench.engine.counters.copy_(bank.counters[places[0]])
+
+    def _show(self, bench: Bench, bank: Bank, visits: Visits) -> None:
+        """Load the models to be measured; one that is alone in its stack is measured where it lies."""
+        if len(visits) > 1:
+            self._load(bench, bank, visits)
+            return
+        place = bank.places(visits.owners)
+        bench.engine.hold(bank.rows[int(place[0])][None])
+        bench.engine.counters.copy_(bank.counters[place[0]])
 
     def _keep_counters(self, bank: Bank, visits: Visits, counters: Tensor) -> None:
         """Only an owner's own training moves its counters, after every visit saw the old ones."""
@@ -253,7 +308,13 @@ class Learner:
         """All samples of these visits as stored, in batches that stay in the cache."""
         # By what a stack may hold, not by what it holds: how visits are cut into stacks must not change a sum.
         size = EVALUATION_NUMBERS // (board.width * self._workshop.capacity)
-        return board.batches(visits.clients, [None] * len(visits), max(1, min(EVALUATION_SAMPLES, size)))
+        return board.whole(visits.clients, max(1, min(EVALUATION_SAMPLES, size)))
+
+
+def held_out(samples: IntArray, fraction: float) -> IntArray:
+    """How many of its samples each client holds out: at least one, but never the last."""
+    held: IntArray = np.minimum(np.maximum(np.rint(fraction * samples), 1), np.maximum(samples - 1, 0)).astype(np.int64)
+    return held
 
 
 def _per_client(board: Board, values: Tensor) -> FloatArray:

@@ -3,7 +3,7 @@
 import time
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from federico.errors import ConfigError
 from federico.exchange.base import Exchange, Hosting, Updates
 from federico.learning.bank import Bank, Visits
 from federico.learning.blueprint import Blueprint
@@ -75,7 +76,7 @@ class Federation:
 
 @dataclass(frozen=True)
 class Posterior:
-    """One peer's row w_i over the peers it has evaluated, and nobody else."""
+    """One client's weights over the owners of models it has met, and nobody else: for FedeRiCo the row w_i."""
 
     peers: IntArray
     weights: FloatArray
@@ -83,7 +84,10 @@ class Posterior:
 
 @dataclass(frozen=True)
 class Round:
-    """What a round leaves to be recorded of the hosted clients; empty lists where the method has no such thing."""
+    """What a round leaves to be recorded of the hosted clients; empty lists where the method has no such thing.
+
+    What only a server knows, its process says of all clients and the others leave empty.
+    """
 
     neighbors: list[IntArray] = field(default_factory=list)
     posteriors: list[Posterior] = field(default_factory=list)
@@ -110,6 +114,11 @@ class Method(ABC):
     def check(cls, options: Any, clients: int, blueprint: Blueprint) -> None:
         """Refuse options that do not go with the data or the model; called before anything starts."""
 
+    @classmethod
+    def trains_on(cls, options: Any, samples: IntArray) -> IntArray:
+        """How many of its samples each client trains on."""
+        return samples
+
     def __init__(self, federation: Federation, options: Options) -> None:
         self.check(options, federation.count, federation.learner.blueprint)
         self.federation = federation
@@ -121,6 +130,11 @@ class Method(ABC):
     @abstractmethod
     def owners(self) -> Mapping[int, str]:
         """Who owns a model, and the name its initial model is drawn by. Clients are 0 to K-1."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What people read for each owner: a client's name, or what a model is that belongs to none."""
+        return self.federation.names
 
     @abstractmethod
     def round(self, round_index: int) -> Round:
@@ -140,6 +154,15 @@ class Method(ABC):
         weights = asked.weights[[pair in here for pair in asked.visits.pairs]]
         return Mixtures(asked.bank, came, weights / np.bincount(came.clients, weights)[came.clients])
 
+    def pull(self, neighbors: Sequence[IntArray]) -> Visits:
+        """Visits of every hosted client to its own model and to those of its neighbors that came."""
+        own = self.federation.to_own()
+        counts = [len(sampled) for sampled in neighbors]
+        came = self.exchange.pull(Visits(np.repeat(own.clients, counts), np.concatenate(neighbors)))
+        clients = np.concatenate([own.clients, came.clients])
+        owners = np.concatenate([own.owners, came.owners])
+        return Visits(clients, owners)[np.lexsort((owners, clients))]
+
     def state(self) -> dict[str, Tensor]:
         """All that must be saved of the hosted peers to go on later, bit for bit.
 
@@ -153,18 +176,32 @@ class Method(ABC):
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
         """Go on from what `state` gave, of these peers or more: each process takes what it hosts."""
-        places = torch.isin(state["bank.owners"], torch.from_numpy(self.bank.owners))
-        home = len(self.bank.owners)
+        places, home = self._places(state), len(self.bank.owners)
         self.bank.home.copy_(state["bank.rows"][places])
         self.bank.counters[:home] = state["bank.counters"][places]
         mine = torch.isin(state["optimizer.pairs"][:, 0], torch.from_numpy(self.federation.hosted))
         self.learner.states.restore({key: state[f"optimizer.{key}"][mine] for key in ("pairs", "moments", "steps")})
+
+    def _places(self, state: Mapping[str, Tensor]) -> Tensor:
+        """Where the owners hosted here are among those of a saved state."""
+        saved = state["bank.owners"].numpy()
+        order = np.argsort(saved)
+        return torch.from_numpy(order[np.searchsorted(saved, self.bank.owners, sorter=order)])
 
     def _home(self) -> Mapping[int, str]:
         """The owners hosted here."""
         hosting, owners = self.federation.hosting, self.owners()
         hosts = hosting.hosts(np.array(list(owners)))
         return {owner: name for (owner, name), host in zip(owners.items(), hosts, strict=True) if host == hosting.rank}
+
+
+def check_neighbors(table: str, options: Options, neighbors: int, clients: int) -> None:
+    """Refuse more neighbors than there are others, where somebody has asked for them."""
+    if "neighbors" in options.model_fields_set and neighbors >= clients:
+        raise ConfigError(
+            f"{table}.neighbors = {neighbors}: with {clients} clients a peer has {clients - 1} to visit; "
+            f"set it to {clients - 1} or less"
+        )
 
 
 def shares(updates: Updates, anchor: float = 0.0) -> FloatArray:

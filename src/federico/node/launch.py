@@ -119,7 +119,7 @@ def train_alone(setup: Setup) -> list[float | None]:
     method, rounds = setup.method("local"), setup.experiment.rounds
     for index in range(1, rounds):
         method.round(index)
-    record = play_round(setup, method, rounds, evaluate=True)
+    record = play_round(method, rounds, evaluate=True)
     return list(record.accuracy or record.loss or [])
 
 

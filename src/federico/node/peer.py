@@ -74,8 +74,9 @@ class Peer:
             while done < self._rounds and not self._stop.is_set():
                 done += 1
                 last = done == self._rounds
-                record = play_round(self._setup, method, done, evaluate=last or done % system.evaluate_every == 0)
-                self._journal.append(record, method.federation.clock.take())
+                record = play_round(method, done, evaluate=last or done % system.evaluate_every == 0)
+                self._journal.append(record)
+                self._journal.append_seconds(done, method.federation.clock.take())
                 if last or self._stop.is_set() or done % system.checkpoint_every == 0:
                     writer.save(done, self._journal.size(), method.state())
                 reporter.played(record)
@@ -84,7 +85,7 @@ class Peer:
     def _keep_model(self, method: Method, done: int) -> None:
         """The personal model, as `federico predict` takes it."""
         if done:
-            save_clients(self._folder / "clients", self._setup, method.name, method.predictors(done), Alone())
+            save_clients(self._folder / "clients", self._setup, method, method.predictors(done), Alone())
             log.info("personal model in %s", self._folder / "clients" / self._site.name)
 
     def _serve(self, exchange: ZenohExchange, reporter: Reporter) -> None:
