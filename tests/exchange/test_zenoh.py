@@ -131,6 +131,22 @@ class TestModels:
         assert torch.equal(row_of(a, 1), b._bank.home[0])
         assert a._held[1].version == 2
 
+    def test_a_model_that_is_just_changing_is_not_given(self, joined: Joined, model: Blueprint) -> None:
+        a, b = joined(model, 2, lockstep=False, limits=PATIENT.model_copy(update={"deadline": 0.3}))
+        publish(b)
+        b.collect()
+        assert len(a.pull(Visits.of([(0, 1)]))) == 0
+        b._bank.home.add_(1)
+        b.lend(Visits.of([(1, 1)]))
+        assert len(a.pull(Visits.of([(0, 1)]))) == 1
+
+    def test_the_own_model_is_served_where_it_lies_even_when_that_moves(self, joined: Joined, model: Blueprint) -> None:
+        a, b, c = joined(model, 3, lockstep=False)
+        publish(b, c)
+        for wanted in ([(0, 1)], [(0, 1), (0, 2)]):
+            a.pull(Visits.of(wanted))
+            assert np.shares_memory(a._owner.shelf.newest.packed, a._bank.home.numpy())
+
     def test_many_chunks_make_the_same_row(self, joined: Joined) -> None:
         large = Blueprint(lambda: nn.Linear(300, 20))
         a, b = joined(large, 2, lockstep=False, limits=PATIENT.model_copy(update={"chunk_bytes": 1024}))
