@@ -10,6 +10,7 @@ from types import ModuleType
 import pytest
 
 from federico.experiment.config import load, validate
+from federico.methods import METHODS
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
@@ -56,6 +57,15 @@ def test_paper_map_names_things_that_exist() -> None:
     text = (ROOT / "docs" / "paper-map.md").read_text()
     assert [path for path in re.findall(r"`(tests/[^`]+)`", text) if not (ROOT / path).exists()] == []
     assert [dotted for dotted in re.findall(r"`(federico\.[\w.]+)`", text) if pydoc.locate(dotted) is None] == []
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_has_a_page_with_its_options_and_a_command(name: str) -> None:
+    text = (ROOT / "docs" / f"explanation-method-{name}.md").read_text()
+    assert text.startswith(f"# Explanation: {METHODS[name].title}\n")
+    assert "federico run experiments/digits.toml" in text
+    if name != "federico":  # whose options have a page of their own
+        assert [option for option in METHODS[name].options.model_fields if f"`{option}`" not in text] == []
 
 
 @pytest.mark.parametrize(("page", "code"), blocks("toml"))

@@ -47,7 +47,9 @@ class Fragile(nn.Linear):
 """
 
 
-def command(folder: Path, ranks: int, name: str, methods: tuple[str, ...] = tuple(METHODS), rounds: int = 4) -> list[str]:
+def command(
+    folder: Path, ranks: int, name: str, methods: tuple[str, ...] = tuple(METHODS), rounds: int = 4
+) -> list[str]:
     file = folder / "shared.toml"
     file.write_text(FILE.format(methods=json.dumps(methods), rounds=rounds))
     run = [sys.executable, "-m", "federico.cli.main", "run", str(file), "--name", name, "--quiet", "--directory"]
