@@ -107,7 +107,7 @@ def test_statistics_have_no_say_in_a_split(method: Build, blobs: Clients, batch_
 
 
 def test_a_cluster_waits_for_all_its_updates(lines: Build) -> None:
-    clustered = lines("clustered", [[(0.0, 0.0)]] * 4, RATE)
+    clustered = lines("clustered", [[(0.0, 0.0)]] * 4, RATE, eps1=9.0)
     whole = updates_of([1.0, -1.0, 1.0, -1.0])
     clustered.split(whole.take(np.array([0, 1, 3])))
     assert clustered.clusters.tolist() == TOGETHER
