@@ -45,8 +45,13 @@ class Writer:
 
     def save(self, round_index: int, records_bytes: int, state: Mapping[str, Tensor]) -> None:
         """Begin to save a state that nobody will change any more."""
-        self._finish()
+        self.wait()
         self._pending = self._thread.submit(save, self._folder, round_index, records_bytes, state)
+
+    def wait(self) -> None:
+        """Until the last save is on the disk."""
+        if self._pending is not None:
+            self._pending.result()
 
     def __enter__(self) -> Self:
         """Ready to save."""
@@ -58,11 +63,7 @@ class Writer:
         """Wait for the last save."""
         self._thread.shutdown()
         if kind is None:
-            self._finish()
-
-    def _finish(self) -> None:
-        if self._pending is not None:
-            self._pending.result()
+            self.wait()
 
 
 def save(folder: Path, round_index: int, records_bytes: int, state: Mapping[str, Tensor]) -> None:

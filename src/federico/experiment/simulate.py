@@ -2,7 +2,7 @@
 
 import importlib.metadata
 import platform
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Protocol
@@ -97,9 +97,7 @@ def run_cell(
     if done < rounds:
         method = setup.method(method_name, team)
         _play(cell, setup, method, observer, team)
-        mixtures = method.mixtures(rounds)
-        method.exchange.lend(mixtures.visits)
-        save_clients(cell.path / "clients", setup, method, mixtures, team)
+        save_clients(cell.path / "clients", setup, method, method.predictors(rounds), team)
         if team.rank == 0:
             cell.finish(rounds)
     elif team.rank == 0:
@@ -142,29 +140,39 @@ def _refuse_fewer(cell: CellDir, done: int, rounds: int) -> None:
 def _play(cell: CellDir, setup: Setup, method: Method, observer: Observer, team: Team) -> None:
     system, rounds, clock = setup.experiment.system, setup.experiment.rounds, method.federation.clock
     journal, saves = Journal(cell.path), cell.path / "checkpoint"
-    done = _resume(saves, method, journal, observer, team)
+    done = resume(saves, method, journal, observer.say, team)
     _refuse_fewer(cell, done, rounds)
     if team.rank == 0:
         observer.cell_started(cell, done)
     with checkpoint.Writer(saves) as writer:
         for index in range(done + 1, rounds + 1):
             last = index == rounds
-            parts = team.gather(_play_round(method, index, evaluate=last or index % system.evaluate_every == 0))
+            part = play_round(method, index, evaluate=last or index % system.evaluate_every == 0)
+            with clock("record"):
+                parts = team.gather(part)
+                record = _write_down(journal, parts) if team.rank == 0 else part
+            saving = last or index % system.checkpoint_every == 0
+            if saving:
+                with clock("checkpoint"):
+                    writer.wait()
+                    state, size = team.assemble(method.state()), journal.size() if team.rank == 0 else 0
             seconds = clock.take()
             if team.rank == 0:
-                journal.append(Record.joined(parts), seconds)
-            if last or index % system.checkpoint_every == 0:
-                with clock("checkpoint"):
-                    state = team.assemble(method.state())
-                    if team.rank == 0:
-                        writer.save(index, journal.size(), state)
-            if team.rank == 0:
-                observer.round_done(cell, Record.joined(parts))
+                journal.append_seconds(index, seconds)  # before the save: a round that is saved has its seconds
+                if saving:
+                    writer.save(index, size, state)
+                observer.round_done(cell, record)
 
 
-def _resume(saves: Path, method: Method, journal: Journal, observer: Observer, team: Team) -> int:
+def _write_down(journal: Journal, parts: Sequence[Record]) -> Record:
+    record = Record.joined(parts)
+    journal.append(record)
+    return record
+
+
+def resume(saves: Path, method: Method, journal: Journal, say: Callable[[str], None], team: Team) -> int:
     """The number of rounds already played; the method is as it was after them."""
-    saved = checkpoint.load_latest(saves, observer.say) if team.rank == 0 else None
+    saved = checkpoint.load_latest(saves, say) if team.rank == 0 else None
     path = team.broadcast(None if saved is None else saved.path)
     if team.rank > 0 and path is not None:
         saved = checkpoint.read(path)
@@ -175,17 +183,18 @@ def _resume(saves: Path, method: Method, journal: Journal, observer: Observer, t
     return saved.round_index if saved else 0
 
 
-def _play_round(method: Method, index: int, *, evaluate: bool) -> Record:
-    played = method.round(index)
+def play_round(method: Method, index: int, *, evaluate: bool) -> Record:
+    """One round and, where asked for, what it has come to on the clients' test data."""
+    played, clock = method.round(index), method.federation.clock
     traffic = method.exchange.traffic.take()
     scores = None
     if evaluate:
-        with method.federation.clock("evaluate"):
-            mixtures = method.mixtures(index)
-            method.exchange.lend(mixtures.visits)
+        with clock("evaluate"):
+            mixtures = method.predictors(index)
             scores = method.learner.score(mixtures.bank, mixtures.visits, mixtures.weights)
             scores = scores.take(method.federation.hosted)
-    return Record.of(index, method.names, method.federation.count, scores, played, traffic)
+    with clock("record"):
+        return Record.of(index, method.names, method.federation.count, scores, played, traffic)
 
 
 def _describe(setup: Setup, method: str, command: str) -> Description:

@@ -93,6 +93,25 @@ class Bank:
         self._known = known[self._order]
         return self.rows[here : here + len(guests)]
 
+    @property
+    def guests(self) -> dict[int, int]:
+        """Which row holds the model of which guest."""
+        pairs = zip(self._order.tolist(), self._known.tolist(), strict=True)
+        return {place: owner for place, owner in pairs if place >= len(self.owners)}
+
+    def welcome(self, wanted: IntArray) -> None:
+        """Make room for these guests too: who is here keeps its row, a new one may get that of one not wanted now."""
+        asked, here = set(wanted.tolist()), len(self.owners)
+        self._grow(here + len(asked) - len(self.rows))
+        guests = self.guests
+        free = [place for place in range(here, len(self.rows)) if guests.get(place) not in asked]
+        free.sort(key=guests.__contains__)  # empty rows first
+        self._seat(guests | dict(zip(free, sorted(asked - set(guests.values())), strict=False)))
+
+    def dismiss(self, guest: int) -> None:
+        """Forget this guest's model."""
+        self._seat({place: owner for place, owner in self.guests.items() if owner != guest})
+
     def places(self, owners: IntArray) -> Tensor:
         """Which rows hold the models of these owners."""
         return torch.from_numpy(self._order[np.searchsorted(self._known, owners)]).to(self.rows.device)
@@ -105,3 +124,16 @@ class Bank:
             return
         for place, move, share in zip(places.tolist(), moves, shares.tolist(), strict=True):
             self.rows[place].add_(move, alpha=share)
+
+    def _grow(self, more: int) -> None:
+        if more > 0:
+            count = len(self.rows)
+            grown = self.rows.new_empty(count + more, self.rows.shape[1])  # memory that is not touched is not used
+            grown[:count], self.rows = self.rows, grown
+            self.counters = torch.cat([self.counters, self.blueprint.initial_counters().repeat(more, 1)])
+
+    def _seat(self, guests: Mapping[int, int]) -> None:
+        known = np.array([*self.owners, *guests.values()], dtype=np.int64)
+        places = np.array([*range(len(self.owners)), *guests], dtype=np.int64)
+        order = np.argsort(known)
+        self._known, self._order = known[order], places[order]
