@@ -45,7 +45,8 @@ WORKLOADS = {
             "8 clients in 2 label groups, 100 training samples each (a fifth of the paper's), M = 3; rounds 12 and 14",
         ),
         Workload(
-            "resnet18", "ResNet-18, CIFAR-100, K=8", "cifar100", ("split.samples=500",), 0, Plan(1, 1),
+            "resnet18", "ResNet-18, CIFAR-100, K=8", "cifar100", ("split.samples=560", "split.max_train=50"), 0,
+            Plan(1, 1),
             "8 clients in 2 label groups, 50 training samples each (a fifteenth of the paper's), M = 3; round 2 alone, "
             "after one of own training",
         ),
