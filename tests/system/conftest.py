@@ -35,6 +35,7 @@ neighbors = 2
 
 [system]
 threads = 1
+checkpoint_every = 1
 """
 
 

@@ -28,7 +28,7 @@ split = {{ test_fraction = 0.5, max_train = 30 }}
 model = {{ kind = "mlp", hidden = [16] }}
 training = {{ batch_size = 8 }}
 federico = {{ neighbors = 2 }}
-system = {{ threads = 1 }}
+system = {{ threads = 1, checkpoint_every = 1 }}
 """
 FRAGILE = """
 import os

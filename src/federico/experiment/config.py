@@ -22,6 +22,9 @@ from federico.methods.federico import FedericoOptions
 from federico.options import Options
 
 
+NOT_PART_OF_A_CELL = {"name", "methods", "seeds", "rounds", "system"}
+
+
 class Split(Options):
     """How much data there is, and how each client's share is divided."""
 
@@ -57,8 +60,8 @@ class System(Options):
     """Threads for computing; as many as there are cores if not set."""
     evaluate_every: PositiveInt = 1
     """Rounds between evaluations on the clients' test data; the last round is always evaluated."""
-    checkpoint_every: PositiveInt = 1
-    """Rounds between checkpoints."""
+    checkpoint_every: PositiveInt | None = None
+    """Rounds between checkpoints; if not set, one begins whenever ten seconds have passed since the last was written."""
 
 
 class Experiment(Options):
@@ -141,6 +144,23 @@ def validate(raw: Mapping[str, Any], where: str = "experiment") -> Experiment:
     except ValidationError as error:
         lines = [_explain(detail) for detail in error.errors()]
         raise ConfigError("\n".join(f"{where}: {line}" for line in lines)) from None
+
+
+def cell_options(experiment: Experiment, method: str) -> dict[str, Any]:
+    """Every setting that can change a number of this method's cells."""
+    others = METHODS.keys() - {method}
+    options = experiment.model_dump(mode="json", exclude=NOT_PART_OF_A_CELL | others)
+    return {**options, "dtype": experiment.system.dtype}
+
+
+def as_of_now(options: Mapping[str, Any], method: str) -> Mapping[str, Any]:
+    """A cell's options with those that an earlier version did not know yet, at the default it ran with."""
+    known = {key: value for key, value in options.items() if key != "dtype"}
+    try:
+        experiment = Experiment.model_validate(known | {"system": {"dtype": options.get("dtype")}})
+    except ValidationError:  # it knew options that are gone: another experiment, as they stand
+        return options
+    return cell_options(experiment, method)
 
 
 def _override(raw: dict[str, Any], override: str) -> None:

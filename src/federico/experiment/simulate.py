@@ -5,7 +5,7 @@ import platform
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import tomli_w
@@ -16,16 +16,13 @@ from federico.errors import RunError
 from federico.exchange.team import Alone, Team
 from federico.experiment import checkpoint
 from federico.experiment.bundle import save_clients
-from federico.experiment.config import Experiment
+from federico.experiment.config import Experiment, cell_options
 from federico.experiment.files import disk_errors, publish, publish_text
 from federico.experiment.records import Journal, Record
 from federico.experiment.rundir import CellDir, Description, RunDir
 from federico.experiment.setup import Setup, prepare
 from federico.learning.models import Factory
-from federico.methods import METHODS
 from federico.methods.base import Method
-
-NOT_PART_OF_A_CELL = {"name", "methods", "seeds", "rounds", "system"}
 
 
 class Observer(Protocol):
@@ -121,13 +118,6 @@ def to_toml(experiment: Experiment) -> str:
     return tomli_w.dumps(experiment.model_dump(mode="json", exclude_none=True))
 
 
-def cell_options(experiment: Experiment, method: str) -> dict[str, Any]:
-    """Every setting that can change a number of this method's cells."""
-    others = METHODS.keys() - {method}
-    options = experiment.model_dump(mode="json", exclude=NOT_PART_OF_A_CELL | others)
-    return {**options, "dtype": experiment.system.dtype}
-
-
 def _refuse(cell: CellDir, setup: Setup, method: str) -> None:
     """Before anything is written: what is there must be an earlier part of this experiment."""
     cell.refuse_other(_describe(setup, method, ""))
@@ -148,18 +138,30 @@ def _play(cell: CellDir, setup: Setup, method: Method, observer: Observer, team:
         observer.cell_started(cell, done)
     with checkpoint.Writer(saves) as writer:
         for index in range(done + 1, rounds + 1):
-            last = index == rounds
-            parts = team.gather(_play_round(setup, method, index, evaluate=last or index % system.evaluate_every == 0))
+            evaluate = index == rounds or index % system.evaluate_every == 0
+            parts = team.gather(_play_round(setup, method, index, evaluate=evaluate))
             seconds = clock.take()
             if team.rank == 0:
                 journal.append(Record.joined(parts), seconds)
-            if last or index % system.checkpoint_every == 0:
+            if team.broadcast(_checkpoint_due(setup.experiment, index, writer)):
                 with clock("checkpoint"):
-                    state = team.assemble(method.state())
-                    if team.rank == 0:
-                        writer.save(index, journal.size(), state)
+                    _save(method, index, journal, writer, team)
             if team.rank == 0:
                 observer.round_done(cell, Record.joined(parts))
+
+
+def _checkpoint_due(experiment: Experiment, index: int, writer: checkpoint.Writer) -> bool:
+    """After the last round, and as often as asked for; else after the first, and when the last one is some time ago."""
+    every = experiment.system.checkpoint_every
+    asked = (index == 1 or writer.rested) if every is None else index % every == 0
+    return asked or index == experiment.rounds
+
+
+def _save(method: Method, index: int, journal: Journal, writer: checkpoint.Writer, team: Team) -> None:
+    writer.wait()  # so that there is never more than one copy of the state
+    state = team.assemble(method.state())
+    if team.rank == 0:
+        writer.save(index, journal.size(), state)
 
 
 def _resume(saves: Path, method: Method, journal: Journal, observer: Observer, team: Team) -> int:
