@@ -24,24 +24,24 @@ def test_batches_hold_every_sample_once_in_its_clients_order(
 ) -> None:
     board, rng = board_of(sizes), np.random.default_rng(seed)
     clients: IntArray = np.argsort(-np.array(sizes), kind="stable")
-    orders = [rng.permutation(sizes[i]) if shuffled else None for i in clients]
+    orders = [rng.permutation(sizes[i]) if shuffled else np.arange(sizes[i]) for i in clients]
     seen: list[list[int]] = [[] for _ in clients]
-    for batch in board.batches(clients, orders, size):
-        torch.testing.assert_close(batch.weights.sum(1), torch.ones(len(batch.index), dtype=torch.float64))
-        for row, (index, weights) in enumerate(zip(batch.index, batch.weights, strict=True)):
+    for batch in board.batches(clients, orders, size) if shuffled else board.whole(clients, size):
+        torch.testing.assert_close(batch.weights.sum(1), torch.ones(len(batch.weights), dtype=torch.float64))
+        places = torch.arange(len(board))[batch.index]
+        for row, (index, weights) in enumerate(zip(places, batch.weights, strict=True)):
             kept = weights > 0
             assert len(weights[kept].unique()) == 1
             assert kept.sum() <= size
             seen[row] += index[kept].tolist()
     starts = np.cumsum([0, *sizes])
     for row, (client, order) in enumerate(zip(clients, orders, strict=True)):
-        places = np.arange(sizes[client]) if order is None else order
-        assert seen[row] == (starts[client] + places).tolist()
+        assert seen[row] == (starts[client] + order).tolist()
 
 
 def test_clients_that_ran_out_leave_the_batch() -> None:
-    batches = list(board_of([5, 3]).batches(np.array([0, 1]), [None, None], 2))
-    assert [tuple(batch.index.shape) for batch in batches] == [(2, 2), (2, 2), (1, 1)]
+    batches = list(board_of([5, 3]).whole(np.array([0, 1]), 2))
+    assert [tuple(batch.weights.shape) for batch in batches] == [(2, 2), (2, 2), (1, 1)]
     assert batches[1].weights.tolist() == [[0.5, 0.5], [1.0, 0.0]]
 
 
@@ -64,7 +64,18 @@ def test_floats_stay_as_they_are() -> None:
     assert (board.y.dtype, len(board)) == (torch.float32, 2)
 
 
-def test_reading_does_not_change_what_is_on_board() -> None:
-    board = board_of([3])
-    board.x(torch.tensor([0, 1, 2])).add_(100)
-    assert board.x(torch.tensor([0])).item() == 0
+def test_one_clients_samples_are_read_where_they_lie() -> None:
+    board = board_of([3, 4])
+    (batch,) = board.whole(np.array([1]), 9)
+    assert board.x(batch.index).tolist() == [[[3.0], [4.0], [5.0], [6.0]]]
+    assert board.x(batch.index).data_ptr() == board._x[3:].data_ptr()
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=3), st.integers(1, 10))
+def test_values_are_added_to_the_samples_they_belong_to(sizes: list[int], size: int) -> None:
+    board = board_of(sizes)
+    clients: IntArray = np.argsort(-np.array(sizes), kind="stable")
+    total = torch.zeros(len(board), 1, dtype=torch.float64)
+    for batch in board.whole(clients, size):
+        board.add(total, batch, board.x(batch.index))
+    assert total[:, 0].tolist() == list(range(len(board)))

@@ -181,3 +181,24 @@ def test_the_loop_evaluates_without_dropout_or_new_statistics() -> None:
     assert torch.equal(engine.outputs(bench.x[:1]), engine.outputs(bench.x[:1]))
     assert torch.equal(work, bench.rows[:1])
     assert engine.counters.tolist() == [1]
+
+
+def test_a_module_that_writes_into_its_input_spoils_no_data() -> None:
+    blueprint = Blueprint(lambda: nn.Sequential(nn.ReLU(inplace=True), nn.Linear(4, 3)))
+    work = blueprint.initial(0, "any")[None]
+    engine = Looped(blueprint, objective_for("classification"), work, torch.zeros_like(work))
+    x = torch.full((1, 2, 4), -1.0)
+    engine.outputs(x)
+    assert (x == -1).all()
+
+
+def test_held_rows_are_run_where_they_lie_and_training_goes_back_to_the_bench() -> None:
+    bench = Bench(CHAINS["mlp"], "classification")
+    layers = chain(bench.blueprint)
+    assert layers is not None
+    work = torch.zeros_like(bench.rows)
+    engine: Engine = Stacked(layers, bench.objective, work, torch.zeros_like(work))
+    engine.hold(bench.rows[1:2])
+    torch.testing.assert_close(engine.outputs(bench.x[1:2])[0], bench.plain(1)(bench.x[1]))
+    engine.hold(work)
+    assert not engine.outputs(bench.x).any()

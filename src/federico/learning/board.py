@@ -12,9 +12,10 @@ from federico.types import Array, IntArray, Task
 
 @dataclass(frozen=True)
 class Batch:
-    """Samples of the first `len(index)` visits; padding has weight 0."""
+    """Samples of the first `len(weights)` visits; padding has weight 0."""
 
-    index: Tensor
+    index: Tensor | tuple[None, slice]
+    """Where they lie; a slice where they lie side by side, so that looking at them copies nothing."""
     weights: Tensor
 
 
@@ -46,21 +47,39 @@ class Board:
         sample = self._x[0] if len(self) else torch.zeros(self._x.shape[1:])
         return to_input(sample, self.dtype)
 
-    def x(self, index: Tensor) -> Tensor:
-        """The inputs at these places, ready for a model."""
+    def x(self, index: Tensor | tuple[None, slice]) -> Tensor:
+        """The inputs at these places, ready for a model; to be read only."""
         return to_input(self._x[index], self.dtype)
 
-    def batches(self, clients: IntArray, orders: Sequence[IntArray | None], size: int) -> Iterator[Batch]:
+    def add(self, total: Tensor, batch: Batch, values: Tensor) -> None:
+        """Add a row of values for each sample of the batch to the rows of `total`, one for each sample of the board."""
+        if isinstance(batch.index, tuple):
+            total[batch.index[1]] += values[0]
+        else:
+            real = batch.weights > 0
+            total.index_add_(0, batch.index[real], values[real])
+
+    def whole(self, clients: IntArray, size: int) -> Iterator[Batch]:
+        """All samples of these clients in batches as they are stored."""
+        if len(clients) > 1:
+            yield from self.batches(clients, [np.arange(count) for count in self.counts[clients]], size)
+            return
+        start, count = int(self.starts[clients[0]]), int(self.counts[clients[0]])
+        for first in range(0, count, size):
+            length = min(size, count - first)
+            weights = torch.full((1, length), 1 / length, dtype=self.dtype, device=self.y.device)
+            yield Batch((None, slice(start + first, start + first + length)), weights)
+
+    def batches(self, clients: IntArray, orders: Sequence[IntArray], size: int) -> Iterator[Batch]:
         """Batches of `size` for each of `clients` side by side, the clients with most samples first.
 
-        Each client's samples come in its own order (None: as stored), none left out, weighted by one over the batch's
-        length. A client that has run out is no longer part of the batch: `len(index)` shrinks.
+        Each client's samples come in its own order, none left out, weighted by one over the batch's length. A client
+        that has run out is no longer part of the batch: `len(weights)` shrinks.
         """
         counts = self.counts[clients]
         index = np.zeros((len(clients), int(counts[0])), dtype=np.int64)
         for row, (client, order) in enumerate(zip(clients, orders, strict=True)):
-            places = np.arange(counts[row]) if order is None else order
-            index[row, : counts[row]] = self.starts[client] + places
+            index[row, : counts[row]] = self.starts[client] + order
         table = torch.from_numpy(index).to(self.y.device)
         for first in range(0, int(counts[0]), size):
             lengths = np.minimum(counts[counts > first] - first, size)

@@ -1,7 +1,7 @@
 """How a stack of models is executed: stacked matrix products, or one bound module at a time.
 
-An engine owns nothing but views of its bench's two buffers, `work` (the models being trained or measured, a row
-each) and `grad`. Which engine runs changes no number beyond rounding.
+An engine owns nothing but views: of its bench's two buffers, `work` (the models being trained, a row each) and `grad`,
+or of the rows it was told to hold. Which engine runs changes no number beyond rounding.
 """
 
 from dataclasses import dataclass
@@ -15,10 +15,13 @@ from federico.learning.objectives import Objective
 
 
 class Engine(Protocol):
-    """Runs the first `len(x)` rows of `work`, row k on the samples x[k]."""
+    """Runs the first `len(x)` rows of what it holds, row k on the samples x[k]."""
 
     counters: Tensor
     """The counters of the model being trained; none where models have none."""
+
+    def hold(self, rows: Tensor) -> None:
+        """Work on these rows from now on; to be trained, they must be those of `work`."""
 
     def outputs(self, x: Tensor) -> Tensor:
         """Raw outputs [rows, samples, outputs], in evaluation mode and without gradient."""
@@ -64,10 +67,14 @@ class Stacked:
 
     def __init__(self, layers: list[Layer], objective: Objective, work: Tensor, grad: Tensor) -> None:
         self.counters = torch.empty(0, dtype=torch.int64)
-        self._objective = objective
+        self._layers, self._objective = layers, objective
         self._relu = [layer.relu for layer in layers]
-        self._params = [_views(layer, work) for layer in layers]
         self._grads = [_views(layer, grad) for layer in layers]
+        self.hold(work)
+
+    def hold(self, rows: Tensor) -> None:
+        """See `Engine.hold`."""
+        self._params = [_views(layer, rows) for layer in self._layers]
 
     @torch.no_grad()
     def outputs(self, x: Tensor) -> Tensor:
@@ -102,9 +109,7 @@ class Stacked:
         return activations
 
     def _output_gradient(self, outputs: Tensor, y: Tensor, weights: Tensor) -> Tensor:
-        with torch.enable_grad():
-            leaf = outputs.detach().requires_grad_()
-            (gradient,) = torch.autograd.grad((self._objective(leaf, y) * weights).sum(), leaf)
+        gradient = self._objective.slope(outputs, y, weights)
         return gradient if not self._relu[-1] else gradient * (outputs > 0)
 
 
@@ -115,9 +120,14 @@ class Looped:
         self.counters = blueprint.initial_counters()
         self.module = blueprint.bind(work[0], self.counters)
         self._objective = objective
-        self._grad = grad[0]
+        self._work, self._grad = work[0], grad[0]
         for (_, parameter), slot in zip(self.module.named_parameters(), blueprint.parameter_slots, strict=True):
             parameter.grad = slot.view(grad[0])
+
+    def hold(self, rows: Tensor) -> None:
+        """See `Engine.hold`. A module stays bound to one place: other rows are copied there."""
+        if rows.data_ptr() != self._work.data_ptr():
+            self._work.copy_(rows[0])
 
     @torch.no_grad()
     def outputs(self, x: Tensor) -> Tensor:
@@ -132,9 +142,9 @@ class Looped:
         torch.autograd.backward((self._objective(self._forward(x[0]), y[0]) * weights[0]).sum())
 
     def _forward(self, x: Tensor) -> Tensor:
-        if x.dim() == 4:
-            x = x.contiguous(memory_format=torch.channels_last)
-        outputs: Tensor = self.module(x)
+        # A copy, for a module may write into its input.
+        layout = torch.channels_last if x.dim() == 4 else torch.contiguous_format
+        outputs: Tensor = self.module(x.clone(memory_format=layout))
         return outputs
 
 

@@ -21,7 +21,7 @@ from federico.types import Array, FloatArray, IntArray, Task
 Part = Literal["train", "test"]
 Moments = tuple[list[Rows], Rows]
 """Of some pairs: the rows of each moment, and the steps taken."""
-EVALUATION_NUMBERS = 200_000
+EVALUATION_NUMBERS = 1 << 18
 """How many input numbers are measured at once; more would push the activations out of the cache."""
 EVALUATION_SAMPLES = 512
 
@@ -101,7 +101,7 @@ class Learner:
 
         @torch.no_grad()
         def measure(bench: Bench, stack: Stack) -> Tensor:
-            self._load(bench, bank, stack.visits)
+            self._show(bench, bank, stack.visits)
             total = torch.zeros(len(stack.visits), dtype=self._precise, device=self.device)
             for batch in self._whole(board, stack.visits):
                 loss = self.objective(bench.engine.outputs(board.x(batch.index)), board.y[batch.index])
@@ -148,7 +148,7 @@ class Learner:
             total = torch.zeros_like(bench.work[: len(stack.visits)])
             with self._randomness(stack.visits, round_index, 0):
                 for batch in self._whole(board, stack.visits):
-                    rows, whole = len(batch.index), (batch.weights > 0).to(total.dtype)
+                    rows, whole = len(batch.weights), (batch.weights > 0).to(total.dtype)
                     bench.engine.gradient(board.x(batch.index), board.y[batch.index], whole)
                     total[:rows] += bench.grad[:rows]
             gradients[torch.from_numpy(stack.places)] = total
@@ -178,20 +178,19 @@ class Learner:
         """The mixed predictions for every sample of the board, [samples, outputs]."""
 
         @torch.no_grad()
-        def predict(bench: Bench, stack: Stack) -> list[tuple[Tensor, Tensor]]:
-            self._load(bench, bank, stack.visits)
+        def predict(bench: Bench, stack: Stack) -> list[tuple[Batch, Tensor]]:
+            self._show(bench, bank, stack.visits)
             share = torch.from_numpy(weights[stack.places]).to(self.device, self._precise)[:, None, None]
             parts = []
             for batch in self._whole(board, stack.visits):
                 outputs = mixable(bench.engine.outputs(board.x(batch.index)).to(self._precise), self.task)
-                real = batch.weights > 0
-                parts.append((batch.index[real], (outputs * share[: len(outputs)])[real]))
+                parts.append((batch, outputs.mul_(share[: len(outputs)])))
             return parts
 
         parts = [part for parts in self._workshop.map(predict, self._stacks(visits, board)) for part in parts]
         mixed = torch.zeros(len(board), parts[0][1].shape[-1], dtype=self._precise, device=self.device)
-        for index, part in parts:
-            mixed.index_add_(0, index, part)
+        for batch, part in parts:
+            board.add(mixed, batch, part)
         return mixed
 
     def _run_epochs(self, bench: Bench, visits: Visits, moments: Moments, round_index: int, epochs: int) -> None:
@@ -201,7 +200,7 @@ class Learner:
             orders = self._orders(visits, round_index, epoch)
             with self._randomness(visits, round_index, epoch):
                 for batch in board.batches(visits.clients, orders, self.batch_size):
-                    n = len(batch.index)
+                    n = len(batch.weights)
                     bench.engine.gradient(board.x(batch.index), board.y[batch.index], batch.weights)
                     self.optimizer.step(
                         list(params[:n]), list(grads[:n]), [rows[:n] for rows in moments[0]], moments[1][:n]
@@ -236,8 +235,18 @@ class Learner:
     def _load(self, bench: Bench, bank: Bank, visits: Visits) -> None:
         places = bank.places(visits.owners)
         torch.index_select(bank.rows, 0, places, out=bench.work[: len(visits)])
+        bench.engine.hold(bench.work)
         # Models with counters run one at a time, so the first owner is the only one.
         bench.engine.counters.copy_(bank.counters[places[0]])
+
+    def _show(self, bench: Bench, bank: Bank, visits: Visits) -> None:
+        """Load the models to be measured; one that is alone in its stack is measured where it lies."""
+        if len(visits) > 1:
+            self._load(bench, bank, visits)
+            return
+        place = bank.places(visits.owners)
+        bench.engine.hold(bank.rows[int(place[0])][None])
+        bench.engine.counters.copy_(bank.counters[place[0]])
 
     def _keep_counters(self, bank: Bank, visits: Visits, counters: Tensor) -> None:
         """Only an owner's own training moves its counters, after every visit saw the old ones."""
@@ -253,7 +262,7 @@ class Learner:
         """All samples of these visits as stored, in batches that stay in the cache."""
         # By what a stack may hold, not by what it holds: how visits are cut into stacks must not change a sum.
         size = EVALUATION_NUMBERS // (board.width * self._workshop.capacity)
-        return board.batches(visits.clients, [None] * len(visits), max(1, min(EVALUATION_SAMPLES, size)))
+        return board.whole(visits.clients, max(1, min(EVALUATION_SAMPLES, size)))
 
 
 def _per_client(board: Board, values: Tensor) -> FloatArray:

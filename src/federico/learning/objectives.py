@@ -1,6 +1,6 @@
-"""The loss of each sample, -log p(y|x) up to a constant, and how outputs become predictions."""
+"""The loss of each sample, -log p(y|x) up to a constant, its slope, and how outputs become predictions."""
 
-from collections.abc import Callable
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -8,23 +8,47 @@ from torch.nn import functional
 
 from federico.types import Task
 
-Objective = Callable[[Tensor, Tensor], Tensor]
+
+class Objective(Protocol):
+    """What a task minimises. Slopes are written out: autograd's bookkeeping costs more than they do."""
+
+    def __call__(self, outputs: Tensor, y: Tensor) -> Tensor:
+        """The loss of each sample, over the last dimension of `outputs`."""
+
+    def slope(self, outputs: Tensor, y: Tensor, weights: Tensor) -> Tensor:
+        """The gradient of the weighted sum of losses by the outputs."""
 
 
-def cross_entropy(outputs: Tensor, y: Tensor) -> Tensor:
-    """Per sample, over the last dimension of `outputs`."""
-    flat = functional.cross_entropy(outputs.reshape(-1, outputs.shape[-1]), y.reshape(-1), reduction="none")
-    return flat.view(y.shape)
+class CrossEntropy:
+    """For classes."""
+
+    def __call__(self, outputs: Tensor, y: Tensor) -> Tensor:
+        """See `Objective`."""
+        flat = functional.cross_entropy(outputs.reshape(-1, outputs.shape[-1]), y.reshape(-1), reduction="none")
+        return flat.view(y.shape)
+
+    def slope(self, outputs: Tensor, y: Tensor, weights: Tensor) -> Tensor:
+        """See `Objective`."""
+        gradient = torch.softmax(outputs, dim=-1)
+        gradient.scatter_add_(-1, y.unsqueeze(-1), gradient.new_full((*y.shape, 1), -1))
+        return gradient.mul_(weights.unsqueeze(-1))
 
 
-def squared_error(outputs: Tensor, y: Tensor) -> Tensor:
-    """Per sample, summed over the outputs."""
-    return (outputs - y).square().sum(-1)
+class SquaredError:
+    """For values, summed over the outputs."""
+
+    def __call__(self, outputs: Tensor, y: Tensor) -> Tensor:
+        """See `Objective`."""
+        return (outputs - y).square().sum(-1)
+
+    def slope(self, outputs: Tensor, y: Tensor, weights: Tensor) -> Tensor:
+        """See `Objective`."""
+        return (outputs - y).mul_(2 * weights.unsqueeze(-1))
 
 
 def objective_for(task: Task) -> Objective:
     """The loss that the task means."""
-    return cross_entropy if task == "classification" else squared_error
+    return CrossEntropy() if task == "classification" else SquaredError()
 
 
 def mixable(outputs: Tensor, task: Task) -> Tensor:
