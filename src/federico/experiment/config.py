@@ -21,7 +21,6 @@ from federico.methods.fedavg_plus import FedAvgPlusOptions
 from federico.methods.federico import FedericoOptions
 from federico.options import Options
 
-
 NOT_PART_OF_A_CELL = {"name", "methods", "seeds", "rounds", "system"}
 
 
@@ -61,7 +60,7 @@ class System(Options):
     evaluate_every: PositiveInt = 1
     """Rounds between evaluations on the clients' test data; the last round is always evaluated."""
     checkpoint_every: PositiveInt | None = None
-    """Rounds between checkpoints; if not set, one begins whenever ten seconds have passed since the last was written."""
+    """Rounds between checkpoints; if not set, one begins when ten seconds have passed since the last."""
 
 
 class Experiment(Options):
