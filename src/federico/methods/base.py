@@ -115,7 +115,9 @@ class Method(ABC):
         self.federation = federation
         self.learner = federation.learner
         self.opt = options
-        self.bank = Bank.start(self.learner.blueprint, federation.seed, self._home(), self.learner.device)
+        self.bank = Bank.start(
+            self.learner.blueprint, federation.seed, self._home(), self.learner.device, self.learner.storage
+        )
         self.exchange = federation.connect(self.bank, max(self.owners()) + 1)
 
     @abstractmethod
@@ -138,15 +140,17 @@ class Method(ABC):
         """
         kept = {f"optimizer.{key}": value for key, value in self.learner.states.state().items()}
         home = len(self.bank.owners)
-        return {"bank.rows": self.bank.home.clone(), "bank.counters": self.bank.counters[:home].clone(), **kept}
+        return {"bank.rows": self.bank.copy(), "bank.counters": self.bank.counters[:home].clone(), **kept}
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
         """Go on from what `state` gave, of all peers: each process takes what it hosts."""
         places = torch.from_numpy(np.searchsorted(sorted(self.owners()), self.bank.owners))
         home = len(self.bank.owners)
-        self.bank.home.copy_(state["bank.rows"][places])
+        for row, place in zip(self.bank.home, places.tolist(), strict=True):  # one by one: a copy of all may not fit
+            row.copy_(state["bank.rows"][place])
         self.bank.counters[:home] = state["bank.counters"][places]
-        mine = torch.isin(state["optimizer.pairs"][:, 0], torch.from_numpy(self.federation.hosted))
+        hosted, visitors = self.federation.hosted, state["optimizer.pairs"][:, 0].numpy()
+        mine = slice(*np.searchsorted(visitors, [hosted[0], hosted[-1] + 1]).tolist())
         self.learner.states.restore({key: state[f"optimizer.{key}"][mine] for key in ("pairs", "moments", "steps")})
 
     def _home(self) -> Mapping[int, str]:
@@ -181,10 +185,8 @@ def finite(updates: Updates) -> Updates:
 def average_into(bank: Bank, updates: Updates, anchor: float = 0.0, buffers: Buffers = "average") -> None:
     """phi_b += sum_i c_ib delta_ib / sum_i c_ib. A model that got no update does not move."""
     updates = finite(updates)
-    share, rows = shares(updates, anchor), updates.rows
-    if buffers != "average":
-        whole = (updates.owners == updates.contributors) & (buffers == "owner")
-        factor = torch.from_numpy(np.divide(1.0, share, out=np.zeros_like(share), where=whole)).to(rows)
-        rows = rows.clone()
-        rows[:, bank.blueprint.parameters :] *= factor[:, None]
-    bank.add(updates.owners, rows, share)
+    share, cut = shares(updates, anchor), bank.blueprint.size if buffers == "average" else bank.blueprint.parameters
+    bank.add(updates.owners, updates.rows, share, slice(cut))
+    if buffers == "owner":
+        own = updates.owners == updates.contributors
+        bank.add(updates.owners, updates.rows, own.astype(np.float64), slice(cut, None))

@@ -30,7 +30,8 @@ class FedAvgPlus(FedAvg):
         epochs, visits = self.opt.tune_epochs, self.to_global()
         self.exchange.lend(visits)
         moved = self.learner.train(self.bank, visits, round_index, epochs=epochs, fresh=True)
-        moved += self.bank.rows[self.bank.places(visits.owners)]
+        for row, place in zip(moved, self.bank.places(visits.owners).tolist(), strict=True):
+            row += self.bank.rows[place]
         return Mixtures(
             Bank(self.bank.blueprint, visits.clients, moved), self.federation.to_own(), np.ones(len(visits))
         )

@@ -201,9 +201,10 @@ class Federico(Method):
             return
         updates = finite(updates)
         owners, place = np.unique(updates.owners, return_inverse=True)
-        total = torch.zeros(len(owners), updates.rows.shape[1]).to(updates.rows)
-        weighted = updates.rows * torch.from_numpy(updates.coefficients).to(updates.rows)[:, None]
-        self.learner.descend(self.bank, owners, total.index_add_(0, torch.from_numpy(place).to(total.device), weighted))
+        total = self.learner.new_rows(len(owners)).zero_()
+        for row, k, weight in zip(updates.rows, place.tolist(), updates.coefficients.tolist(), strict=True):
+            total[k].add_(row, alpha=weight)
+        self.learner.descend(self.bank, owners, total)
 
     def mixtures(self, round_index: int) -> Mixtures:
         """Each peer's posterior over models without its negligible part; one's own model if nothing else is sane."""
