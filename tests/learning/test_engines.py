@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from federico.learning.blueprint import Blueprint
-from federico.learning.engines import Engine, Looped, Stacked, chain
+from federico.learning.engines import Engine, Looped, Stacked, Vmapped, chain, vmappable
 from federico.learning.models import perceptron
 from federico.learning.objectives import objective_for
 from federico.types import Task
@@ -131,9 +131,17 @@ def looped(bench: Bench) -> tuple[Tensor, Tensor]:
     return torch.cat(outputs), torch.cat(gradients)
 
 
+def vmapped(bench: Bench) -> tuple[Tensor, Tensor]:
+    work, grad = bench.rows.clone(), torch.full_like(bench.rows, torch.nan)
+    engine: Engine = Vmapped(bench.blueprint, bench.objective, work, grad)
+    engine.gradient(bench.x, bench.y, bench.weights)
+    assert torch.equal(work, bench.rows), "nothing but the gradient is written"
+    return engine.outputs(bench.x), grad
+
+
 @pytest.mark.parametrize("task", ["classification", "regression"])
 @pytest.mark.parametrize("name", CHAINS)
-@pytest.mark.parametrize("run", [stacked, looped])
+@pytest.mark.parametrize("run", [stacked, looped, vmapped])
 def test_every_engine_computes_what_autograd_computes(
     run: Callable[[Bench], tuple[Tensor, Tensor]], name: str, task: Task
 ) -> None:
@@ -150,6 +158,20 @@ def test_the_loop_sums_the_gradients_of_shared_weights(factory: Factory) -> None
     outputs, gradients = looped(bench)
     torch.testing.assert_close(gradients[1], bench.gradient(1), rtol=0, atol=1e-10)
     torch.testing.assert_close(outputs[1], bench.plain(1)(bench.x[1]).detach(), rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("factory", [shared_layer, tied_weights])
+def test_vmap_sums_the_gradients_of_shared_weights(factory: Factory) -> None:
+    bench = Bench(factory, "regression")
+    _, gradients = vmapped(bench)
+    torch.testing.assert_close(gradients[1], bench.gradient(1), rtol=0, atol=1e-10)
+
+
+def test_only_models_without_statistics_or_frozen_parts_are_vmapped() -> None:
+    assert vmappable(Blueprint(CHAINS["mlp"]))
+    assert vmappable(Blueprint(tied_weights))
+    assert not vmappable(Blueprint(frozen))
+    assert not vmappable(Blueprint(lambda: nn.Sequential(nn.BatchNorm1d(4), nn.Linear(4, 3))))
 
 
 def test_the_stack_runs_its_first_rows_and_leaves_the_gradient_of_the_rest() -> None:

@@ -9,6 +9,7 @@ from torch import nn
 
 from federico.learning.bank import Bank, Visits
 from federico.learning.blueprint import Blueprint
+from federico.learning.engines import Vmapped
 from federico.learning.learner import ClientData, Learner
 from federico.learning.workshop import WORTH_SHARING, draws
 
@@ -54,6 +55,22 @@ def test_threads_change_no_number(
     shared = learner(blobs((10, 6, 8)), model=make, batch_size=4)
     assert shared._workshop.threads == 2
     for one, other in zip(alone, play(shared), strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
+
+
+def test_what_an_accelerator_would_run_gives_the_numbers_of_the_loop(
+    blobs: Callable[..., list[ClientData]], learner: Callable[..., Learner], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def plain() -> nn.Module:
+        return nn.Sequential(nn.Unflatten(1, (1, 2, 2)), nn.Conv2d(1, 3, 2), nn.Flatten(), nn.Linear(3, 3))
+
+    one_by_one = play(learner(blobs((10, 6, 8)), model=plain, batch_size=4))
+    monkeypatch.setattr("federico.learning.workshop.accelerated", lambda device: True)
+    at_once = learner(blobs((10, 6, 8)), model=plain, batch_size=4)
+    bench = at_once._workshop._benches.get()
+    assert isinstance(bench.engine, Vmapped)
+    at_once._workshop._benches.put(bench)
+    for one, other in zip(one_by_one, play(at_once), strict=True):
         torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
 
 

@@ -151,10 +151,8 @@ def doctor(
 
 def main() -> None:
     """Entry point: errors a user can act on become one line and an exit code."""
-    # Read once, when torch is loaded: idle threads sleep instead of taking a core from those at work, and large tensors
-    # lie on large pages, each of which costs one fault instead of hundreds.
+    # Read once, when torch is loaded: idle threads sleep instead of taking a core from those at work.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
     try:
         app()
     except FedericoError as error:

@@ -1,4 +1,4 @@
-"""How a stack of models is executed: stacked matrix products, or one bound module at a time.
+"""How a stack of models is executed: stacked matrix products, vmap, or one bound module at a time.
 
 An engine owns nothing but views: of its bench's two buffers, `work` (the models being trained, a row each) and `grad`,
 or of the rows it was told to hold. Which engine runs changes no number beyond rounding.
@@ -101,10 +101,9 @@ class Stacked:
         """The input and the activations of every layer."""
         activations = [x.flatten(2)]
         for (weight, bias), relu in zip(self._params, self._relu, strict=True):
-            rows = len(x)
-            out = torch.bmm(activations[-1], weight[:rows].transpose(1, 2))
-            if bias is not None:
-                out.add_(bias[:rows].unsqueeze(1))
+            rows, below = len(x), activations[-1]
+            turned = weight[:rows].transpose(1, 2)
+            out = torch.bmm(below, turned) if bias is None else torch.baddbmm(bias[:rows, None], below, turned)
             activations.append(out.relu_() if relu else out)
         return activations
 
@@ -146,6 +145,43 @@ class Looped:
         layout = torch.channels_last if x.dim() == 4 else torch.contiguous_format
         outputs: Tensor = self.module(x.clone(memory_format=layout))
         return outputs
+
+
+class Vmapped:
+    """Any module that keeps no statistics and draws nothing, all rows at once: what fills a GPU."""
+
+    def __init__(self, blueprint: Blueprint, objective: Objective, work: Tensor, grad: Tensor) -> None:
+        self.counters = torch.empty(0, dtype=torch.int64)
+        self._blueprint, self._objective, self._grad = blueprint, objective, grad
+        self._module = blueprint.bind(work[0], self.counters)
+        self.hold(work)
+
+    def hold(self, rows: Tensor) -> None:
+        """See `Engine.hold`."""
+        self._rows = rows
+
+    @torch.no_grad()
+    def outputs(self, x: Tensor) -> Tensor:
+        """See `Engine.outputs`."""
+        return torch.vmap(self._run)(self._rows[: len(x)], x)
+
+    def gradient(self, x: Tensor, y: Tensor, weights: Tensor) -> None:
+        """See `Engine.gradient`."""
+        self._grad[: len(x)] = torch.vmap(torch.func.grad(self._loss))(self._rows[: len(x)], x, y, weights)
+
+    def _loss(self, row: Tensor, x: Tensor, y: Tensor, weights: Tensor) -> Tensor:
+        return (self._objective(self._run(row, x), y) * weights).sum()
+
+    def _run(self, row: Tensor, x: Tensor) -> Tensor:
+        tensors = {slot.name: slot.view(row) for slot in self._blueprint.slots}
+        outputs: Tensor = torch.func.functional_call(self._module, tensors, (x,), tie_weights=True)
+        return outputs
+
+
+def vmappable(blueprint: Blueprint) -> bool:
+    """Whether all that the model's training changes is a gradient away: no batch-norm statistics, nothing frozen."""
+    learns = all(parameter.requires_grad for parameter in blueprint.template.parameters())
+    return learns and blueprint.size == blueprint.parameters and not blueprint.counters
 
 
 def _views(layer: Layer, rows: Tensor) -> tuple[Tensor, Tensor | None]:

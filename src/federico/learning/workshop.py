@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from federico.learning.blueprint import Blueprint
-from federico.learning.engines import Engine, Looped, Stacked, chain
+from federico.learning.engines import Engine, Looped, Stacked, Vmapped, chain, vmappable
 from federico.learning.objectives import Objective
 
 S = TypeVar("S")
@@ -23,6 +23,8 @@ T = TypeVar("T")
 STACK_NUMBERS = 1 << 19
 """How many numbers a stack of models may hold: beyond that they leave the cache and stacking stops paying."""
 STACK_ROWS = 1024
+VMAP_NUMBERS = 1 << 26
+"""The same on an accelerator, which wants all it can hold."""
 WORTH_SHARING = 1 << 17
 """Fewer numbers than this are done before a second thread has woken up."""
 
@@ -30,15 +32,16 @@ WORTH_SHARING = 1 << 17
 class Bench:
     """An engine and the two buffers it is bound to: `work`, the models in hand, a row each, and their `grad`."""
 
-    def __init__(self, blueprint: Blueprint, objective: Objective, rows: int, device: torch.device) -> None:
+    def __init__(
+        self, blueprint: Blueprint, objective: Objective, rows: int, device: torch.device, *, vmapped: bool
+    ) -> None:
         layers = chain(blueprint)
         self.work = torch.zeros(rows, blueprint.size, dtype=blueprint.dtype, device=device)
         self.grad = torch.zeros_like(self.work)
-        self.engine: Engine = (
-            Looped(blueprint, objective, self.work, self.grad)
-            if layers is None
-            else Stacked(layers, objective, self.work, self.grad)
-        )
+        if layers is not None:
+            self.engine: Engine = Stacked(layers, objective, self.work, self.grad)
+        else:
+            self.engine = (Vmapped if vmapped else Looped)(blueprint, objective, self.work, self.grad)
 
 
 class Workshop:
@@ -48,14 +51,16 @@ class Workshop:
         """`sample` is one input, to find out whether the model draws random numbers."""
         _keep_freed_memory()
         stacked = chain(blueprint) is not None
-        self.capacity = min(STACK_ROWS, max(1, STACK_NUMBERS // blueprint.size)) if stacked else 1
+        drawing = not stacked and draws(blueprint, sample)
+        vmapped = accelerated(device) and not drawing and vmappable(blueprint)
+        numbers = VMAP_NUMBERS if accelerated(device) else STACK_NUMBERS
+        self.capacity = min(STACK_ROWS, max(1, numbers // blueprint.size)) if stacked or vmapped else 1
         # Random numbers come from one generator for all threads: a model that draws them must run alone.
-        alone = device.type != "cpu" or (not stacked and draws(blueprint, sample))
-        self.threads = 1 if alone else torch.get_num_threads()
+        self.threads = 1 if accelerated(device) or drawing else torch.get_num_threads()
         self._size = blueprint.size
         self._benches: SimpleQueue[Bench] = SimpleQueue()
         for _ in range(self.threads):
-            self._benches.put(Bench(blueprint, objective, self.capacity, device))
+            self._benches.put(Bench(blueprint, objective, self.capacity, device, vmapped=vmapped))
         self._pool = ThreadPoolExecutor(self.threads, initializer=_use_one_core) if self.threads > 1 else None
 
     def rows_per_stack(self, visits: int) -> int:
@@ -78,6 +83,11 @@ class Workshop:
         return list(self._pool.map(at_a_bench, stacks))
 
 
+def accelerated(device: torch.device) -> bool:
+    """Whether many models at once are faster than one after the other, whatever the model."""
+    return device.type != "cpu"
+
+
 def draws(blueprint: Blueprint, sample: Tensor) -> bool:
     """Whether training this model uses random numbers (dropout), found out by trying; True if that fails."""
     module = blueprint.bind(torch.zeros(blueprint.size, dtype=blueprint.dtype), blueprint.initial_counters()).train()
@@ -97,7 +107,7 @@ def _use_one_core() -> None:
 def _keep_freed_memory() -> None:
     """Let glibc keep what is freed for the next step; fresh pages would cost thousands of faults every time."""
     if platform.libc_ver()[0] == "glibc":
-        trim_threshold, mmap_threshold = -1, -3
+        trim_threshold, mmap_max = -1, -4
         libc = ctypes.CDLL(None)
-        libc.mallopt(mmap_threshold, 32 << 20)
+        libc.mallopt(mmap_max, 0)
         libc.mallopt(trim_threshold, 1 << 30)
