@@ -56,5 +56,5 @@ def test_full_disk_is_told_before_anything_is_written(tmp_path: Path) -> None:
 
 
 def test_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match="no room for 4 MiB of models .*No such file"):
+    with pytest.raises(RunError, match=r"no room for 4 MiB of models .*No such file"):
         Storage(tmp_path / "gone").empty(1 << 20, dtype=torch.float32, device=CPU)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from pydantic import BaseModel, Field, NonNegativeInt, PositiveInt, ValidationError, field_validator
+from pydantic import BaseModel, ByteSize, Field, NonNegativeInt, PositiveInt, ValidationError, field_validator
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
@@ -57,6 +57,9 @@ class System(Options):
     """Precision of models and inputs."""
     threads: PositiveInt | None = None
     """Threads for computing; as many as there are cores if not set."""
+    memory: ByteSize | None = None
+    """How much memory all processes on a machine may take, such as "8GiB"; what is free if not set. Where models and
+    optimizers do not fit, they lie on the disk of the run directory."""
     evaluate_every: PositiveInt = 1
     """Rounds between evaluations on the clients' test data; the last round is always evaluated."""
     checkpoint_every: PositiveInt | None = None

@@ -22,6 +22,7 @@ from federico.learning.blueprint import Blueprint
 from federico.learning.board import to_input
 from federico.learning.learner import ClientData, Learner
 from federico.learning.models import Factory
+from federico.learning.storage import Storage
 from federico.methods import METHODS
 from federico.methods.base import Federation, Method
 
@@ -41,7 +42,7 @@ class Setup:
     data_hash: str
     warnings: list[str]
 
-    def method(self, name: str, team: Team | None = None) -> Method:
+    def method(self, name: str, team: Team | None = None, storage: Storage | None = None) -> Method:
         """The method of that name, ready for its first round, for the clients that this member of the team hosts."""
         experiment, team = self.experiment, team or Alone()
         _check_team(team, len(self.clients), device(experiment.system.device))
@@ -55,6 +56,7 @@ class Setup:
             batch_size=experiment.training.batch_size,
             seed=self.seed,
             device=device(experiment.system.device),
+            storage=storage,
         )
         epochs = experiment.training.local_epochs
         connect = partial(team.connect, hosting)

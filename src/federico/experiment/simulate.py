@@ -18,10 +18,12 @@ from federico.experiment import checkpoint
 from federico.experiment.bundle import save_clients
 from federico.experiment.config import Experiment, cell_options
 from federico.experiment.files import disk_errors, publish, publish_text
+from federico.experiment.memory import gib, memory_limit, plan, scratch
 from federico.experiment.records import Journal, Record
 from federico.experiment.rundir import CellDir, Description, RunDir
 from federico.experiment.setup import Setup, prepare
 from federico.learning.models import Factory
+from federico.learning.storage import Storage
 from federico.methods.base import Method
 
 
@@ -61,13 +63,27 @@ def simulate(
     methods = sorted(experiment.methods, key=lambda method: method != "local")
     setups = [prepare(experiment, seed, dataset=dataset, factory=factory) for seed in experiment.seeds]
     torch.set_num_threads(experiment.system.threads or max(1, torch.get_num_threads() // team.neighbors_here))
+    storage = _storage(setups, run, observer, team)
     with run.locked() if team.rank == 0 else nullcontext():
         if team.rank == 0:
             _open(run, setups, methods, observer)
         for setup in setups:
             for method in methods:
-                run_cell(run.cell(method, setup.seed), setup, method, observer, command, team)
+                run_cell(run.cell(method, setup.seed), setup, method, observer, command, team, storage)
     return run
+
+
+def _storage(setups: Sequence[Setup], run: RunDir, observer: Observer, team: Team) -> Storage:
+    """Where models will lie; too little memory for anything is an error."""
+    needed = plan(setups[0], seeds_held=len(setups), ranks=team.ranks)
+    limit = memory_limit(setups[0], team.neighbors_here)
+    place = scratch(needed, limit, run.path)
+    if place is not None and team.rank == 0:
+        observer.say(
+            f"it needs about {gib(needed.total)} of memory and has {gib(limit)}: {gib(needed.rows)} of models and "
+            "optimizers lie on the disk, which takes longer"
+        )
+    return Storage(place)
 
 
 def _open(run: RunDir, setups: Sequence[Setup], methods: Sequence[str], observer: Observer) -> None:
@@ -83,7 +99,13 @@ def _open(run: RunDir, setups: Sequence[Setup], methods: Sequence[str], observer
 
 
 def run_cell(
-    cell: CellDir, setup: Setup, method_name: str, observer: Observer, command: str = "", team: Team | None = None
+    cell: CellDir,
+    setup: Setup,
+    method_name: str,
+    observer: Observer,
+    command: str = "",
+    team: Team | None = None,
+    storage: Storage | None = None,
 ) -> None:
     """Bring one cell to its last round, from wherever it stands."""
     team = team or Alone()
@@ -92,7 +114,7 @@ def run_cell(
         _describe_cell(cell, setup, method_name, command)
     done = team.broadcast(cell.rounds_done)
     if done < rounds:
-        method = setup.method(method_name, team)
+        method = setup.method(method_name, team, storage)
         _play(cell, setup, method, observer, team)
         mixtures = method.mixtures(rounds)
         method.exchange.lend(mixtures.visits)

@@ -269,8 +269,12 @@ class Learner:
     def _whole(self, board: Board, visits: Visits) -> Iterator[Batch]:
         """All samples of these visits as stored, in batches that stay in the cache."""
         # By what a stack may hold, not by what it holds: how visits are cut into stacks must not change a sum.
-        size = EVALUATION_NUMBERS // (board.width * self._workshop.capacity)
-        return board.whole(visits.clients, max(1, min(EVALUATION_SAMPLES, size)))
+        return board.whole(visits.clients, evaluation_batch(board.width, self._workshop.capacity))
+
+
+def evaluation_batch(width: int, models: int) -> int:
+    """How many samples of this many numbers are measured at once, for each of so many models."""
+    return max(1, min(EVALUATION_SAMPLES, EVALUATION_NUMBERS // (width * models)))
 
 
 def _per_client(board: Board, values: Tensor) -> FloatArray:

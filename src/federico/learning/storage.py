@@ -37,7 +37,7 @@ def _mapped(scratch: Path, count: int, dtype: torch.dtype) -> torch.Tensor:
     except OSError as error:
         raise RunError(
             f"{scratch}: no room for {count * dtype.itemsize >> 20} MiB of models that do not fit into memory "
-            f"({error.strerror}). Nothing is lost: free some space, or allow more memory (system.memory), and start again"
+            f"({error.strerror}). Nothing is lost: free some space or allow more memory (system.memory), start again"
         ) from error
 
 

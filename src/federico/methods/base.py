@@ -3,7 +3,7 @@
 import time
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
@@ -98,6 +98,19 @@ class Mixtures:
     weights: FloatArray
 
 
+@dataclass(frozen=True)
+class Needs:
+    """How many rows of numbers a method holds at its peak, for all clients together."""
+
+    models: int
+    updates: int
+    """Moves of models on their way to the owners."""
+    pairs: int
+    """Whose optimizer is kept between rounds."""
+    fresh: int = 0
+    """Optimizers that live as long as the updates do."""
+
+
 class Method(ABC):
     """One federated method. Subclasses own their options and read like their paper."""
 
@@ -109,6 +122,11 @@ class Method(ABC):
     @classmethod
     def check(cls, options: Any, clients: int, blueprint: Blueprint) -> None:
         """Refuse options that do not go with the data or the model; called before anything starts."""
+
+    @classmethod
+    def needs(cls, options: Any, clients: int, distribution: Sequence[int] | None, rounds: int) -> Needs:
+        """What must be held if `distribution` says which clients are alike: here a model per client, trained by it."""
+        return Needs(clients, clients, clients)
 
     def __init__(self, federation: Federation, options: Options) -> None:
         self.check(options, federation.count, federation.learner.blueprint)

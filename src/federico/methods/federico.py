@@ -3,7 +3,8 @@
 `federico.algorithm.reference` is the same method as plain loops; a test holds the two together.
 """
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -24,6 +25,7 @@ from federico.methods.base import (
     Federation,
     Method,
     Mixtures,
+    Needs,
     Posterior,
     Round,
     average_into,
@@ -118,6 +120,24 @@ class Federico(Method):
             raise ConfigError(
                 "federico.m_step = 'gradient': it cannot train float buffers (batch-norm statistics); use 'epochs'"
             )
+
+    @classmethod
+    def needs(cls, options: FedericoOptions, clients: int, distribution: Sequence[int] | None, rounds: int) -> Needs:
+        """Everybody trains what it visits, and keeps an optimizer for those that weigh something.
+
+        Those are its like, once it has met them; of the others about half of what a round visits, as models are told
+        apart after a visit or after many. If nobody knows who is alike, everybody met may weigh something.
+        """
+        neighbors = clients - 1 if options.sampler == "everyone" else min(options.neighbors, clients - 1)
+        neighbors = neighbors if rounds > options.solo_rounds else 0
+        visits = clients * (1 + neighbors)
+        if options.m_step == "gradient":
+            return Needs(clients, visits + clients, clients)
+        if options.optimizer_state == "fresh":
+            return Needs(clients, visits, 0, fresh=visits)
+        met = clients * min(clients, 1 + neighbors * max(0, rounds - options.solo_rounds))
+        alike = clients**2 if distribution is None else sum(n * n for n in Counter(distribution).values())
+        return Needs(clients, visits, min(met, alike + clients * neighbors // 2))
 
     def __init__(self, federation: Federation, options: FedericoOptions) -> None:
         super().__init__(federation, options)
