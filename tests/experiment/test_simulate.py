@@ -12,12 +12,13 @@ from torch import nn
 
 from federico.data.dataset import Dataset
 from federico.data.sources.python import from_clients
-from federico.errors import RunError
-from federico.experiment import checkpoint
+from federico.errors import ConfigError, RunError
+from federico.experiment import checkpoint, memory
 from federico.experiment.config import Experiment, load
 from federico.experiment.rundir import CellDir, RunDir
 from federico.experiment.setup import prepare
 from federico.experiment.simulate import simulate
+from federico.learning import storage
 from federico.methods import METHODS
 
 Play = Callable[..., tuple[RunDir, Any]]
@@ -292,6 +293,44 @@ def test_saved_state_does_not_move_with_the_next_round(tiny: Callable[..., Exper
     method_at_work.round(2)
     assert all(torch.equal(saved[name], before[name]) for name in before)
     assert not torch.equal(method_at_work.state()["bank.rows"], saved["bank.rows"])
+
+
+@pytest.fixture
+def on_disk(monkeypatch: pytest.MonkeyPatch, tiny: Callable[..., Experiment]) -> dict[str, Any]:
+    """Settings under which no model, update or moment fits into memory."""
+    monkeypatch.setattr(memory, "resident_bytes", lambda: 0)
+    least = memory.plan(prepare(tiny(), 0)).least
+    return {"system": {"threads": 1, "checkpoint_every": 1, "memory": least + 1}}
+
+
+def test_models_on_the_disk_give_the_same_bytes(
+    play: Play, on_disk: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changes = {"rounds": 3, "methods": list(METHODS)}
+    usual, _ = play(tmp_path / "usual", **changes)
+    places = []
+    plain = storage._on_disk
+    monkeypatch.setattr(storage, "_on_disk", lambda place, *rest: places.append(place) or plain(place, *rest))
+    small, told = play(tmp_path / "small", **changes, **on_disk)
+    assert set(places) == {small.path}
+    assert len(told.said) == 1
+    assert "of models and optimizers lie on the disk" in told.said[0]
+    assert content(small) | {"config.toml": b""} == content(usual) | {"config.toml": b""}
+
+
+def test_run_goes_on_with_its_models_on_the_disk(play: Play, on_disk: dict[str, Any], tmp_path: Path) -> None:
+    changes = {"methods": ["federico", "fedavg_plus"]}
+    whole, _ = play(tmp_path / "whole", rounds=4, **changes)
+    play(rounds=2, **changes)
+    run, told = play(rounds=4, **changes, **on_disk)
+    assert told.rounds == [3, 4] * 2
+    assert content(run) | {"config.toml": b""} == content(whole) | {"config.toml": b""}
+
+
+def test_what_cannot_fit_is_refused_before_anything_is_written(play: Play, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"memory: it needs about .* there is 0\.01 GiB; use fewer clients"):
+        play(system={"threads": 1, "memory": "10MiB"})
+    assert list(tmp_path.iterdir()) == []
 
 
 class Fragile(nn.Module):

@@ -1,3 +1,4 @@
+import gc
 import os
 from pathlib import Path
 
@@ -58,3 +59,23 @@ def test_full_disk_is_told_before_anything_is_written(tmp_path: Path) -> None:
 def test_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(RunError, match=r"no room for 4 MiB of models .*No such file"):
         Storage(tmp_path / "gone").empty(1 << 20, dtype=torch.float32, device=CPU)
+
+
+def test_memory_of_large_tensors_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The heap would keep it: between two large tensors that go there is a small one that stays."""
+
+    def resident() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    before = resident()
+    rows = [Storage().empty(4 << 20, dtype=torch.float32, device=CPU).fill_(1) for _ in range(8)]
+    assert resident() - before > 100 << 20
+    assert sum(int(row[-1]) for row in rows) == 8
+    del rows[::2]
+    assert resident() - before < 80 << 20
+
+
+def test_a_tensor_lives_as_long_as_its_last_view() -> None:
+    row = Storage().empty(2, 1 << 20, dtype=torch.float32, device=CPU).fill_(3)[1]
+    gc.collect()
+    assert row.sum().item() == 3 << 20

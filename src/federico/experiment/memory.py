@@ -58,14 +58,14 @@ def plan(setup: "Setup", *, seeds_held: int = 1, ranks: int = 1) -> Plan:
     experiment = setup.experiment
     data = sum(part.x.nbytes + part.y.nbytes for part in _samples(setup))
     board = sum(_on_board(part, setup.blueprint.dtype) for part in _samples(setup))
-    rows = [_rows(setup, method, ranks) for method in experiment.methods]
+    rows = max((_rows(setup, method, ranks) for method in experiment.methods), key=lambda parts: sum(parts.values()))
     return Plan(
         {
             "libraries": max(0, resident_bytes() - seeds_held * data) + LATER_BYTES,
             # The data of all seeds is held, and that of the one at work is on board as tensors too.
             "data": data * len(experiment.seeds) + board // ranks,
             "workspace": _workspace(setup),
-            **max(rows, key=lambda parts: sum(parts.values())),
+            **rows,
         }
     )
 

@@ -1,5 +1,6 @@
 """Where models, moments and moves lie: in memory, or on the disk where memory is too small for them."""
 
+import mmap
 import os
 from math import prod
 from pathlib import Path
@@ -8,6 +9,10 @@ from tempfile import TemporaryFile
 import torch
 
 from federico.errors import RunError
+
+LARGE = 1 << 20
+"""Bytes from which on a tensor is a map of its own: the room it took is free for anything once it is gone, where the
+heap would be left with a hole."""
 
 
 class Storage:
@@ -23,20 +28,30 @@ class Storage:
 
     def empty(self, *shape: int, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
         """A tensor of this shape that holds anything; the memory of other devices than the CPU is their own."""
-        if self.scratch is None or device.type != "cpu" or not prod(shape):
+        size = prod(shape) * dtype.itemsize
+        if device.type != "cpu" or not size or (self.scratch is None and size < LARGE):
             return torch.empty(shape, dtype=dtype, device=device)
-        return _mapped(self.scratch, prod(shape), dtype).view(shape)
+        flat = _in_memory(size, dtype) if self.scratch is None else _on_disk(self.scratch, size, dtype)
+        return flat.view(shape)
 
 
-def _mapped(scratch: Path, count: int, dtype: torch.dtype) -> torch.Tensor:
+def _in_memory(size: int, dtype: torch.dtype) -> torch.Tensor:
+    pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        pages.madvise(mmap.MADV_HUGEPAGE)
+    return torch.frombuffer(pages, dtype=dtype)
+
+
+def _on_disk(scratch: Path, size: int, dtype: torch.dtype) -> torch.Tensor:
     try:
         with TemporaryFile(dir=scratch) as file:
-            _reserve(file.fileno(), count * dtype.itemsize)
+            _reserve(file.fileno(), size)
             # Opened once more by torch, which keeps the map and closes the file: thousands of maps need no open files.
-            return torch.from_file(f"/dev/fd/{file.fileno()}", shared=True, size=count, dtype=dtype)
+            name, count = f"/dev/fd/{file.fileno()}", size // dtype.itemsize
+            return torch.from_file(name, shared=True, size=count, dtype=dtype)
     except OSError as error:
         raise RunError(
-            f"{scratch}: no room for {count * dtype.itemsize >> 20} MiB of models that do not fit into memory "
+            f"{scratch}: no room for {size >> 20} MiB of models that do not fit into memory "
             f"({error.strerror}). Nothing is lost: free some space or allow more memory (system.memory), start again"
         ) from error
 

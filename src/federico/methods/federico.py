@@ -123,21 +123,24 @@ class Federico(Method):
 
     @classmethod
     def needs(cls, options: FedericoOptions, clients: int, distribution: Sequence[int] | None, rounds: int) -> Needs:
-        """Everybody trains what it visits, and keeps an optimizer for those that weigh something.
+        """Everybody trains what it visits, and keeps an optimizer for the models that weigh something.
 
-        Those are its like, once it has met them; of the others about half of what a round visits, as models are told
-        apart after a visit or after many. If nobody knows who is alike, everybody met may weigh something.
+        Those are its like, once it has met them, and of the others about half of what a round visits: they are told
+        apart after one visit or after several. Where nobody knows who is alike, all that are met may weigh something.
         """
         neighbors = clients - 1 if options.sampler == "everyone" else min(options.neighbors, clients - 1)
-        neighbors = neighbors if rounds > options.solo_rounds else 0
-        visits = clients * (1 + neighbors)
+        sampling = max(0, rounds - options.solo_rounds)
+        visited = clients * neighbors * (sampling > 0)
+        visits = clients + visited
         if options.m_step == "gradient":
             return Needs(clients, visits + clients, clients)
         if options.optimizer_state == "fresh":
             return Needs(clients, visits, 0, fresh=visits)
-        met = clients * min(clients, 1 + neighbors * max(0, rounds - options.solo_rounds))
-        alike = clients**2 if distribution is None else sum(n * n for n in Counter(distribution).values())
-        return Needs(clients, visits, min(met, alike + clients * neighbors // 2))
+        others = clients * (clients - 1)
+        alike = others if distribution is None else sum(n * (n - 1) for n in Counter(distribution).values())
+        met = min(others, visited * sampling)
+        kept = alike * met + (others - alike) * min(met, visited // 2)
+        return Needs(clients, visits, clients + kept // max(1, others))
 
     def __init__(self, federation: Federation, options: FedericoOptions) -> None:
         super().__init__(federation, options)
