@@ -58,6 +58,12 @@ def test_the_method_that_needs_most_counts(tiny: Tiny) -> None:
     }
 
 
+def test_fedem_visits_every_component_and_fedfomo_remembers_where_it_began(tiny: Tiny) -> None:
+    found = parts(tiny(methods=["fedem", "fedavg"], fedem={"components": 3}))
+    assert (found["models"], found["updates"], found["optimizers"]) == (4 * ROW, 12 * ROW, 2 * 12 * ROW)
+    assert parts(tiny(methods=["fedfomo"]))["models"] == 2 * 4 * ROW
+
+
 def test_plain_sgd_keeps_no_moments(tiny: Tiny) -> None:
     assert parts(tiny(training={"optimizer": {"kind": "sgd"}}))["optimizers"] == 0
 

@@ -90,7 +90,7 @@ def test_record_names_peers_and_hides_what_is_not_finite(tmp_path: Path) -> None
     posterior = [Posterior(np.array([0, 2]), np.array([0.25, 0.75])), Posterior(np.array([1]), np.ones(1))]
     played = Round([np.array([2]), np.array([], dtype=np.int64)], posterior)
     traffic = (np.array([4, 0, 0, 99]), np.array([0, 4, 0, 99]))  # the last is no client
-    record = Record.of(7, ("a", "b", "c"), scores, played, traffic)
+    record = Record.of(7, ("a", "b", "c"), 3, scores, played, traffic)
     assert record.loss == [None, None, 0.5]
     assert record.neighbors == [["c"], []]
     assert record.posterior == [{"a": 0.25, "c": 0.75}, {"b": 1.0}]
@@ -100,7 +100,7 @@ def test_record_names_peers_and_hides_what_is_not_finite(tmp_path: Path) -> None
 
 
 def test_round_that_was_not_evaluated_has_no_scores() -> None:
-    record = Record.of(1, ("a",), None, Round(), (np.zeros(1, np.int64), np.zeros(1, np.int64)))
+    record = Record.of(1, ("a",), 1, None, Round(), (np.zeros(1, np.int64), np.zeros(1, np.int64)))
     assert record.accuracy is None
     assert record.loss is None
     assert mean_accuracy(record, [3]) is None

@@ -61,13 +61,16 @@ def test_batch_norm_is_refused_a_batch_of_one(tiny: Tiny) -> None:
     def net() -> nn.Module:
         return nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3), nn.Linear(3, 2))
 
-    def ready(batch_size: int) -> object:
-        chosen = tiny(partition={"kind": "natural"}, split={}, methods=["local"], training={"batch_size": batch_size})
+    def ready(batch_size: int, method: str = "local") -> object:
+        chosen = tiny(partition={"kind": "natural"}, split={}, methods=[method], training={"batch_size": batch_size})
         return prepare(chosen, 0, dataset=dataset, factory=net)
 
     with pytest.raises(ConfigError, match=r"training\.batch_size = 4: leaves client 'a' with a batch of one sample"):
         ready(4)  # five training samples
     ready(5)
+    with pytest.raises(ConfigError, match=r"training\.batch_size = 3: leaves client 'a' with a batch of one sample"):
+        ready(3, "fedfomo")  # holds one of the five out
+    ready(3)
 
 
 @pytest.mark.parametrize("name", ["gpu0", "cuda:99", "mps"])

@@ -25,6 +25,11 @@ def test_visits_are_pairs() -> None:
     assert Visits.to_own(np.arange(3)).pairs == [(0, 0), (1, 1), (2, 2)]
 
 
+def test_visits_are_found_by_client() -> None:
+    found = Visits.of([(2, 0), (0, 1), (2, 2)]).by_client()
+    assert [(client, places.tolist()) for client, places in found] == [(0, [1]), (2, [0, 2])]
+
+
 def test_no_visits_are_visits_too() -> None:
     assert Visits.of([]).pairs == []
 

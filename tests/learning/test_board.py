@@ -64,6 +64,13 @@ def test_floats_stay_as_they_are() -> None:
     assert (board.y.dtype, len(board)) == (torch.float32, 2)
 
 
+def test_chosen_samples_make_a_board_of_their_own() -> None:
+    chosen = board_of([3, 2, 2]).choose([np.array([0, 2]), np.array([], dtype=np.int64), np.array([1])])
+    assert (chosen.counts.tolist(), chosen.starts.tolist()) == ([2, 0, 1], [0, 2, 2])
+    assert chosen.x(torch.arange(3))[:, 0].tolist() == [0, 2, 6]
+    assert chosen.y.tolist() == [0, 2, 0]
+
+
 def test_one_clients_samples_are_read_where_they_lie() -> None:
     board = board_of([3, 4])
     (batch,) = board.whole(np.array([1]), 9)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from federico.learning import workshop as workshop_module
 from federico.learning.bank import Bank, Visits
-from federico.learning.learner import ClientData, Learner
+from federico.learning.learner import ClientData, Learner, held_out
 from federico.learning.models import perceptron
 from federico.learning.optimizers import SGD
 from federico.rng import stream
@@ -93,18 +93,27 @@ class PlainTraining:
         self.make = make
         self.kept: dict[tuple[int, int], dict[str, object]] = {}
 
-    def delta(self, row: Tensor, pair: tuple[int, int], round_index: int, epochs: int, fresh: bool) -> Tensor:
+    def delta(
+        self,
+        row: Tensor,
+        pair: tuple[int, int],
+        round_index: int,
+        epochs: int,
+        fresh: bool,
+        scale: Tensor | None = None,
+    ) -> Tensor:
         learner, client = self.learner, pair[0]
         module = module_of(learner, row).train()
         optimizer = self.make([p for p in module.parameters() if p.requires_grad])
         if pair in self.kept and not fresh:
             optimizer.load_state_dict(self.kept[pair])
         x, y = data_of(learner, client)
+        scale = torch.ones(len(x)) if scale is None else scale
         for epoch in range(epochs):
             order = stream(learner.seed, "batches", learner.names[client], round_index, epoch).permutation(len(x))
             for batch in torch.from_numpy(order).split(learner.batch_size):
                 optimizer.zero_grad()
-                learner.objective(module(x[batch]), y[batch]).mean().backward()
+                (scale[batch] * learner.objective(module(x[batch]), y[batch])).mean().backward()
                 optimizer.step()
         self.kept[pair] = optimizer.state_dict()
         return learner.blueprint.flatten(module) - row
@@ -137,6 +146,47 @@ def test_training_with_sgd_is_a_plain_loop_too(
         for delta, pair in zip(deltas, ALL.pairs, strict=True):
             expected = plain.delta(bank.rows[pair[1]], pair, round_index, 1, False)
             torch.testing.assert_close(delta, expected, rtol=0, atol=TOLERANCE)
+
+
+def test_sample_weights_multiply_the_loss_of_each_sample(ragged: Learner) -> None:
+    bank, plain = bank_for(ragged), PlainTraining(ragged, adam)
+    weights = np.random.default_rng(1).random((len(ALL), max(RAGGED)))
+    for round_index in (1, 2):
+        deltas = ragged.train(bank, ALL, round_index, epochs=2, sample_weights=weights)
+        for delta, pair, scale in zip(deltas, ALL.pairs, torch.from_numpy(weights), strict=True):
+            expected = plain.delta(bank.rows[pair[1]], pair, round_index, 2, False, scale)
+            torch.testing.assert_close(delta, expected, rtol=0, atol=TOLERANCE)
+    ones, none = (ragged.train(bank, ALL, 1, fresh=True, sample_weights=w) for w in (np.ones_like(weights), None))
+    assert torch.equal(ones, none)
+
+
+def test_what_is_held_out_is_never_trained_on(
+    blobs: Callable[..., list[ClientData]], learner: Callable[..., Learner]
+) -> None:
+    ours, whole = learner(blobs((10, 1, 7))), learner(blobs((10, 1, 7)))
+    ours.hold_out(0.2)
+    assert ours.samples.tolist() == [8, 1, 6]
+    for client in (0, 2):
+        parts = [data_of(ours, client, part) for part in ("train", "validation")]
+        for together, all_of_it in zip(map(torch.cat, zip(*parts, strict=True)), data_of(whole, client), strict=True):
+            assert sorted(together.tolist()) == sorted(all_of_it.tolist())
+    assert torch.equal(data_of(ours, 1, "validation")[0], data_of(ours, 1)[0]), "a single sample serves for both"
+
+
+def test_what_a_client_holds_out_depends_on_nobody_else(
+    blobs: Callable[..., list[ClientData]], learner: Callable[..., Learner]
+) -> None:
+    clients = blobs((10, 12, 14))
+    together, alone = learner(clients), learner(clients[1:2])
+    for one in (together, alone):
+        one.hold_out(0.5)
+    assert torch.equal(data_of(together, 1, "validation")[0], data_of(alone, 0, "validation")[0])
+
+
+@pytest.mark.parametrize(("samples", "held"), [(0, 0), (1, 0), (2, 1), (4, 1), (5, 1), (8, 2), (60, 12)])
+def test_at_least_one_is_held_out_but_never_the_last(samples: int, held: int) -> None:
+    assert held_out(np.array([samples]), 0.2).tolist() == [held]
+    assert held_out(np.array([samples]), 0.99).tolist() == [max(samples - 1, 0)]
 
 
 def test_training_leaves_the_models_alone(ragged: Learner) -> None:
@@ -184,19 +234,21 @@ def test_a_full_stack_is_cut_without_changing_the_numbers(
 
 @pytest.mark.parametrize("model", ["linear", "loop"])
 @pytest.mark.parametrize("sizes", [(1,), (511, 2), (512, 513), (1100, 3, 1)])
-def test_evaluation_is_the_mean_over_all_samples(
+def test_losses_are_those_of_the_samples_and_evaluation_is_their_mean(
     model: str, sizes: tuple[int, ...], blobs: Callable[..., list[ClientData]], learner: Callable[..., Learner]
 ) -> None:
     ours = learner(blobs(sizes), model=MODELS[model])
     bank = bank_for(ours)
     visits = Visits.of([(i, b) for i in range(len(sizes)) for b in range(len(sizes))])
     for part in ("train", "test"):
-        losses = ours.evaluate(bank, visits, part)  # type: ignore[arg-type]
-        for loss, (client, owner) in zip(losses, visits.pairs, strict=True):
+        means, losses = (verb(bank, visits, part) for verb in (ours.evaluate, ours.losses))  # type: ignore[operator]
+        for mean, loss, (client, owner) in zip(means, losses, visits.pairs, strict=True):
             x, y = data_of(ours, client, part)
             module = module_of(ours, bank.rows[owner]).eval().requires_grad_(False)
             by_hand = [float(ours.objective(module(x[k : k + 1]), y[k : k + 1])) for k in range(len(x))]
-            assert loss == pytest.approx(np.mean(by_hand), abs=TOLERANCE)
+            assert mean == pytest.approx(np.mean(by_hand), abs=TOLERANCE)
+            np.testing.assert_allclose(loss[: len(x)], by_hand, rtol=0, atol=TOLERANCE)
+            assert not loss[len(x) :].any()
 
 
 def test_the_gradient_is_the_sum_over_samples(ragged: Learner) -> None:

@@ -24,6 +24,7 @@ SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {name: (name, {}) for name in 
     "debias": ("federico", {"debias": True}),
     "cautious": ("federico", {"strangers": "cautious", "coin": "per_neighbor"}),
     "forgetful": ("federico", {"w_min": 0.2}),
+    "splitting": ("clustered", {"eps1": 9.0, "eps2": 0.0, "min_round": 1}),
 }
 
 
@@ -64,7 +65,8 @@ def test_statistics_and_their_counters_resume(
     method: Build, blobs: Clients, play: Play, name: str, batch_norm_net: type[nn.Module]
 ) -> None:
     def build() -> Method:
-        return method(name, blobs((8, 4, 6, 10)), model=lambda: batch_norm_net(None), batch_size=2)
+        sizes = (8, 10, 12, 8)  # even, also without what FedFomo holds out
+        return method(name, blobs(sizes), model=lambda: batch_norm_net(None), batch_size=2)
 
     assert_resumes(build, play, 2)
 

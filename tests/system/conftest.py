@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 from federico.cli.main import main
 
 SMALL = """
-methods = ["federico", "local", "fedavg_plus"]
+methods = ["federico", "local", "fedavg_plus", "clustered", "fedem", "fedfomo"]
 rounds = 6
 
 [data]
@@ -32,6 +32,14 @@ hidden = [6]
 
 [federico]
 neighbors = 2
+
+[clustered]
+eps1 = 9.0
+eps2 = 0.0
+min_round = 2
+
+[fedem]
+components = 2
 
 [system]
 threads = 1
@@ -72,7 +80,7 @@ def federico(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 
 @pytest.fixture(scope="session")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An experiment file of three methods that runs for less than half a second."""
+    """An experiment file of six methods that runs for less than a second."""
     path = tmp_path_factory.mktemp("small") / "small.toml"
     path.write_text(SMALL)
     return path

@@ -18,7 +18,7 @@ from federico.experiment.rundir import RunDir
 
 Outcome = dict[str, bytes]
 OutcomeOf = Callable[[Path], Outcome]
-CELLS = ("federico-0", "local-0", "fedavg_plus-0")
+CELLS = ("federico-0", "local-0", "fedavg_plus-0", "clustered-0", "fedem-0", "fedfomo-0")
 ROUNDS = 6
 
 
@@ -153,13 +153,13 @@ def test_file_size_limit_is_a_clear_error_and_nothing_is_lost(
 
 @pytest.fixture
 def tiny_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of half a megabyte."""
+    """A disk of about a megabyte."""
     place = tmp_path / "disk"
     place.mkdir()
     if os.getuid() != 0:
         pytest.skip("only root may mount a small disk")
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=600k", "none", str(place)], capture_output=True, check=False
+        ["mount", "-t", "tmpfs", "-o", "size=1200k", "none", str(place)], capture_output=True, check=False
     )
     if mounted.returncode:
         pytest.skip(f"no small disk can be mounted here: {mounted.stderr.decode().strip()}")

@@ -15,10 +15,10 @@ import pytest
 from safetensors.numpy import load_file
 
 from federico.experiment.records import read_records
+from federico.methods import METHODS
 
 MPIEXEC = shutil.which("mpiexec", path=str(Path(sys.executable).parent)) or shutil.which("mpiexec")
 pytestmark = pytest.mark.skipif(MPIEXEC is None, reason="needs mpiexec: pip install 'federico[mpi]'")
-METHODS = ("federico", "local", "fedavg", "fedavg_plus")
 FILE = """
 methods = {methods}
 rounds = {rounds}
@@ -28,6 +28,8 @@ split = {{ test_fraction = 0.5, max_train = 30 }}
 model = {{ kind = "mlp", hidden = [16] }}
 training = {{ batch_size = 8 }}
 federico = {{ neighbors = 2 }}
+clustered = {{ eps1 = 9.0, eps2 = 0.0, min_round = 2 }}
+fedfomo = {{ neighbors = 2 }}
 system = {{ threads = 1, checkpoint_every = 1 }}
 """
 FRAGILE = """
@@ -45,7 +47,9 @@ class Fragile(nn.Linear):
 """
 
 
-def command(folder: Path, ranks: int, name: str, methods: tuple[str, ...] = METHODS, rounds: int = 4) -> list[str]:
+def command(
+    folder: Path, ranks: int, name: str, methods: tuple[str, ...] = tuple(METHODS), rounds: int = 4
+) -> list[str]:
     file = folder / "shared.toml"
     file.write_text(FILE.format(methods=json.dumps(methods), rounds=rounds))
     run = [sys.executable, "-m", "federico.cli.main", "run", str(file), "--name", name, "--quiet", "--directory"]
@@ -79,7 +83,11 @@ def same(one: Path, other: Path) -> None:
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return finish(tmp_path_factory.mktemp("alone"), 1, "one")
+    run = finish(tmp_path_factory.mktemp("alone"), 1, "one")
+    assert {cell.name for cell in run.glob("*-0")} == {f"{method}-0" for method in METHODS}
+    rows = read_records(run / "clustered-0")[-1].posterior
+    assert max(len(row) for row in rows) < 6, "the clusters have split, so there is something to get wrong"
+    return run
 
 
 @pytest.mark.parametrize("ranks", [2, 4])

@@ -25,8 +25,8 @@ from federico.learning.bank import Bank
 from federico.learning.blueprint import Blueprint
 from federico.learning.mixture import MixturePredictor
 from federico.learning.models import Factory, ModelOptions
-from federico.methods.base import Mixtures
-from federico.types import Array, FloatArray, IntArray
+from federico.methods.base import Method, Mixtures
+from federico.types import Array, FloatArray
 
 FORMAT = 1
 MODELS = "models.safetensors"
@@ -68,7 +68,7 @@ def folder_name(client: str) -> str:
     return "%" + hashlib.sha256(client.encode()).hexdigest()[:32]  # "", "..", or more than a file system takes
 
 
-def save_clients(folder: Path, setup: Setup, method: str, mixtures: Mixtures, team: Team) -> None:
+def save_clients(folder: Path, setup: Setup, method: Method, mixtures: Mixtures, team: Team) -> None:
     """Write every client's folder, each where it is hosted; they appear all at once."""
     partial = folder.with_name(folder.name + PARTIAL)
     with disk_errors(folder):
@@ -82,8 +82,8 @@ def save_clients(folder: Path, setup: Setup, method: str, mixtures: Mixtures, te
             target = partial / folder_name(client.id)
             target.mkdir(parents=True)
             digest = _save_models(target, mixtures.bank, owners)
-            header = _header(setup, client, owners, mixtures.weights[mine])
-            header |= {"method": method, "models_sha256": digest}
+            header = _header(setup, client, mixtures.weights[mine])
+            header |= {"method": method.name, "owners": [method.names[b] for b in owners], "models_sha256": digest}
             (target / "bundle.json").write_text(json.dumps(header, indent=1), encoding="utf-8")
             for written in (target / MODELS, target / "bundle.json", target):
                 sync(written)
@@ -101,8 +101,7 @@ def _save_models(folder: Path, bank: Bank, owners: IntArray) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _header(setup: Setup, client: Client, owners: IntArray, weights: FloatArray) -> dict[str, Any]:
-    names = (*setup.shares.ids, "global")
+def _header(setup: Setup, client: Client, weights: FloatArray) -> dict[str, Any]:
     fitted = client.standardizer
     return {
         "format": FORMAT,
@@ -113,7 +112,6 @@ def _header(setup: Setup, client: Client, owners: IntArray, weights: FloatArray)
         "model": setup.experiment.model.model_dump(),
         "table": setup.experiment.data.model_dump(include={"names", "missing"}) if setup.schema.columns else None,
         "dtype": setup.experiment.system.dtype,
-        "owners": [names[owner] for owner in owners],
         "weights": weights.tolist(),
     }
 

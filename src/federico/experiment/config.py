@@ -17,8 +17,11 @@ from federico.errors import ConfigError
 from federico.learning.models import MLP, ModelOptions
 from federico.learning.optimizers import Adam, OptimizerOptions
 from federico.methods import METHODS
+from federico.methods.clustered import ClusteredOptions
 from federico.methods.fedavg_plus import FedAvgPlusOptions
+from federico.methods.fedem import FedEMOptions
 from federico.methods.federico import FedericoOptions
+from federico.methods.fedfomo import FedFomoOptions
 from federico.options import Options
 
 NOT_PART_OF_A_CELL = {"name", "methods", "seeds", "rounds", "system"}
@@ -91,6 +94,12 @@ class Experiment(Options):
     """FedeRiCo's own options."""
     fedavg_plus: FedAvgPlusOptions = FedAvgPlusOptions()
     """FedAvg+'s own options."""
+    clustered: ClusteredOptions = ClusteredOptions()
+    """Clustered FL's own options."""
+    fedem: FedEMOptions = FedEMOptions()
+    """FedEM's own options."""
+    fedfomo: FedFomoOptions = FedFomoOptions()
+    """FedFomo's own options."""
     system: System = System()
     """Where it runs."""
 

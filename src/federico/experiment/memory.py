@@ -26,7 +26,7 @@ PROCESS_BYTES = 450 << 20
 """Python, torch and the libraries, where the system does not tell."""
 LATER_BYTES = 64 << 20
 """What the libraries take once they are at work."""
-ROWS = ("models", "updates", "optimizers", "checkpoint")
+ROWS = {"models", "updates", "optimizers", "checkpoint"}
 """The parts that may lie on the disk."""
 REMEDY = "use fewer clients or neighbors, a smaller model or batch, or a larger machine"
 
@@ -145,9 +145,11 @@ def _rows(setup: "Setup", method: str, ranks: int) -> dict[str, int]:
     moments = experiment.training.optimizer.moments * blueprint.parameters * blueprint.dtype.itemsize
     models, optimizers = needs.models * row, needs.pairs * moments
     updates = needs.updates * row + needs.fresh * moments
+    copies = {"copies": needs.copies * row} if needs.copies else {}
     if ranks == 1:
-        return {"models": models, "updates": updates, "optimizers": optimizers, "checkpoint": models + optimizers}
-    return {
+        parts = {"models": models, "updates": updates, "optimizers": optimizers, "checkpoint": models + optimizers}
+        return parts | copies
+    return copies | {
         "models": models // ranks + min(models, updates // ranks),  # at home, and guests
         "updates": 3 * updates // ranks,  # made, sent, received
         "optimizers": optimizers // ranks,

@@ -30,7 +30,7 @@ class Record:
     neighbors: list[list[str]]
     """Whom each client visited."""
     posterior: list[dict[str, float]]
-    """Each client's weights over the peers it has evaluated."""
+    """Each client's weights over the models it has met: the peers it has evaluated, FedEM's components, its cluster."""
     sent: list[int]
     """Bytes each client sent."""
     received: list[int]
@@ -55,10 +55,16 @@ class Record:
 
     @classmethod
     def of(
-        cls, index: int, names: tuple[str, ...], scores: Scores | None, played: Round, traffic: Sequence[IntArray]
+        cls,
+        index: int,
+        names: Sequence[str],
+        clients: int,
+        scores: Scores | None,
+        played: Round,
+        traffic: Sequence[IntArray],
     ) -> "Record":
-        """From what a round and its evaluation gave."""
-        sent, received = (counted[: len(names)].tolist() for counted in traffic)
+        """From what a round and its evaluation gave; `names` are the clients', then those of other owners."""
+        sent, received = (counted[:clients].tolist() for counted in traffic)
         return cls(
             index,
             None if scores is None or scores.accuracy is None else scores.accuracy.tolist(),

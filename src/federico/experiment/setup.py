@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -25,6 +26,7 @@ from federico.learning.models import Factory
 from federico.learning.storage import Storage
 from federico.methods import METHODS
 from federico.methods.base import Federation, Method
+from federico.types import IntArray
 
 DEVICES = ("cpu", "cuda", "mps")
 
@@ -103,9 +105,11 @@ def prepare(
         refuse_too_large(make, dtype)
     blueprint = Blueprint(make, dtype)
     _check_model(blueprint, schema, members[0])
-    _check_batches(blueprint, members, experiment.training.batch_size)
     for method in experiment.methods:
-        METHODS[method].check(experiment.method_options(method), len(members), blueprint)
+        options = experiment.method_options(method)
+        METHODS[method].check(options, len(members), blueprint)
+        trained = METHODS[method].trains_on(options, np.array([len(client.train) for client in members]))
+        _check_batches(blueprint, shares.ids, trained, experiment.training.batch_size)
     return Setup(experiment, seed, schema, shares, members, blueprint, _digest(dataset), warnings_for(members, schema))
 
 
@@ -136,14 +140,14 @@ def _check_model(blueprint: Blueprint, schema: Schema, client: Client) -> None:
         raise ConfigError(f"model: it gives outputs of shape {shape}, the data needs ({schema.outputs},)")
 
 
-def _check_batches(blueprint: Blueprint, members: list[Client], batch_size: int) -> None:
+def _check_batches(blueprint: Blueprint, names: Sequence[str], trained: IntArray, batch_size: int) -> None:
     """Batch norm cannot train on a batch of one sample."""
     if not any(isinstance(m, nn.modules.batchnorm._BatchNorm) for m in blueprint.template.modules()):
         return
-    for client in members:
-        if len(client.train) % batch_size == 1:
+    for name, samples in zip(names, trained, strict=True):
+        if samples % batch_size == 1:
             raise ConfigError(
-                f"training.batch_size = {batch_size}: leaves client {client.id!r} with a batch of one sample, on which "
+                f"training.batch_size = {batch_size}: leaves client {name!r} with a batch of one sample, on which "
                 "batch norm cannot train; choose another size"
             )
 

@@ -118,7 +118,7 @@ def run_cell(
         _play(cell, setup, method, observer, team)
         mixtures = method.mixtures(rounds)
         method.exchange.lend(mixtures.visits)
-        save_clients(cell.path / "clients", setup, method_name, mixtures, team)
+        save_clients(cell.path / "clients", setup, method, mixtures, team)
         if team.rank == 0:
             cell.finish(rounds)
     elif team.rank == 0:
@@ -161,7 +161,7 @@ def _play(cell: CellDir, setup: Setup, method: Method, observer: Observer, team:
     with checkpoint.Writer(saves) as writer:
         for index in range(done + 1, rounds + 1):
             evaluate = index == rounds or index % system.evaluate_every == 0
-            parts = team.gather(_play_round(setup, method, index, evaluate=evaluate))
+            parts = team.gather(_play_round(method, index, evaluate=evaluate))
             seconds = clock.take()
             if team.rank == 0:
                 journal.append(Record.joined(parts), seconds)
@@ -199,7 +199,7 @@ def _resume(saves: Path, method: Method, journal: Journal, observer: Observer, t
     return saved.round_index if saved else 0
 
 
-def _play_round(setup: Setup, method: Method, index: int, *, evaluate: bool) -> Record:
+def _play_round(method: Method, index: int, *, evaluate: bool) -> Record:
     played = method.round(index)
     traffic = method.exchange.traffic.take()
     scores = None
@@ -209,7 +209,7 @@ def _play_round(setup: Setup, method: Method, index: int, *, evaluate: bool) -> 
             method.exchange.lend(mixtures.visits)
             scores = method.learner.score(mixtures.bank, mixtures.visits, mixtures.weights)
             scores = scores.take(method.federation.hosted)
-    return Record.of(index, setup.shares.ids, scores, played, traffic)
+    return Record.of(index, method.names, method.federation.count, scores, played, traffic)
 
 
 def _describe(setup: Setup, method: str, command: str) -> Description:

@@ -35,6 +35,12 @@ class Visits:
         """As a list of (client, owner)."""
         return list(zip(self.clients.tolist(), self.owners.tolist(), strict=True))
 
+    def by_client(self) -> list[tuple[int, IntArray]]:
+        """The positions of each client's visits."""
+        order = np.argsort(self.clients, kind="stable")
+        clients, starts = np.unique(self.clients[order], return_index=True)
+        return list(zip(clients.tolist(), np.split(order, starts[1:]), strict=True))
+
     @classmethod
     def of(cls, pairs: Sequence[tuple[int, int]]) -> "Visits":
         """From a list of (client, owner)."""

@@ -1,13 +1,14 @@
 """The clients' data, on board once: one tensor for all clients, and batches of it as index arithmetic."""
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from federico.types import Array, IntArray, Task
+from federico.types import Array, FloatArray, IntArray, Task
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,15 @@ class Board:
         """The inputs at these places, ready for a model; to be read only."""
         return to_input(self._x[index], self.dtype)
 
+    def choose(self, places: Sequence[IntArray]) -> "Board":
+        """The board of these of each client's samples alone."""
+        chosen = copy(self)
+        index = np.concatenate([start + mine for start, mine in zip(self.starts, places, strict=True)])
+        chosen._x, chosen.y = self._x[index], self.y[index]
+        chosen.counts = np.array([len(mine) for mine in places], dtype=np.int64)
+        chosen.starts = np.concatenate([[0], np.cumsum(chosen.counts)[:-1]])
+        return chosen
+
     def add(self, total: Tensor, batch: Batch, values: Tensor) -> None:
         """Add a row of values for each sample of the batch to the rows of `total`, one for each sample of the board."""
         if isinstance(batch.index, tuple):
@@ -70,22 +80,29 @@ class Board:
             weights = torch.full((1, length), 1 / length, dtype=self.dtype, device=self.y.device)
             yield Batch((None, slice(start + first, start + first + length)), weights)
 
-    def batches(self, clients: IntArray, orders: Sequence[IntArray], size: int) -> Iterator[Batch]:
+    def batches(
+        self, clients: IntArray, orders: Sequence[IntArray], size: int, scale: FloatArray | None = None
+    ) -> Iterator[Batch]:
         """Batches of `size` for each of `clients` side by side, the clients with most samples first.
 
         Each client's samples come in its own order, none left out, weighted by one over the batch's length. A client
-        that has run out is no longer part of the batch: `len(weights)` shrinks.
+        that has run out is no longer part of the batch: `len(weights)` shrinks. `scale[k]`, by samples as stored,
+        multiplies the weights of clients[k].
         """
         counts = self.counts[clients]
         index = np.zeros((len(clients), int(counts[0])), dtype=np.int64)
         for row, (client, order) in enumerate(zip(clients, orders, strict=True)):
             index[row, : counts[row]] = self.starts[client] + order
+        if scale is not None:
+            scale = np.take_along_axis(scale, np.maximum(index - self.starts[clients, None], 0), axis=1)
         table = torch.from_numpy(index).to(self.y.device)
         for first in range(0, int(counts[0]), size):
             lengths = np.minimum(counts[counts > first] - first, size)
-            inside = np.arange(lengths[0]) < lengths[:, None]
-            weights = torch.from_numpy(inside / lengths[:, None]).to(self.y.device, self.dtype)
-            yield Batch(table[: len(lengths), first : first + lengths[0]], weights)
+            cut = np.s_[: len(lengths), first : first + lengths[0]]
+            share = (np.arange(lengths[0]) < lengths[:, None]) / lengths[:, None]
+            if scale is not None:
+                share *= scale[cut]
+            yield Batch(table[cut], torch.from_numpy(share).to(self.y.device, self.dtype))
 
 
 def to_input(x: Tensor, dtype: torch.dtype) -> Tensor:

@@ -62,54 +62,78 @@ def _plain(layer: nn.Linear, name: str, slots: dict[str, Slot]) -> bool:
     return all(p.requires_grad and f"{name}.{which}" in slots for which, p in layer.named_parameters())
 
 
+@dataclass(frozen=True)
+class Held:
+    """One layer of the first so many models in hand, as views that are made once and used in every step."""
+
+    weight: Tensor
+    turned: Tensor
+    bias: Tensor | None
+    weight_grad: Tensor
+    bias_grad: Tensor | None
+    relu: bool
+
+    @classmethod
+    def of(cls, layer: Layer, rows: Tensor, grad: Tensor) -> "Held":
+        """The layer in these rows of models and of their gradients."""
+        weight = _stacked(layer.weight, rows)
+        bias, bias_grad = (_stacked(layer.bias, part) for part in (rows, grad)) if layer.bias else (None, None)
+        bias = None if bias is None else bias.unsqueeze(1)
+        return cls(weight, weight.transpose(1, 2), bias, _stacked(layer.weight, grad), bias_grad, layer.relu)
+
+    def forward(self, below: Tensor) -> Tensor:
+        """What the layer makes of the activations below it."""
+        out = torch.bmm(below, self.turned) if self.bias is None else torch.baddbmm(self.bias, below, self.turned)
+        return out.relu_() if self.relu else out
+
+    def learn(self, below: Tensor, back: Tensor) -> None:
+        """Write the gradient of the layer: `back` is that of its outputs, before ReLU."""
+        torch.bmm(back.transpose(1, 2), below, out=self.weight_grad)
+        if self.bias_grad is not None:
+            torch.sum(back, dim=1, out=self.bias_grad)
+
+
 class Stacked:
     """Chains of linear layers: all rows at once as batched matrix products, gradient by hand, nothing copied."""
 
     def __init__(self, layers: list[Layer], objective: Objective, work: Tensor, grad: Tensor) -> None:
         self.counters = torch.empty(0, dtype=torch.int64)
-        self._layers, self._objective = layers, objective
-        self._relu = [layer.relu for layer in layers]
-        self._grads = [_views(layer, grad) for layer in layers]
+        self._layers, self._objective, self._grad = layers, objective, grad
         self.hold(work)
 
     def hold(self, rows: Tensor) -> None:
         """See `Engine.hold`."""
-        self._params = [_views(layer, rows) for layer in self._layers]
+        self._rows = rows
+        self._held: dict[int, list[Held]] = {}
 
     @torch.no_grad()
     def outputs(self, x: Tensor) -> Tensor:
         """See `Engine.outputs`."""
-        return self._forward(x)[-1]
+        out = x.flatten(2)
+        for layer in self._first(len(x)):
+            out = layer.forward(out)
+        return out
 
     @torch.no_grad()
     def gradient(self, x: Tensor, y: Tensor, weights: Tensor) -> None:
         """See `Engine.gradient`."""
-        rows, activations = len(x), self._forward(x)
-        back = self._output_gradient(activations[-1], y, weights)
-        for layer in reversed(range(len(self._params))):
-            below = activations[layer]
-            weight_grad, bias_grad = self._grads[layer]
-            torch.bmm(back.transpose(1, 2), below, out=weight_grad[:rows])
-            if bias_grad is not None:
-                torch.sum(back, dim=1, out=bias_grad[:rows])
-            if layer > 0:
-                back = torch.bmm(back, self._params[layer][0][:rows])
-                if self._relu[layer - 1]:
-                    back = torch.ops.aten.threshold_backward(back, below, 0)
+        layers, activations = self._first(len(x)), [x.flatten(2)]
+        for layer in layers:
+            activations.append(layer.forward(activations[-1]))
+        back = self._objective.slope(activations[-1], y, weights)
+        for k in reversed(range(len(layers))):
+            if layers[k].relu:
+                back = torch.ops.aten.threshold_backward(back, activations[k + 1], 0)
+            layers[k].learn(activations[k], back)
+            if k > 0:
+                back = torch.bmm(back, layers[k].weight)
 
-    def _forward(self, x: Tensor) -> list[Tensor]:
-        """The input and the activations of every layer."""
-        activations = [x.flatten(2)]
-        for (weight, bias), relu in zip(self._params, self._relu, strict=True):
-            rows, below = len(x), activations[-1]
-            turned = weight[:rows].transpose(1, 2)
-            out = torch.bmm(below, turned) if bias is None else torch.baddbmm(bias[:rows, None], below, turned)
-            activations.append(out.relu_() if relu else out)
-        return activations
-
-    def _output_gradient(self, outputs: Tensor, y: Tensor, weights: Tensor) -> Tensor:
-        gradient = self._objective.slope(outputs, y, weights)
-        return gradient if not self._relu[-1] else gradient * (outputs > 0)
+    def _first(self, count: int) -> list[Held]:
+        """The layers of the first `count` models."""
+        if count not in self._held:
+            rows, grad = self._rows[:count], self._grad[:count]
+            self._held[count] = [Held.of(layer, rows, grad) for layer in self._layers]
+        return self._held[count]
 
 
 class Looped:
@@ -182,10 +206,6 @@ def vmappable(blueprint: Blueprint) -> bool:
     """Whether all that the model's training changes is a gradient away: no batch-norm statistics, nothing frozen."""
     learns = all(parameter.requires_grad for parameter in blueprint.template.parameters())
     return learns and blueprint.size == blueprint.parameters and not blueprint.counters
-
-
-def _views(layer: Layer, rows: Tensor) -> tuple[Tensor, Tensor | None]:
-    return _stacked(layer.weight, rows), None if layer.bias is None else _stacked(layer.bias, rows)
 
 
 def _stacked(slot: Slot, rows: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ from federico.learning.workshop import Bench, Workshop
 from federico.rng import key, stream
 from federico.types import Array, FloatArray, IntArray, Task
 
-Part = Literal["train", "test"]
+Part = Literal["train", "validation", "test"]
 Moments = tuple[list[Rows], Rows]
 """Of some pairs: the rows of each moment, and the steps taken."""
 EVALUATION_NUMBERS = 1 << 18
@@ -99,17 +99,28 @@ class Learner:
         count, dtype = self.blueprint.parameters, self.blueprint.dtype
         return OptimizerStates(self.optimizer.moments, count, dtype, self.device, self.storage)
 
+    def hold_out(self, fraction: float) -> None:
+        """Take samples out of every client's training part; they are the part `validation` from now on.
+
+        A client with a single sample has nothing to spare: it validates on what it trains on.
+        """
+        board = self.boards["train"]
+        orders = [
+            stream(self.seed, "hold out", n).permutation(c) for n, c in zip(self.names, board.counts, strict=True)
+        ]
+        cuts = [np.split(order, [k]) for order, k in zip(orders, held_out(board.counts, fraction), strict=True)]
+        self.boards["train"] = board.choose([np.sort(kept) for _, kept in cuts])
+        self.boards["validation"] = board.choose([np.sort(held if len(held) else kept) for held, kept in cuts])
+
     def evaluate(self, bank: Bank, visits: Visits, part: Part = "train") -> FloatArray:
         """The mean loss of each visit over the client's whole part, in evaluation mode."""
         board = self.boards[part]
 
         @torch.no_grad()
         def measure(bench: Bench, stack: Stack) -> Tensor:
-            self._show(bench, bank, stack.visits)
             total = torch.zeros(len(stack.visits), dtype=self._precise, device=self.device)
-            for batch in self._whole(board, stack.visits):
-                loss = self.objective(bench.engine.outputs(board.x(batch.index)), board.y[batch.index])
-                total[: len(loss)] += torch.where(batch.weights > 0, loss, 0).sum(1, dtype=self._precise)
+            for loss in self._measured(bench, bank, stack, board):
+                total[: len(loss)] += loss.sum(1, dtype=self._precise)
             return total
 
         losses = np.zeros(len(visits))
@@ -118,11 +129,36 @@ class Learner:
             losses[stack.places] = total.cpu().numpy() / board.counts[stack.visits.clients]
         return losses
 
-    def train(self, bank: Bank, visits: Visits, round_index: int, *, epochs: int = 1, fresh: bool = False) -> Tensor:
+    def losses(self, bank: Bank, visits: Visits, part: Part = "train") -> FloatArray:
+        """The loss of each sample of a visit, as stored, in evaluation mode: [visits, samples], 0 behind the last."""
+        board = self.boards[part]
+        losses = np.zeros((len(visits), int(board.counts[visits.clients].max(initial=0))))
+
+        @torch.no_grad()
+        def measure(bench: Bench, stack: Stack) -> None:
+            first = 0
+            for loss in self._measured(bench, bank, stack, board):
+                losses[stack.places[: len(loss)], first : first + loss.shape[1]] = loss.cpu().numpy()
+                first += loss.shape[1]
+
+        self._workshop.map(measure, self._stacks(visits, board))
+        return losses
+
+    def train(
+        self,
+        bank: Bank,
+        visits: Visits,
+        round_index: int,
+        *,
+        epochs: int = 1,
+        fresh: bool = False,
+        sample_weights: FloatArray | None = None,
+    ) -> Tensor:
         """How far local epochs on the client's data move a copy of each model: [visits, size].
 
         The optimizer's moments stay with the pair (client, owner) for its next visit, unless `fresh`. A client goes
-        through its data in one order per (round, epoch), the same for every model it visits.
+        through its data in one order per (round, epoch), the same for every model it visits. `sample_weights`, laid
+        out as `losses` gives them, multiply each sample's loss; a batch still counts by its number of samples.
         """
         deltas = self.new_rows(len(visits))
         states = self.new_states() if fresh else self.states
@@ -130,7 +166,8 @@ class Learner:
         def learn(bench: Bench, job: tuple[Stack, Moments]) -> tuple[Tensor, Tensor]:
             stack, moments = job
             self._load(bench, bank, stack.visits)
-            self._run_epochs(bench, stack.visits, moments, round_index, epochs)
+            scale = None if sample_weights is None else sample_weights[stack.places]
+            self._run_epochs(bench, stack.visits, moments, round_index, epochs, scale)
             moved = bench.work[: len(stack.visits)].sub_(bank.rows[bank.places(stack.visits.owners)])
             deltas[torch.from_numpy(stack.places)] = moved
             return moved.sum(1).isfinite(), bench.engine.counters.clone()
@@ -201,13 +238,22 @@ class Learner:
             board.add(mixed, batch, part)
         return mixed
 
-    def _run_epochs(self, bench: Bench, visits: Visits, moments: Moments, round_index: int, epochs: int) -> None:
+    def _measured(self, bench: Bench, bank: Bank, stack: Stack, board: Board) -> Iterator[Tensor]:
+        """The losses of the stack's samples batch by batch, 0 for padding."""
+        self._show(bench, bank, stack.visits)
+        for batch in self._whole(board, stack.visits):
+            loss = self.objective(bench.engine.outputs(board.x(batch.index)), board.y[batch.index])
+            yield torch.where(batch.weights > 0, loss, 0)
+
+    def _run_epochs(
+        self, bench: Bench, visits: Visits, moments: Moments, round_index: int, epochs: int, scale: FloatArray | None
+    ) -> None:
         board, count = self.boards["train"], self.blueprint.parameters
         params, grads = (rows[: len(visits), :count].unbind() for rows in (bench.work, bench.grad))
         for epoch in range(epochs):
             orders = self._orders(visits, round_index, epoch)
             with self._randomness(visits, round_index, epoch):
-                for batch in board.batches(visits.clients, orders, self.batch_size):
+                for batch in board.batches(visits.clients, orders, self.batch_size, scale):
                     n = len(batch.weights)
                     bench.engine.gradient(board.x(batch.index), board.y[batch.index], batch.weights)
                     self.optimizer.step(
@@ -275,6 +321,12 @@ class Learner:
 def evaluation_batch(width: int, models: int) -> int:
     """How many samples of this many numbers are measured at once, for each of so many models."""
     return max(1, min(EVALUATION_SAMPLES, EVALUATION_NUMBERS // (width * models)))
+
+
+def held_out(samples: IntArray, fraction: float) -> IntArray:
+    """How many of its samples each client holds out: at least one, but never the last."""
+    held: IntArray = np.minimum(np.maximum(np.rint(fraction * samples), 1), np.maximum(samples - 1, 0)).astype(np.int64)
+    return held
 
 
 def _per_client(board: Board, values: Tensor) -> FloatArray:

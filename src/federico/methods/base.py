@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from federico.errors import ConfigError
 from federico.exchange.base import Exchange, Hosting, Updates
 from federico.learning.bank import Bank, Visits
 from federico.learning.blueprint import Blueprint
@@ -75,7 +76,7 @@ class Federation:
 
 @dataclass(frozen=True)
 class Posterior:
-    """One peer's row w_i over the peers it has evaluated, and nobody else."""
+    """One client's weights over the owners of models it has met, and nobody else: for FedeRiCo the row w_i."""
 
     peers: IntArray
     weights: FloatArray
@@ -83,7 +84,10 @@ class Posterior:
 
 @dataclass(frozen=True)
 class Round:
-    """What a round leaves to be recorded of the hosted clients; empty lists where the method has no such thing."""
+    """What a round leaves to be recorded of the hosted clients; empty lists where the method has no such thing.
+
+    What only a server knows, its process says of all clients and the others leave empty.
+    """
 
     neighbors: list[IntArray] = field(default_factory=list)
     posteriors: list[Posterior] = field(default_factory=list)
@@ -109,6 +113,8 @@ class Needs:
     """Whose optimizer is kept between rounds."""
     fresh: int = 0
     """Optimizers that live as long as the updates do."""
+    copies: int = 0
+    """Rows that are put side by side in memory, wherever the others lie."""
 
 
 class Method(ABC):
@@ -128,6 +134,11 @@ class Method(ABC):
         """What must be held if `distribution` says which clients are alike: here a model per client, trained by it."""
         return Needs(clients, clients, clients)
 
+    @classmethod
+    def trains_on(cls, options: Any, samples: IntArray) -> IntArray:
+        """How many of its samples each client trains on."""
+        return samples
+
     def __init__(self, federation: Federation, options: Options) -> None:
         self.check(options, federation.count, federation.learner.blueprint)
         self.federation = federation
@@ -142,6 +153,11 @@ class Method(ABC):
     def owners(self) -> Mapping[int, str]:
         """Who owns a model, and the name its initial model is drawn by. Clients are 0 to K-1."""
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What people read for each owner: a client's name, or what a model is that belongs to none."""
+        return self.federation.names
+
     @abstractmethod
     def round(self, round_index: int) -> Round:
         """One round; `round_index` starts at 1."""
@@ -149,6 +165,15 @@ class Method(ABC):
     @abstractmethod
     def mixtures(self, round_index: int) -> Mixtures:
         """Everybody's predictor as it stands after this round."""
+
+    def pull(self, neighbors: Sequence[IntArray]) -> Visits:
+        """Visits of every hosted client to its own model and to those of its neighbors that came."""
+        own = self.federation.to_own()
+        counts = [len(sampled) for sampled in neighbors]
+        came = self.exchange.pull(Visits(np.repeat(own.clients, counts), np.concatenate(neighbors)))
+        clients = np.concatenate([own.clients, came.clients])
+        owners = np.concatenate([own.owners, came.owners])
+        return Visits(clients, owners)[np.lexsort((owners, clients))]
 
     def state(self) -> dict[str, Tensor]:
         """All that must be saved of the hosted peers to go on later, bit for bit.
@@ -162,8 +187,7 @@ class Method(ABC):
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
         """Go on from what `state` gave, of all peers: each process takes what it hosts."""
-        places = torch.from_numpy(np.searchsorted(sorted(self.owners()), self.bank.owners))
-        home = len(self.bank.owners)
+        places, home = self._places(), len(self.bank.owners)
         for row, place in zip(self.bank.home, places.tolist(), strict=True):  # one by one: a copy of all may not fit
             row.copy_(state["bank.rows"][place])
         self.bank.counters[:home] = state["bank.counters"][places]
@@ -171,11 +195,24 @@ class Method(ABC):
         mine = slice(*np.searchsorted(visitors, [hosted[0], hosted[-1] + 1]).tolist())
         self.learner.states.restore({key: state[f"optimizer.{key}"][mine] for key in ("pairs", "moments", "steps")})
 
+    def _places(self) -> Tensor:
+        """Where the owners hosted here are among all owners."""
+        return torch.from_numpy(np.searchsorted(sorted(self.owners()), self.bank.owners))
+
     def _home(self) -> Mapping[int, str]:
         """The owners hosted here."""
         hosting, owners = self.federation.hosting, self.owners()
         hosts = hosting.hosts(np.array(list(owners)))
         return {owner: name for (owner, name), host in zip(owners.items(), hosts, strict=True) if host == hosting.rank}
+
+
+def check_neighbors(table: str, options: Options, neighbors: int, clients: int) -> None:
+    """Refuse more neighbors than there are others, where somebody has asked for them."""
+    if "neighbors" in options.model_fields_set and neighbors >= clients:
+        raise ConfigError(
+            f"{table}.neighbors = {neighbors}: with {clients} clients a peer has {clients - 1} to visit; "
+            f"set it to {clients - 1} or less"
+        )
 
 
 def shares(updates: Updates, anchor: float = 0.0) -> FloatArray:

@@ -26,6 +26,11 @@ class FedAvg(Method):
         """The global model alone: owner K, whom no client is."""
         return {self.federation.count: GLOBAL}
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The clients', and the global model's."""
+        return (*self.federation.names, "global")
+
     def round(self, round_index: int) -> Round:
         """The global model moves by sum_i (n_i / n) delta_i."""
         clock = self.federation.clock

@@ -29,6 +29,7 @@ from federico.methods.base import (
     Posterior,
     Round,
     average_into,
+    check_neighbors,
     finite,
 )
 from federico.options import Options
@@ -110,12 +111,8 @@ class Federico(Method):
     @classmethod
     def check(cls, options: FedericoOptions, clients: int, blueprint: Blueprint) -> None:
         """Neighbors must exist, and a gradient must be all there is to learn."""
-        asked = "neighbors" in options.model_fields_set and options.sampler != "everyone"
-        if asked and options.neighbors >= clients:
-            raise ConfigError(
-                f"federico.neighbors = {options.neighbors}: with {clients} clients a peer has {clients - 1} to visit; "
-                f"set it to {clients - 1} or less"
-            )
+        if options.sampler != "everyone":
+            check_neighbors(cls.name, options, options.neighbors, clients)
         if options.m_step == "gradient" and blueprint.size > blueprint.parameters:
             raise ConfigError(
                 "federico.m_step = 'gradient': it cannot train float buffers (batch-norm statistics); use 'epochs'"
@@ -185,21 +182,12 @@ class Federico(Method):
             for i, tracker in self.trackers.items()
         ]
 
-    def pull(self, neighbors: list[IntArray]) -> Visits:
-        """The visits of this round: everybody's own model, and the neighbors' that came."""
-        own = self.federation.to_own()
-        counts = [len(sampled) for sampled in neighbors]
-        came = self.exchange.pull(Visits(np.repeat(own.clients, counts), np.concatenate(neighbors)))
-        clients = np.concatenate([own.clients, came.clients])
-        owners = np.concatenate([own.owners, came.owners])
-        return Visits(clients, owners)[np.lexsort((owners, clients))]
-
     def e_step(self, visits: Visits) -> None:
         """Equation (3): the losses of the visited models, tracked, become each peer's posterior."""
         losses = self.learner.evaluate(self.bank, visits)
         if self.opt.loss == "sum":
             losses *= self.learner.samples[visits.clients]
-        for i, places in _by_client(visits):
+        for i, places in visits.by_client():
             self.trackers[i].observe(visits.owners[places], losses[places])
             self.posteriors[i] = self._posterior(self.trackers[i])
             self._forget_negligible(i)
@@ -270,7 +258,7 @@ class Federico(Method):
 
     def _weights(self, visits: Visits) -> FloatArray:
         weights = np.empty(len(visits))
-        for i, places in _by_client(visits):
+        for i, places in visits.by_client():
             row = self.posteriors[i]
             weights[places] = row.weights[np.searchsorted(row.peers, visits.owners[places])]
             if self.opt.anchor > 0 and self.trackers[i].knows(i):
@@ -300,10 +288,3 @@ def _sampler(options: FedericoOptions, neighbors: int) -> Sampler:
     if options.sampler == "uniform":
         return Uniform(neighbors)
     return EpsilonGreedy(neighbors, options.epsilon, options.coin, options.strangers)
-
-
-def _by_client(visits: Visits) -> list[tuple[int, IntArray]]:
-    """The positions of each client's visits."""
-    order = np.argsort(visits.clients, kind="stable")
-    clients, starts = np.unique(visits.clients[order], return_index=True)
-    return list(zip(clients.tolist(), np.split(order, starts[1:]), strict=True))
