@@ -59,8 +59,8 @@ def test_the_method_that_needs_most_counts(tiny: Tiny) -> None:
 
 
 def test_fedem_visits_every_component_and_fedfomo_remembers_where_it_began(tiny: Tiny) -> None:
-    found = parts(tiny(methods=["fedem", "fedavg"], fedem={"components": 3}))
-    assert (found["models"], found["updates"], found["optimizers"]) == (4 * ROW, 12 * ROW, 2 * 12 * ROW)
+    found = parts(tiny(methods=["fedem"], fedem={"components": 3}))
+    assert (found["models"], found["updates"], found["optimizers"]) == (3 * ROW, 12 * ROW, 2 * 12 * ROW)
     assert parts(tiny(methods=["fedfomo"]))["models"] == 2 * 4 * ROW
 
 
@@ -191,3 +191,8 @@ def test_model_is_weighed_with_its_buffers(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_sizes_are_shown_in_gib() -> None:
     assert gib(3 << 29) == "1.50 GiB"
+
+
+def test_updates_that_are_compared_side_by_side_are_part_of_the_workspace(tiny: Tiny) -> None:
+    alone, torn = (parts(tiny(methods=methods))["workspace"] for methods in (["local"], ["local", "clustered"]))
+    assert torn == alone + 2 * 4 * ROW

@@ -26,7 +26,7 @@ from federico.learning.blueprint import Blueprint
 from federico.learning.mixture import MixturePredictor
 from federico.learning.models import Factory, ModelOptions
 from federico.methods.base import Method, Mixtures
-from federico.types import Array, FloatArray
+from federico.types import Array, FloatArray, IntArray
 
 FORMAT = 1
 MODELS = "models.safetensors"

@@ -18,6 +18,7 @@ from federico.learning.learner import evaluation_batch
 from federico.learning.models import Factory
 from federico.learning.workshop import capacity
 from federico.methods import METHODS
+from federico.methods.base import Needs
 
 if TYPE_CHECKING:
     from federico.experiment.setup import Setup
@@ -26,7 +27,7 @@ PROCESS_BYTES = 450 << 20
 """Python, torch and the libraries, where the system does not tell."""
 LATER_BYTES = 64 << 20
 """What the libraries take once they are at work."""
-ROWS = {"models", "updates", "optimizers", "checkpoint"}
+ROWS = ("models", "updates", "optimizers", "checkpoint")
 """The parts that may lie on the disk."""
 REMEDY = "use fewer clients or neighbors, a smaller model or batch, or a larger machine"
 
@@ -58,13 +59,15 @@ def plan(setup: "Setup", *, seeds_held: int = 1, ranks: int = 1) -> Plan:
     experiment = setup.experiment
     data = sum(part.x.nbytes + part.y.nbytes for part in _samples(setup))
     board = sum(_on_board(part, setup.blueprint.dtype) for part in _samples(setup))
-    rows = max((_rows(setup, method, ranks) for method in experiment.methods), key=lambda parts: sum(parts.values()))
+    needs = [_needs(setup, method) for method in experiment.methods]
+    copies = max(need.copies for need in needs) * setup.blueprint.size * setup.blueprint.dtype.itemsize
+    rows = max((_rows(setup, need, ranks) for need in needs), key=lambda parts: sum(parts.values()))
     return Plan(
         {
             "libraries": max(0, resident_bytes() - seeds_held * data) + LATER_BYTES,
             # The data of all seeds is held, and that of the one at work is on board as tensors too.
             "data": data * len(experiment.seeds) + board // ranks,
-            "workspace": _workspace(setup),
+            "workspace": _workspace(setup) + copies,
             **rows,
         }
     )
@@ -135,21 +138,21 @@ def _on_board(part: Samples, dtype: torch.dtype) -> int:
     return int(inputs) + part.y.size * 8
 
 
-def _rows(setup: "Setup", method: str, ranks: int) -> dict[str, int]:
-    """Bytes of the rows of numbers that this method holds, on the first of so many ranks."""
-    experiment, blueprint = setup.experiment, setup.blueprint
-    needs = METHODS[method].needs(
-        experiment.method_options(method), len(setup.clients), setup.shares.distribution, experiment.rounds
-    )
+def _needs(setup: "Setup", method: str) -> Needs:
+    options, rounds = setup.experiment.method_options(method), setup.experiment.rounds
+    return METHODS[method].needs(options, len(setup.clients), setup.shares.distribution, rounds)
+
+
+def _rows(setup: "Setup", needs: Needs, ranks: int) -> dict[str, int]:
+    """Bytes of the rows of numbers that a method holds, on the first of so many ranks."""
+    blueprint = setup.blueprint
     row = blueprint.size * blueprint.dtype.itemsize
-    moments = experiment.training.optimizer.moments * blueprint.parameters * blueprint.dtype.itemsize
+    moments = setup.experiment.training.optimizer.moments * blueprint.parameters * blueprint.dtype.itemsize
     models, optimizers = needs.models * row, needs.pairs * moments
     updates = needs.updates * row + needs.fresh * moments
-    copies = {"copies": needs.copies * row} if needs.copies else {}
     if ranks == 1:
-        parts = {"models": models, "updates": updates, "optimizers": optimizers, "checkpoint": models + optimizers}
-        return parts | copies
-    return copies | {
+        return {"models": models, "updates": updates, "optimizers": optimizers, "checkpoint": models + optimizers}
+    return {
         "models": models // ranks + min(models, updates // ranks),  # at home, and guests
         "updates": 3 * updates // ranks,  # made, sent, received
         "optimizers": optimizers // ranks,
