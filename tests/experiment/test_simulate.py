@@ -299,7 +299,7 @@ def test_saved_state_does_not_move_with_the_next_round(tiny: Callable[..., Exper
 def on_disk(monkeypatch: pytest.MonkeyPatch, tiny: Callable[..., Experiment]) -> dict[str, Any]:
     """Settings under which no model, update or moment fits into memory."""
     monkeypatch.setattr(memory, "resident_bytes", lambda: 0)
-    least = memory.plan(prepare(tiny(), 0)).least
+    least = memory.plan(prepare(tiny(methods=list(METHODS)), 0)).least
     return {"system": {"threads": 1, "checkpoint_every": 1, "memory": least + 1}}
 
 
