@@ -3,10 +3,10 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types layers pytest bench docs clean
+.PHONY: help setup demo test lint types layers pytest soak fuzz bench bench-check docs clean
 
 help: ## List what can be made
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 16
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
 
 setup: $(VENV)/ready ## Make .venv with the tested set of packages
 
@@ -34,11 +34,21 @@ layers: setup
 pytest: setup
 	$(BIN)/pytest
 
-bench: setup ## Seconds per phase and ratios to plain code, beside what the machine can do (minutes)
-	$(BIN)/python benchmarks/run.py
+soak: setup ## The tests that take minutes
+	$(BIN)/pytest -m slow
+
+fuzz: setup ## 200,000 spoilt messages through the decoder
+	FEDERICO_FUZZ=200000 $(BIN)/pytest tests/wire/test_fuzz.py
+
+bench: setup ## Measure everything, five processes a row, and write docs/reference-benchmarks.md (half an hour on two cores)
+	$(BIN)/python -m benchmarks.run --write
+
+bench-check: setup ## Measure again; fail where a ratio is worse than the stored one by more than its spread
+	$(BIN)/python -m benchmarks.run --check
 
 docs: setup ## Write the generated pages of docs/ anew
 	$(BIN)/python docs/generate.py
+	$(BIN)/python -m benchmarks.page
 
 clean: ## Remove .venv and caches; runs and data stay
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist src/*.egg-info

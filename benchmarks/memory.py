@@ -16,7 +16,8 @@ FEDERICO = (sys.executable, "-m", "federico.cli.main")
 
 def planned(file: str, settings: list[str]) -> dict[str, str]:
     told = subprocess.run([*FEDERICO, "doctor", file, "--json", *settings], check=True, capture_output=True)
-    return json.loads(told.stdout)
+    plan: dict[str, str] = json.loads(told.stdout)
+    return plan
 
 
 def measured(file: str, settings: list[str]) -> tuple[int, int]:

@@ -1,62 +1,53 @@
-"""The work that is measured: made-up data of the real shapes, so that no download is needed."""
+"""The work that is measured: experiments of this repository, at sizes that fit a benchmark."""
 
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
+from benchmarks.pace import Plan
+from benchmarks.store import ROOT
+from federico.experiment.config import Experiment, load
 
-from federico.data.dataset import Dataset
-from federico.data.sources.npz import from_arrays
-from federico.experiment.config import validate
-from federico.experiment.setup import Setup, prepare
-
-SEED = 0
+EXPERIMENTS = ROOT / "experiments"
 
 
 @dataclass(frozen=True)
 class Workload:
-    """One row of the benchmark."""
+    """An experiment, and which of its rounds are measured."""
 
     name: str
     title: str
-    clients: int
-    samples: int
-    """Per client, training and test together."""
-    inputs: tuple[int, ...]
-    outputs: int
-    """Classes, or 0 for regression."""
-    model: dict[str, Any]
-    batch_size: int
-    neighbors: int = 3
+    experiment: str
+    changes: tuple[str, ...]
+    warm: int
+    """Rounds played once before all measurements, so that posteriors are what a real run has."""
+    plan: Plan
+    note: str
+    """What a reader must know of its size."""
 
-    def dataset(self) -> Dataset:
-        """Random inputs and targets, each client's own."""
-        draw = np.random.default_rng(SEED)
-        shape = (self.clients * self.samples, *self.inputs)
-        images = len(self.inputs) == 3
-        x = draw.integers(0, 256, shape, dtype=np.uint8) if images else draw.standard_normal(shape, dtype=np.float32)
-        y = draw.integers(0, self.outputs, len(x)) if self.outputs else draw.standard_normal((len(x), 1))
-        return from_arrays(x, y, np.repeat(np.arange(self.clients).astype(str), self.samples), self.name)
-
-    def setup(self, **settings: Any) -> Setup:
-        """Ready to build a method."""
-        raw = {
-            "data": {"kind": "python"},
-            "partition": {"kind": "natural"},
-            "model": self.model,
-            "training": {"batch_size": self.batch_size},
-            # All weights stay above w_min, so that every round does all its visits.
-            "federico": {"neighbors": self.neighbors, "solo_rounds": 0, "w_min": 0.0},
-            **settings,
-        }
-        return prepare(validate(raw), SEED, dataset=self.dataset())
+    def load(self, rounds: int, *more: str) -> Experiment:
+        """The experiment of that many rounds, FedeRiCo alone."""
+        own = (f'name="{self.name}"', 'methods=["federico"]', "seeds=[0]", f"rounds={rounds}")
+        return load(EXPERIMENTS / f"{self.experiment}.toml", (*own, *self.changes, *more))
 
 
 WORKLOADS = {
     work.name: work
     for work in (
-        Workload("linear", "linear, sine, K=64", 64, 38, (1,), 0, {"kind": "linear"}, 10),
-        Workload("mlp", "MLP 512-1000-200-65, K=10", 10, 1558, (512,), 65, {"kind": "mlp", "hidden": (1000, 200)}, 100),
-        Workload("cnn2", "CNN2 on 3x32x32, K=8", 8, 625, (3, 32, 32), 10, {"kind": "cnn2"}, 50),
+        Workload(
+            "linear", "linear, sine, K=64", "sine", ("data.clients=64",), 20, Plan(5, 5),
+            "64 clients, 24 training samples each, M = 3; every sixth of rounds 21 to 50",
+        ),
+        Workload(
+            "mlp", "MLP, Office-Home, K=10", "office-home", (), 12, Plan(1, 3),
+            "10 clients in 4 label groups, all 15,588 samples, M = 3; rounds 14, 16 and 18",
+        ),
+        Workload(
+            "cnn2", "CNN2, CIFAR-10, K=8", "cifar10", ("split.samples=1000",), 10, Plan(1, 2),
+            "8 clients in 2 label groups, 100 training samples each (a fifth of the paper's), M = 3; rounds 12 and 14",
+        ),
+        Workload(
+            "resnet18", "ResNet-18, CIFAR-100, K=8", "cifar100", ("split.samples=500",), 0, Plan(1, 1),
+            "8 clients in 2 label groups, 50 training samples each (a fifteenth of the paper's), M = 3; round 2 alone, "
+            "after one of own training",
+        ),
     )
-}
+}  # fmt: skip

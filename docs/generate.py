@@ -16,9 +16,16 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from federico.cli.main import app
+from federico.compare.page import section
+from federico.compare.saved import read_saved
+from federico.compare.study import Compare
 from federico.experiment.config import Experiment
+from federico.node.federation import Agreement
+from federico.node.site import SiteOptions
 
 DOCS = Path(__file__).parent
+RESULTS = DOCS.parent / "results"
+ORDER = ("table", "figure", "ablation")
 NOTE = "<!-- Written by docs/generate.py from the code; change it there. -->\n"
 
 
@@ -27,7 +34,53 @@ def options_page() -> str:
     parts = ["# Reference: options of an experiment file\n", NOTE]
     parts += ["Every key can also be set on the command line: `federico run FILE --set federico.epsilon=0.1`.\n"]
     parts += [_table(title, cls) for title, cls in _tables("", Experiment)]
+    parts += [
+        "# Options of a comparison\n",
+        "For `federico compare FILE`; [how-to-compare.md](how-to-compare.md) explains.\n",
+    ]
+    parts += [_table(title, cls) for title, cls in _tables("compare", Compare)]
     return "\n".join(parts)
+
+
+def federation_page() -> str:
+    """All tables of a federation file and of a site file."""
+    parts = ["# Reference: federation files and site files\n", NOTE]
+    parts += ["A federation file is the same at every site; a site file is the site's own. The tables `[model]`,"]
+    parts += ["`[training]` and `[federico]` of the one, and `[data]`, `[partition]` and `[split]` of the other, are"]
+    parts += ["those of an [experiment file](reference-options.md).\n"]
+    for name, cls in (("federation.toml", Agreement), ("site.toml", SiteOptions)):
+        parts += [f"# `{name}`\n"]
+        parts += [_table(title, table) for title, table in _tables("", cls) if table not in _known()]
+    return "\n".join(parts)
+
+
+def _known() -> set[type[BaseModel]]:
+    """What the page of experiment files describes already."""
+    return {table for _, table in _tables("", Experiment)}
+
+
+def results_page() -> str:
+    """Everything in `results/`: the numbers, and what a person has to say about them in the .md of the same name."""
+    parts = ["# Results\n", NOTE, RESULTS_INTRO]
+    for file in sorted(RESULTS.glob("*.json"), key=_rank):
+        note = file.with_suffix(".md")
+        parts.append(section(read_saved(file), note.read_text(encoding="utf-8") if note.exists() else "", "../results"))
+    return "\n".join(parts)
+
+
+RESULTS_INTRO = """\
+Each section is one command, run by us, with the paper's figures beside ours where it gives any. Every difference in the
+setting is listed under the tables; two are common to all: the paper publishes no code, so
+[what it leaves open](explanation-open-points.md) is settled by us, and a run here is one seed with a split of its own.
+Comparisons are made at the paper's learning rate (0.01 for everybody) and, where a section says so, at each method's
+own best rate, chosen without test data. The numbers are in `results/*.json`.
+"""
+
+
+def _rank(file: Path) -> tuple[int, str]:
+    """Tables, figures, our own choices, the rest."""
+    kind = file.stem.partition("-")[0].rstrip("0123456789")
+    return (ORDER.index(kind) if kind in ORDER else len(ORDER)), file.stem
 
 
 def command_page() -> str:
@@ -48,8 +101,14 @@ def _tables(path: str, cls: type[BaseModel]) -> Iterator[tuple[str, type[BaseMod
 
 
 def _models(field: FieldInfo) -> list[type[BaseModel]]:
-    kinds = (field.annotation, *get_args(field.annotation))
+    kinds = _parts(field.annotation)
     return [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)]
+
+
+def _parts(annotation: Any) -> Iterator[Any]:
+    yield annotation
+    for part in get_args(annotation):
+        yield from _parts(part)
 
 
 def _table(title: str, cls: type[BaseModel]) -> str:
@@ -111,7 +170,12 @@ def _exit_codes() -> str:
     return f"{app.info.epilog}\n"
 
 
-PAGES = {"reference-options.md": options_page, "reference-command-line.md": command_page}
+PAGES = {
+    "reference-options.md": options_page,
+    "reference-federation.md": federation_page,
+    "reference-command-line.md": command_page,
+    "results.md": results_page,
+}
 
 
 def main() -> int:

@@ -1,10 +1,17 @@
 """Small federations, built by hand: each fixture gives a builder, so that a test names what matters to it."""
 
 from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 
 import numpy as np
 import pytest
 import torch
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from hypothesis import settings
 from torch import nn
 
@@ -135,3 +142,41 @@ def method() -> Callable[..., Method]:
 @pytest.fixture(scope="session")
 def batch_norm_net() -> type[BatchNormNet]:
     return BatchNormNet
+
+
+class Authority:
+    """A throw-away certificate authority; `issue` gives (certificate, key) as PEM."""
+
+    def __init__(self, name: str = "test authority") -> None:
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        self.pem = self._sign(self._name, self._key.public_key(), 30, leaf=False)
+
+    def issue(self, name: str, days: float = 7) -> tuple[bytes, bytes]:
+        """For a peer on this machine; with `days` below 0 it has expired."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        return self._sign(subject, key.public_key(), days, leaf=True), pem
+
+    def _sign(self, subject: x509.Name, key: ec.EllipticCurvePublicKey, days: float, *, leaf: bool) -> bytes:
+        now = datetime.now(UTC)
+        builder = x509.CertificateBuilder(self._name, subject, key, x509.random_serial_number())
+        builder = builder.not_valid_before(now - timedelta(days=20)).not_valid_after(now + timedelta(days=days))
+        builder = builder.add_extension(x509.BasicConstraints(ca=not leaf, path_length=None), critical=True)
+        if leaf:
+            here = [x509.IPAddress(ip_address("127.0.0.1")), x509.DNSName("localhost")]
+            both = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+            builder = builder.add_extension(x509.SubjectAlternativeName(here), critical=False)
+            builder = builder.add_extension(x509.ExtendedKeyUsage(both), critical=False)
+        return builder.sign(self._key, hashes.SHA256()).public_bytes(Encoding.PEM)
+
+
+@pytest.fixture(scope="session")
+def new_authority() -> type[Authority]:
+    return Authority
+
+
+@pytest.fixture(scope="session")
+def authority() -> Authority:
+    return Authority()

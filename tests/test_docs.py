@@ -9,7 +9,12 @@ from types import ModuleType
 
 import pytest
 
-from federico.experiment.config import load, validate
+from federico.compare.saved import read_saved
+from federico.compare.study import parse_study
+from federico.experiment.config import load
+from federico.experiment.tables import validated
+from federico.node.federation import Agreement
+from federico.node.site import SiteOptions
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
@@ -33,8 +38,10 @@ def blocks(language: str) -> list[tuple[str, str]]:
     return found
 
 
-@pytest.mark.parametrize("name", ["reference-options.md", "reference-command-line.md"])
-def test_reference_pages_are_what_the_code_says(name: str) -> None:
+@pytest.mark.parametrize(
+    "name", ["reference-options.md", "reference-federation.md", "reference-command-line.md", "results.md"]
+)
+def test_generated_pages_are_what_code_and_results_say(name: str) -> None:
     assert (ROOT / "docs" / name).read_text() == generator().PAGES[name](), "run `make docs`"
 
 
@@ -58,9 +65,25 @@ def test_paper_map_names_things_that_exist() -> None:
     assert [dotted for dotted in re.findall(r"`(federico\.[\w.]+)`", text) if pydoc.locate(dotted) is None] == []
 
 
+def test_every_saved_figure_of_a_method_is_on_the_page_of_results() -> None:
+    page = (ROOT / "docs" / "results.md").read_text()
+    for file in sorted((ROOT / "results").glob("*.json")):
+        saved = read_saved(file)
+        for entry in saved.result.entries:
+            assert saved.result.metric.bare(entry.mean) in page, f"{file.name}: {entry.row}, {entry.column}"
+        assert saved.command in page
+        assert all((file.parent / figure).exists() for figure in saved.figures)
+
+
 @pytest.mark.parametrize(("page", "code"), blocks("toml"))
 def test_toml_examples_are_valid(page: str, code: str) -> None:
-    validate(tomllib.loads(code), page)
+    raw = tomllib.loads(code)
+    if "members" in raw:
+        validated(Agreement, raw, page)
+    elif "listen" in raw:
+        validated(SiteOptions, raw, page)
+    else:
+        parse_study(raw, page)
 
 
 @pytest.mark.parametrize(("page", "code"), blocks("python"))

@@ -33,3 +33,19 @@ class MissingDependencyError(FedericoError):
     """An optional package is needed; the message holds the line that installs it."""
 
     exit_code = 5
+
+
+class IdentityError(FedericoError):
+    """A key, a certificate or a name does not belong to the federation."""
+
+    exit_code = 6
+
+
+class NetworkError(FedericoError):
+    """A peer cannot take part: an address in use, nobody reachable, a federation that others do not know."""
+
+    exit_code = 7
+
+
+class ProtocolError(FedericoError):
+    """A peer sent what it may not send. Its doing, not the user's: the message is dropped and the peer noted for it."""

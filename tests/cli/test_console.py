@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from federico.cli.console import print_json
+from federico.cli.console import WIDE, for_tables, print_json
 
 
 def test_json_is_one_document(capsys: pytest.CaptureFixture[str]) -> None:
@@ -13,3 +13,7 @@ def test_json_is_one_document(capsys: pytest.CaptureFixture[str]) -> None:
 def test_json_never_holds_what_json_cannot() -> None:
     with pytest.raises(ValueError, match="not JSON compliant"):
         print_json({"a": float("nan")})
+
+
+def test_a_table_in_a_file_is_not_squeezed() -> None:
+    assert for_tables().width == WIDE

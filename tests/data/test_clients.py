@@ -48,6 +48,20 @@ def test_less_training_data_leaves_the_test_part_whole() -> None:
     np.testing.assert_array_equal(few.test[0], full.test[0])
 
 
+def test_validation_takes_from_the_training_part_and_the_test_part_is_not_looked_at() -> None:
+    full = share_out(TWO, max_train=4, seed=0)
+    held = share_out(TWO, max_train=4, validation_fraction=0.5, seed=0)
+    for train, test, fewer, validation in zip(full.train, full.test, held.train, held.test, strict=True):
+        assert sorted([*fewer, *validation]) == sorted(train)
+        assert not set(test) & {*fewer, *validation}
+        assert len(validation) == 2
+
+
+def test_a_client_that_has_nothing_to_validate_on_is_named() -> None:
+    with pytest.raises(DataError, match="client 'poor' has one training sample: to hold a part out"):
+        share_out(Partition(("poor",), (np.arange(2),)), validation_fraction=0.2, seed=0)
+
+
 @pytest.mark.parametrize("count", [0, 1])
 def test_a_client_with_too_little_is_named(count: int) -> None:
     with pytest.raises(DataError, match=f"client 'poor' has {count} samples: it needs at least 2"):

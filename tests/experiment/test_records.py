@@ -25,7 +25,8 @@ def journal(tmp_path: Path) -> Journal:
     """Three rounds."""
     journal = Journal(tmp_path)
     for index in (1, 2, 3):
-        journal.append(make(index), {"m_step": index / 10})
+        journal.append(make(index))
+        journal.append_seconds(index, {"m_step": index / 10})
     return journal
 
 
@@ -39,7 +40,7 @@ def test_rewind_forgets_what_came_after(journal: Journal, tmp_path: Path) -> Non
     journal.rewind(first, 1)
     assert read_records(tmp_path) == [make(1)]
     assert read_seconds(tmp_path) == [{"m_step": 0.1}]
-    journal.append(make(2), {"m_step": 0.7})
+    journal.append(make(2))
     assert [record.round for record in read_records(tmp_path)] == [1, 2]
 
 
@@ -95,7 +96,7 @@ def test_record_names_peers_and_hides_what_is_not_finite(tmp_path: Path) -> None
     assert record.neighbors == [["c"], []]
     assert record.posterior == [{"a": 0.25, "c": 0.75}, {"b": 1.0}]
     assert (record.sent, record.received) == ([4, 0, 0], [0, 4, 0])
-    Journal(tmp_path).append(record, {})
+    Journal(tmp_path).append(record)
     assert json.loads((tmp_path / "records.jsonl").read_text())["loss"] == [None, None, 0.5]
 
 
@@ -116,12 +117,13 @@ def test_means_are_weighted_by_the_size_of_the_data() -> None:
 
 def test_number_that_json_cannot_hold_is_never_written(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="not JSON compliant"):
-        Journal(tmp_path).append(make(loss=[float("nan"), 1.0]), {})
+        Journal(tmp_path).append(make(loss=[float("nan"), 1.0]))
 
 
 def test_damaged_timings_cost_nothing_but_themselves(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
-    journal.append(make(1), {"m_step": 1.0})
+    journal.append(make(1))
+    journal.append_seconds(1, {"m_step": 1.0})
     journal.timings.write_bytes(b"\x00\xff{not json\n")
     journal.rewind(journal.size(), 1)
     assert read_seconds(tmp_path) == []

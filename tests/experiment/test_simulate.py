@@ -224,6 +224,15 @@ def test_checkpoints_come_with_time_if_none_are_asked_for(play: Play, monkeypatc
     assert names == ["round-000004", "round-000005"]
 
 
+def test_every_phase_of_a_round_has_its_seconds(play: Play) -> None:
+    run, _ = play(rounds=3, methods=["federico"], system={"evaluate_every": 3, "checkpoint_every": 2})
+    always = {"sample", "pull", "e_step", "m_step", "push", "update", "record"}
+    first, second, third = (set(phases) for phases in run.cell("federico", 0).seconds)
+    assert first == always
+    assert second == always | {"checkpoint"}
+    assert third == always | {"evaluate", "checkpoint"}
+
+
 def test_evaluations_are_as_rare_as_asked_for_and_there_at_the_end(play: Play, tmp_path: Path) -> None:
     run, _ = play(rounds=5, system={"evaluate_every": 2}, methods=["fedavg_plus"])
     records = run.cell("fedavg_plus", 0).records

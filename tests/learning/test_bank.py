@@ -18,6 +18,11 @@ def blueprint() -> Blueprint:
     return Blueprint(lambda: nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3)))
 
 
+@pytest.fixture
+def bank_of_one(blueprint: Blueprint) -> Bank:
+    return Bank.start(blueprint, 0, {4: "four"}, CPU)
+
+
 def test_visits_are_pairs() -> None:
     visits = Visits.of([(0, 1), (2, 0)])
     assert (len(visits), visits.pairs) == (2, [(0, 1), (2, 0)])
@@ -84,3 +89,37 @@ def test_a_copy_stays_as_it_was(blueprint: Blueprint) -> None:
     copy, before = bank.copy(), bank.home.clone()
     bank.rows += 1
     assert torch.equal(copy, before)
+
+
+def test_a_guest_keeps_its_row_while_others_come(bank_of_one: Bank) -> None:
+    bank = bank_of_one
+    bank.welcome(np.array([3, 5]))
+    for owner in (3, 5):
+        bank.rows[bank.places(np.array([owner]))] = float(owner)
+    bank.welcome(np.array([5, 7]))
+    assert bank.rows[bank.places(np.array([5]))].eq(5).all()
+    assert sorted(bank.guests.values()) == [5, 7], "the new one got the row of the one not wanted"
+    assert len(bank.rows) == 3
+    bank.welcome(np.array([5, 7, 9]))
+    assert len(bank.rows) == 4
+    assert bank.rows[bank.places(np.array([5]))].eq(5).all(), "growing moves nobody's numbers"
+
+
+def test_one_not_wanted_now_stays_while_there_is_room(bank_of_one: Bank) -> None:
+    bank_of_one.welcome(np.array([3, 5]))
+    bank_of_one.welcome(np.array([3]))
+    assert sorted(bank_of_one.guests.values()) == [3, 5]
+    bank_of_one.dismiss(3)
+    bank_of_one.welcome(np.array([8]))
+    assert sorted(bank_of_one.guests.values()) == [5, 8], "the empty row is taken first"
+
+
+def test_who_is_at_home_is_untouched_by_guests(bank_of_one: Bank) -> None:
+    before, counters = bank_of_one.home.clone(), bank_of_one.counters.clone()
+    bank_of_one.welcome(np.array([3, 5, 7]))
+    bank_of_one.rows[bank_of_one.places(np.array([3, 5, 7]))] = torch.nan
+    bank_of_one.dismiss(5)
+    assert torch.equal(bank_of_one.home, before)
+    assert torch.equal(bank_of_one.counters[:1], counters)
+    assert len(bank_of_one.counters) == len(bank_of_one.rows)
+    assert bank_of_one.places(np.array([4])).tolist() == [0]

@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -7,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from federico.exchange.base import Updates
+from federico.exchange.base import Hosting, Updates
 from federico.learning.bank import Bank
 from federico.learning.blueprint import Blueprint
 from federico.learning.learner import ClientData
@@ -167,3 +168,36 @@ def test_a_method_needs_what_it_then_holds(
     needs = METHODS[name].needs(at_work.opt, 4, None, 3)
     held = sum(bank.rows.shape[0] for bank in vars(at_work).values() if isinstance(bank, Bank))
     assert (needs.models, needs.pairs) == (held, len(at_work.learner.states))
+
+
+def test_what_cannot_be_lent_is_left_out_and_the_rest_weighs_more(
+    method: Callable[..., Method], blobs: Callable[..., list[ClientData]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played = method("federico", blobs((6, 5, 7)), neighbors=2, solo_rounds=0)
+    played.round(1)
+    whole = played.predictors(1)
+    monkeypatch.setattr(played.exchange, "lend", lambda visits: visits[np.flatnonzero(visits.owners != 1)])
+    partial = played.predictors(1)
+    assert set(whole.visits.pairs) - set(partial.visits.pairs) == {(0, 1), (1, 1), (2, 1)}
+    np.testing.assert_allclose(np.bincount(partial.visits.clients, partial.weights), 1)
+    before, after = (m.weights[(m.visits.clients == 0) & (m.visits.owners != 1)] for m in (whole, partial))
+    np.testing.assert_allclose(after, before / before.sum())
+
+
+def test_a_process_takes_its_own_part_of_what_was_saved(
+    method: Callable[..., Method], blobs: Callable[..., list[ClientData]]
+) -> None:
+    """From the state of everybody, or from its own alone: as a site saves it."""
+    whole = method("federico", blobs((6, 5, 7)), neighbors=2)
+    for round_index in (1, 2):
+        whole.round(round_index)
+    federation, names = whole.federation, whole.federation.names
+    alone = replace(federation, hosting=Hosting(len(names), 1, len(names)))
+    first = METHODS["federico"](alone, whole.opt)
+    first.restore(whole.state())
+    second = METHODS["federico"](alone, whole.opt)
+    second.restore(first.state())
+    for part in (first, second):
+        assert torch.equal(part.bank.home, whole.bank.rows[1:2])
+        assert part.trackers.keys() == {1}  # type: ignore[attr-defined]
+        assert part.trackers[1].tracked.tolist() == whole.trackers[1].tracked.tolist()  # type: ignore[attr-defined]

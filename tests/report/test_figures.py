@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from federico.experiment.rundir import RunDir
 from federico.report import figures
 from federico.report.figures import GALLERY
+from federico.report.posteriors import MOST_PANELS
 from federico.report.summary import Summary, summarize
 
 
@@ -97,7 +98,7 @@ def test_many_clients_are_drawn_in_part_and_it_is_said(
     write_cell(many(count), **chain(count))
     found = summarize(RunDir(tmp_path))
     panels = figures.collaboration(found)
-    assert len(panels.axes) == figures.MOST_PANELS
+    assert len(panels.axes) == MOST_PANELS
     assert panels.get_suptitle() == f"How each client finds its collaborators, 12 of {count} clients"
     heat = figures.overview(found).axes[1]
     assert heat.images[0].get_size() == (min(count, figures.MOST_HEAT),) * 2

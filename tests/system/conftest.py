@@ -10,6 +10,10 @@ from safetensors.torch import load_file
 
 from federico.cli.main import main
 
+# Test files of this folder share `peers`, which starts real ones.
+sys.path.insert(0, str(Path(__file__).parent))
+pytest.register_assert_rewrite("peers")
+
 SMALL = """
 methods = ["federico", "local", "fedavg_plus", "clustered", "fedem", "fedfomo"]
 rounds = 6

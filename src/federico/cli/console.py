@@ -11,6 +11,14 @@ err = Console(stderr=True)
 PLAIN: dict[str, Any] = {"highlight": False, "markup": False, "soft_wrap": True}
 """For a line with names and paths in it: brackets are brackets, and nothing is cut in two."""
 
+WIDE = 140
+"""Characters of a line where no terminal sets a limit."""
+
+
+def for_tables() -> Console:
+    """Standard output, wide enough for any table if it goes to a file."""
+    return out if out.is_terminal else Console(file=out.file, width=WIDE)
+
 
 def print_json(value: Any) -> None:
     """One JSON document, for scripts."""

@@ -9,6 +9,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from federico.cli import network
+from federico.compare import presets
 from federico.errors import FedericoError
 
 
@@ -29,7 +31,7 @@ app = typer.Typer(
     name="federico",
     help="Decentralised, personalised federated learning with the right collaborators.",
     epilog="Exit codes: 0 fine, 1 unexpected, 2 wrong option or experiment, 3 wrong data, 4 run directory unusable, "
-    "5 package missing, 130 interrupted.",
+    "5 package missing, 6 wrong key or certificate, 7 network, 130 interrupted.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -37,6 +39,10 @@ app = typer.Typer(
 )
 data_app = typer.Typer(help="Get and list data sets.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
+app.add_typer(network.pki_app, name="pki")
+app.add_typer(network.peer_app, name="peer")
+app.command()(network.launch)
+app.command()(network.relay)
 
 
 def _show_version(wanted: bool) -> None:
@@ -55,17 +61,25 @@ def _federico(
 
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON and nothing else.")]
+Overrides = Annotated[
+    list[str], typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, e.g. federico.epsilon=0.1.")
+]
+Rows = Annotated[list[str], typer.Option("--row", help="Run this row only; may be given several times.")]
+Columns = Annotated[list[str], typer.Option("--column", help="Run this column only; may be given several times.")]
+Rates = Annotated[list[str], typer.Option("--at", help="Run at this learning rate only: given or best.")]
+Jobs = Annotated[int, typer.Option(help="Runs at a time, each in a process of its own.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Run nothing but a miniature; say how long it would take.")]
+Save = Annotated[bool, typer.Option("--save", help="Keep result and figures in results/<name>.json and .png.")]
+Directory = Annotated[Path, typer.Option(help="Where run directories are kept.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but warnings and errors.")]
 
 
 @app.command()
 def run(
     file: Annotated[Path, typer.Argument(help="Experiment file (TOML).")],
-    overrides: Annotated[
-        list[str], typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, e.g. federico.epsilon=0.1.")
-    ] = [],  # noqa: B006 (typer copies it)
+    overrides: Overrides = [],  # noqa: B006 (typer copies it)
     name: Annotated[str, typer.Option(help="Name of the run directory; the file's name if not given.")] = "",
-    directory: Annotated[Path, typer.Option(help="Where run directories are kept.")] = Path("runs"),
+    directory: Directory = Path("runs"),
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
@@ -74,6 +88,48 @@ def run(
 
     named = [*overrides, *([f'name="{name}"'] if name else [])]
     run_experiment(file, named, directory, quiet=quiet, as_json=json)
+
+
+@app.command()
+def compare(
+    file: Annotated[Path, typer.Argument(help="Experiment file (TOML) with a [compare] table, or without.")],
+    overrides: Overrides = [],  # noqa: B006 (typer copies it)
+    row: Rows = [],  # noqa: B006
+    column: Columns = [],  # noqa: B006
+    at: Rates = [],  # noqa: B006
+    jobs: Jobs = 1,
+    dry_run: DryRun = False,
+    save: Save = False,
+    directory: Directory = Path("runs"),
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Run every method in every column on every seed; a stopped comparison goes on where it was."""
+    from federico.cli.compare import Wishes, compare_file
+
+    compare_file(file, Wishes(overrides, row, column, at, jobs, dry_run, save, directory, quiet, json))
+
+
+@app.command()
+def reproduce(
+    name: Annotated[str, typer.Argument(help=f"One of {', '.join(presets.names())}.")],
+    scale: Annotated[float, typer.Option(help="Part of the rounds and seeds to run, for a smaller budget.")] = 1.0,
+    overrides: Overrides = [],  # noqa: B006
+    row: Rows = [],  # noqa: B006
+    column: Columns = [],  # noqa: B006
+    at: Rates = [],  # noqa: B006
+    jobs: Jobs = 1,
+    dry_run: DryRun = False,
+    save: Save = False,
+    directory: Directory = Path("runs"),
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Run a table or figure of the paper with its settings, and show the paper's figures beside ours."""
+    from federico.cli.compare import Wishes, reproduce_preset
+
+    wishes = Wishes(overrides, row, column, at, jobs, dry_run, save, directory, quiet, json)
+    reproduce_preset(name, scale, wishes)
 
 
 @app.command()

@@ -51,17 +51,28 @@ class Shares:
         )
 
 
-def share_out(partition: Partition, *, test_fraction: float = 0.2, max_train: int | None = None, seed: int) -> Shares:
+def share_out(
+    partition: Partition,
+    *,
+    test_fraction: float = 0.2,
+    max_train: int | None = None,
+    validation_fraction: float = 0.0,
+    seed: int,
+) -> Shares:
     """Split each client's samples at random; each has at least one to train and one to test on.
 
-    `max_train` keeps that many training samples at most, the test part stays whole.
+    `max_train` keeps that many training samples at most, the test part stays whole. With a `validation_fraction` that
+    part of the training samples takes the place of the test part.
     """
     order = sorted(range(len(partition.ids)), key=lambda client: partition.ids[client])
     ids = tuple(partition.ids[client] for client in order)
     splits = [_split(partition.ids[client], partition.indices[client], test_fraction, seed) for client in order]
+    splits = [(train[:max_train], test) for train, test in splits]
+    if validation_fraction:
+        splits = [_hold_out(name, train, validation_fraction) for name, (train, _) in zip(ids, splits, strict=True)]
     return Shares(
         ids,
-        tuple(np.sort(train[:max_train]) for train, _ in splits),
+        tuple(np.sort(train) for train, _ in splits),
         tuple(np.sort(test) for _, test in splits),
         None if partition.distribution is None else tuple(partition.distribution[client] for client in order),
     )
@@ -72,9 +83,23 @@ def _split(name: ClientId, samples: IntArray, test_fraction: float, seed: int) -
         raise DataError(
             f"client '{name}' has {len(samples)} samples: it needs at least {LEAST}, one to train and one to test on"
         )
-    tests = int(np.clip(round(test_fraction * len(samples)), 1, len(samples) - 1))
     shuffled = rng.stream(seed, "split", name).permutation(samples)
-    return shuffled[tests:], shuffled[:tests]
+    return _cut(shuffled, test_fraction)
+
+
+def _hold_out(name: ClientId, train: IntArray, fraction: float) -> tuple[IntArray, IntArray]:
+    if len(train) < LEAST:
+        raise DataError(
+            f"client '{name}' has one training sample: to hold a part out for validation it needs at least {LEAST}; "
+            "share the data out among fewer clients, or more evenly"
+        )
+    return _cut(train, fraction)
+
+
+def _cut(shuffled: IntArray, fraction: float) -> tuple[IntArray, IntArray]:
+    """All but a part, and that part, none of them empty."""
+    count = int(np.clip(round(fraction * len(shuffled)), 1, len(shuffled) - 1))
+    return shuffled[count:], shuffled[:count]
 
 
 def clients(dataset: Dataset, shares: Shares) -> list[Client]:

@@ -4,6 +4,7 @@ Rules: a pull always gives the round-start model; what could not be had is left 
 updates reach their owner only through `collect`, after everybody has pushed; bytes are counted where they are sent.
 """
 
+import threading
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -37,17 +38,30 @@ class Traffic:
     def __init__(self, participants: int) -> None:
         self.sent = np.zeros(participants, dtype=np.int64)
         self.received = np.zeros(participants, dtype=np.int64)
+        self._lock = threading.Lock()  # a peer on a network answers in threads
 
     def count(self, senders: IntArray, receivers: IntArray, size: int) -> None:
         """Each sender sent its receiver `size` bytes; what stays with oneself is not traffic."""
         moved = senders != receivers
-        np.add.at(self.sent, senders[moved], size)
-        np.add.at(self.received, receivers[moved], size)
+        with self._lock:
+            np.add.at(self.sent, senders[moved], size)
+            np.add.at(self.received, receivers[moved], size)
+
+    def sends(self, sender: int, size: int) -> None:
+        """Bytes that went out; who gets them counts them too, somewhere else."""
+        with self._lock:
+            self.sent[sender] += size
+
+    def receives(self, receiver: int, size: int) -> None:
+        """Bytes that came in."""
+        with self._lock:
+            self.received[receiver] += size
 
     def take(self) -> tuple[IntArray, IntArray]:
         """(sent, received) so far; counting starts again at zero."""
-        counted = self.sent, self.received
-        self.sent, self.received = np.zeros_like(self.sent), np.zeros_like(self.received)
+        with self._lock:
+            counted = self.sent, self.received
+            self.sent, self.received = np.zeros_like(self.sent), np.zeros_like(self.received)
         return counted
 
 
@@ -79,8 +93,8 @@ class Exchange(Protocol):
     def pull(self, wanted: Visits) -> Visits:
         """Bring the model of every wanted visit's owner into the bank; returns the visits that can take place."""
 
-    def lend(self, visits: Visits) -> None:
-        """Bring the models of these visits into the bank as they are now, to be measured, not counted as traffic."""
+    def lend(self, visits: Visits) -> Visits:
+        """Bring the models of these visits into the bank, to be measured; returns the visits that can take place."""
 
     def push(self, updates: Updates) -> None:
         """Send each update to its owner."""

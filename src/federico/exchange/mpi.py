@@ -102,10 +102,9 @@ class MpiExchange:
     def pull(self, wanted: Visits) -> Visits:
         """The round-start models of all wanted owners become guests of this bank."""
         self.traffic.count(wanted.owners, wanted.clients, self._model_bytes)
-        self.lend(wanted)
-        return wanted
+        return self.lend(wanted)
 
-    def lend(self, visits: Visits) -> None:
+    def lend(self, visits: Visits) -> Visits:
         """Ask the hosts of these owners for their rows, answer what others ask."""
         away = np.unique(visits.owners)
         hosts = self._hosting.hosts(away)
@@ -115,6 +114,7 @@ class MpiExchange:
         answers = self._bank.rows[self._bank.places(asked.numpy())]
         guests = self._bank.invite(away[order])
         swap(self._comm, torch.split(answers, counts), out=guests)
+        return visits
 
     def push(self, updates: Updates) -> None:
         """Send each update to the rank that hosts its owner; one's own owners' stay."""

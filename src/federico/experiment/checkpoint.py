@@ -53,15 +53,15 @@ class Writer:
         idle = self._pending is None or self._pending.done()
         return idle and time.monotonic() - self._written >= PAUSE
 
-    def wait(self) -> None:
-        """Until the last save is over."""
-        if self._pending is not None:
-            self._pending.result()
-
     def save(self, round_index: int, records_bytes: int, state: Mapping[str, Tensor]) -> None:
         """Begin to save a state that nobody will change any more."""
         self.wait()
         self._pending = self._thread.submit(self._save, round_index, records_bytes, state)
+
+    def wait(self) -> None:
+        """Until the last save is on the disk."""
+        if self._pending is not None:
+            self._pending.result()
 
     def __enter__(self) -> Self:
         """Ready to save."""

@@ -1,19 +1,17 @@
 """An experiment file: TOML in, a frozen and validated `Experiment` out, or every error at once."""
 
-import difflib
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
-from pydantic import BaseModel, ByteSize, Field, NonNegativeInt, PositiveInt, ValidationError, field_validator
-from pydantic.fields import FieldInfo
-from pydantic_core import ErrorDetails
+from pydantic import ByteSize, Field, NonNegativeInt, PositiveInt, ValidationError, field_validator
 
 from federico.data.partition import LabelGroups, Partitioning
 from federico.data.sources import Source
 from federico.data.sources.digits import Digits
 from federico.errors import ConfigError
+from federico.experiment.tables import nearest, read_tables, validated
 from federico.learning.models import MLP, ModelOptions
 from federico.learning.optimizers import Adam, OptimizerOptions
 from federico.methods import METHODS
@@ -36,6 +34,9 @@ class Split(Options):
     """Part of each client's samples that it is tested on."""
     max_train: PositiveInt | None = None
     """Most training samples a client may have."""
+    validation_fraction: float = Field(default=0.0, ge=0, lt=1)
+    """Part of each client's training samples that is kept from training and scored instead of its test samples, which
+    are then not looked at: to choose options by."""
     seed: NonNegativeInt | None = None
     """Seed of noise, partition and split; the run's own seed if not set."""
 
@@ -108,9 +109,7 @@ class Experiment(Options):
     def _known_methods(cls, methods: tuple[str, ...]) -> tuple[str, ...]:
         for method in methods:
             if method not in METHODS:
-                raise ValueError(
-                    f"{method!r} is not a method{_nearest(method, METHODS)}; allowed: {', '.join(METHODS)}"
-                )
+                raise ValueError(f"{method!r} is not a method{nearest(method, METHODS)}; allowed: {', '.join(METHODS)}")
         return methods
 
     @field_validator("methods", "seeds")
@@ -120,6 +119,10 @@ class Experiment(Options):
             raise ValueError("needs at least one entry, and each only once")
         return values
 
+    def data_seed(self, seed: int) -> int:
+        """The seed of noise, partition and split in the run of this seed."""
+        return seed if self.split.seed is None else self.split.seed
+
     def method_options(self, method: str) -> Options:
         """The table of this method, or no options."""
         options: Options = getattr(self, method, None) or METHODS[method].options()
@@ -128,33 +131,34 @@ class Experiment(Options):
 
 def load(path: Path, overrides: Iterable[str] = ()) -> Experiment:
     """Read an experiment file; each override is `dotted.key=value` with the value written as in TOML."""
-    raw = read(path)
-    for override in overrides:
-        _override(raw, override)
+    raw = read(path, overrides)
+    if "compare" in raw:
+        raise ConfigError(f"{path}: has a [compare] table, it is not one run: `federico compare {path}` runs them all")
     return validate(raw, str(path))
 
 
-def read(path: Path) -> dict[str, Any]:
-    """The tables of an experiment file, not validated yet."""
-    try:
-        raw = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ConfigError(f"{path}: there is no such experiment file") from None
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigError(f"{path}: not a readable TOML file: {error}") from error
+def read(path: Path, overrides: Iterable[str] = ()) -> dict[str, Any]:
+    """The tables of an experiment file, changed by the overrides, not validated yet."""
+    raw = read_tables(path, "experiment file")
     raw.setdefault("name", path.stem)
+    for override in overrides:
+        _override(raw, override)
     return raw
 
 
 def validate(raw: Mapping[str, Any], where: str = "experiment") -> Experiment:
     """The experiment these tables describe; all that is wrong with them is said in one error."""
-    try:
-        return Experiment.model_validate(raw)
-    except ValidationError as error:
-        lines = [_explain(detail) for detail in error.errors()]
-        raise ConfigError("\n".join(f"{where}: {line}" for line in lines)) from None
+    return validated(Experiment, raw, where)
+
+
+def assign(raw: dict[str, Any], key: str, value: Any) -> None:
+    """Set `dotted.key` in tables of tables."""
+    *tables, last = key.strip().split(".")
+    for table in tables:
+        raw = raw.setdefault(table, {})
+        if not isinstance(raw, dict):
+            raise ConfigError(f"{table!r} is a value, not a table")
+    raw[last] = value
 
 
 def cell_options(experiment: Experiment, method: str) -> dict[str, Any]:
@@ -182,63 +186,7 @@ def _override(raw: dict[str, Any], override: str) -> None:
         value = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         value = text.strip()
-    *tables, last = key.strip().split(".")
-    for table in tables:
-        raw = raw.setdefault(table, {})
-        if not isinstance(raw, dict):
-            raise ConfigError(f"--set {override!r}: {table!r} is a value, not a table")
-    raw[last] = value
-
-
-def _explain(detail: ErrorDetails) -> str:
-    """One line: the key's path, its value, what is allowed, and the nearest valid key."""
-    path, fields = _walk(detail["loc"])
-    if detail["type"] == "extra_forbidden":
-        return f"{path}: there is no such key{_nearest(path.rpartition('.')[2], fields)}; allowed: {', '.join(fields)}"
-    message = detail["msg"].removeprefix("Value error, ")
-    if not path:
-        return message
-    if detail["type"] == "union_tag_not_found":
-        return f"{path}.kind: missing; allowed: {', '.join(fields)}"
-    if detail["type"] == "union_tag_invalid":
-        tag = detail["ctx"]["tag"]
-        return f"{path}.kind = {tag!r}: there is no such kind{_nearest(tag, fields)}; allowed: {', '.join(fields)}"
-    if detail["type"] == "missing":
-        return f"{path}: {message}"
-    return f"{path} = {detail['input']!r}: {message}"
-
-
-def _walk(location: tuple[int | str, ...]) -> tuple[str, list[str]]:
-    """The dotted path a user would write for this location, and the keys (or kinds) allowed there."""
-    keys: list[str] = []
-    table: type[BaseModel] | None = Experiment
-    fields = list(Experiment.model_fields)
-    tags: dict[str, type[BaseModel]] = {}
-    for part in location:
-        if isinstance(part, str) and part in tags:
-            table, tags = tags[part], {}
-            fields = list(table.model_fields)
-            continue
-        if isinstance(part, str) and table is None:
-            continue  # pydantic's own name for one of several types a value may have
-        keys.append(str(part))
-        field = table.model_fields.get(str(part)) if table else None
-        if table is not None:
-            fields = list(table.model_fields)
-        table, tags = _inside(field)
-    return ".".join(keys), list(tags) or fields
-
-
-def _inside(field: FieldInfo | None) -> tuple[type[BaseModel] | None, dict[str, type[BaseModel]]]:
-    """What a field holds: one table, or one of several told apart by their kind."""
-    if field is None:
-        return None, {}
-    if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
-        return field.annotation, {}
-    kinds = [kind for kind in get_args(field.annotation) if isinstance(kind, type) and issubclass(kind, BaseModel)]
-    return None, {get_args(kind.model_fields["kind"].annotation)[0]: kind for kind in kinds}
-
-
-def _nearest(word: str, words: Iterable[str]) -> str:
-    near = difflib.get_close_matches(word, list(words), n=1, cutoff=0.5)
-    return f" (did you mean {near[0]!r}?)" if near else ""
+    try:
+        assign(raw, key, value)
+    except ConfigError as error:
+        raise ConfigError(f"--set {override!r}: {error}") from None

@@ -41,7 +41,16 @@ def publish(path: Path, write: Callable[[Path], None]) -> None:
 
 def publish_text(path: Path, text: str) -> None:
     """`publish` for a small text."""
-    publish(path, lambda partial: _write(partial, text))
+    publish_bytes(path, text.encode())
+
+
+def publish_bytes(path: Path, content: bytes) -> None:
+    """The same for a small file that is no text."""
+
+    def write(partial: Path) -> None:
+        partial.write_bytes(content)
+
+    publish(path, write)
 
 
 def sync(path: Path) -> None:
@@ -51,7 +60,3 @@ def sync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-def _write(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")

@@ -100,11 +100,15 @@ class Journal:
             kept = [line for line in _timings(self.timings) if line["round"] <= round_index]
             publish_text(self.timings, "".join(json.dumps(line) + "\n" for line in kept))
 
-    def append(self, record: Record, seconds: dict[str, float]) -> None:
-        """Add one round to both files."""
+    def append(self, record: Record) -> None:
+        """Add what a round did."""
         with disk_errors(self.records):
             _append(self.records, asdict(record))
-            _append(self.timings, {"round": record.round, "seconds": seconds})
+
+    def append_seconds(self, round_index: int, seconds: dict[str, float]) -> None:
+        """Add what a round took, per phase."""
+        with disk_errors(self.timings):
+            _append(self.timings, {"round": round_index, "seconds": seconds})
 
     def size(self) -> int:
         """Bytes of records safely on the disk."""

@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,12 +13,13 @@ from torch import nn
 
 from federico.data.clients import Shares, clients, share_out, warnings_for
 from federico.data.dataset import Client, Dataset, Schema
-from federico.data.partition import subsample
+from federico.data.partition import Partition, subsample
 from federico.errors import ConfigError
-from federico.exchange.base import Hosting
+from federico.exchange.base import Exchange, Hosting
 from federico.exchange.team import Alone, Team
-from federico.experiment.config import Experiment
+from federico.experiment.config import Experiment, Split
 from federico.experiment.memory import refuse_too_large
+from federico.learning.bank import Bank
 from federico.learning.blueprint import Blueprint
 from federico.learning.board import to_input
 from federico.learning.learner import ClientData, Learner
@@ -46,9 +47,20 @@ class Setup:
 
     def method(self, name: str, team: Team | None = None, storage: Storage | None = None) -> Method:
         """The method of that name, ready for its first round, for the clients that this member of the team hosts."""
-        experiment, team = self.experiment, team or Alone()
-        _check_team(team, len(self.clients), device(experiment.system.device))
+        team = team or Alone()
+        _check_team(team, len(self.clients), device(self.experiment.system.device))
         hosting = Hosting(len(self.clients), team.rank, team.ranks)
+        return self.hosted_method(name, hosting, partial(team.connect, hosting), storage)
+
+    def hosted_method(
+        self,
+        name: str,
+        hosting: Hosting,
+        connect: Callable[[Bank, int], Exchange],
+        storage: Storage | None = None,
+    ) -> Method:
+        """The same for any sharing out of the clients, over any exchange."""
+        experiment = self.experiment
         hosted = set(hosting.hosted.tolist())
         learner = Learner(
             self.blueprint,
@@ -61,7 +73,6 @@ class Setup:
             storage=storage,
         )
         epochs = experiment.training.local_epochs
-        connect = partial(team.connect, hosting)
         federation = Federation(self.shares.ids, learner, connect, hosting, self.seed, epochs)
         return METHODS[name](federation, experiment.method_options(name))
 
@@ -90,27 +101,51 @@ def prepare(
 ) -> Setup:
     """Load, share out, build and check. `dataset` and `factory` are given where Python brings its own."""
     device(experiment.system.device)
-    data_seed = seed if experiment.split.seed is None else experiment.split.seed
-    dataset = dataset or experiment.data.load(data_folder(), data_seed)
-    if experiment.split.samples is not None:
-        dataset = subsample(dataset, experiment.split.samples, data_seed)
+    split, data_seed = experiment.split, experiment.data_seed(seed)
+    dataset = draw(split, dataset or experiment.data.load(data_folder(), data_seed), data_seed)
     partition = experiment.partition.cut(dataset.labels, dataset.owners, data_seed)
-    split = experiment.split
-    shares = share_out(partition, test_fraction=split.test_fraction, max_train=split.max_train, seed=data_seed)
-    members = clients(dataset, shares)
-    schema = dataset.schema
+    shares = divide(split, partition, data_seed)
+    return assemble(experiment, seed, dataset, shares, clients(dataset, shares), factory)
+
+
+def draw(split: Split, dataset: Dataset, seed: int) -> Dataset:
+    """As many samples as the options ask for."""
+    return dataset if split.samples is None else subsample(dataset, split.samples, seed)
+
+
+def divide(split: Split, partition: Partition, seed: int) -> Shares:
+    """Every client's share, divided as the options say."""
+    return share_out(
+        partition,
+        test_fraction=split.test_fraction,
+        max_train=split.max_train,
+        validation_fraction=split.validation_fraction,
+        seed=seed,
+    )
+
+
+def assemble(
+    experiment: Experiment,
+    seed: int,
+    dataset: Dataset,
+    shares: Shares,
+    members: list[Client],
+    factory: Factory | None = None,
+) -> Setup:
+    """Build the model and check it against the data of all members that have some here."""
+    schema, present = dataset.schema, [client for client in members if len(client.train)]
     dtype = getattr(torch, experiment.system.dtype)
     make = factory or experiment.model.factory(schema.input_shape, schema.outputs)
     if factory is None and experiment.model.kind != "import":  # somebody's own code may need a real device
         refuse_too_large(make, dtype)
     blueprint = Blueprint(make, dtype)
-    _check_model(blueprint, schema, members[0])
+    _check_model(blueprint, schema, present[0])
     for method in experiment.methods:
         options = experiment.method_options(method)
         METHODS[method].check(options, len(members), blueprint)
-        trained = METHODS[method].trains_on(options, np.array([len(client.train) for client in members]))
-        _check_batches(blueprint, shares.ids, trained, experiment.training.batch_size)
-    return Setup(experiment, seed, schema, shares, members, blueprint, _digest(dataset), warnings_for(members, schema))
+        trained = METHODS[method].trains_on(options, np.array([len(client.train) for client in present]))
+        _check_batches(blueprint, [client.id for client in present], trained, experiment.training.batch_size)
+    return Setup(experiment, seed, schema, shares, members, blueprint, _digest(dataset), warnings_for(present, schema))
 
 
 def device(name: str) -> torch.device:

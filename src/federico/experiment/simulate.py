@@ -2,7 +2,7 @@
 
 import importlib.metadata
 import platform
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Protocol
@@ -16,7 +16,7 @@ from federico.errors import RunError
 from federico.exchange.team import Alone, Team
 from federico.experiment import checkpoint
 from federico.experiment.bundle import save_clients
-from federico.experiment.config import Experiment, cell_options
+from federico.experiment.config import Experiment, System, cell_options
 from federico.experiment.files import disk_errors, publish, publish_text
 from federico.experiment.memory import gib, memory_limit, plan, scratch
 from federico.experiment.records import Journal, Record
@@ -116,9 +116,7 @@ def run_cell(
     if done < rounds:
         method = setup.method(method_name, team, storage)
         _play(cell, setup, method, observer, team)
-        mixtures = method.mixtures(rounds)
-        method.exchange.lend(mixtures.visits)
-        save_clients(cell.path / "clients", setup, method, mixtures, team)
+        save_clients(cell.path / "clients", setup, method, method.predictors(rounds), team)
         if team.rank == 0:
             cell.finish(rounds)
     elif team.rank == 0:
@@ -154,41 +152,46 @@ def _refuse_fewer(cell: CellDir, done: int, rounds: int) -> None:
 def _play(cell: CellDir, setup: Setup, method: Method, observer: Observer, team: Team) -> None:
     system, rounds, clock = setup.experiment.system, setup.experiment.rounds, method.federation.clock
     journal, saves = Journal(cell.path), cell.path / "checkpoint"
-    done = _resume(saves, method, journal, observer, team)
+    done = resume(saves, method, journal, observer.say, team)
     _refuse_fewer(cell, done, rounds)
     if team.rank == 0:
         observer.cell_started(cell, done)
     with checkpoint.Writer(saves) as writer:
         for index in range(done + 1, rounds + 1):
-            evaluate = index == rounds or index % system.evaluate_every == 0
-            parts = team.gather(_play_round(method, index, evaluate=evaluate))
+            last = index == rounds
+            part = play_round(method, index, evaluate=last or index % system.evaluate_every == 0)
+            with clock("record"):
+                parts = team.gather(part)
+                record = _write_down(journal, parts) if team.rank == 0 else part
+            saving = team.broadcast(checkpoint_due(system, index, writer, last=last))
+            if saving:
+                with clock("checkpoint"):
+                    writer.wait()  # so that there is never more than one copy of the state
+                    state, size = team.assemble(method.state()), journal.size() if team.rank == 0 else 0
             seconds = clock.take()
             if team.rank == 0:
-                journal.append(Record.joined(parts), seconds)
-            if team.broadcast(_checkpoint_due(setup.experiment, index, writer)):
-                with clock("checkpoint"):
-                    _save(method, index, journal, writer, team)
-            if team.rank == 0:
-                observer.round_done(cell, Record.joined(parts))
+                journal.append_seconds(index, seconds)  # before the save: a round that is saved has its seconds
+                if saving:
+                    writer.save(index, size, state)
+                observer.round_done(cell, record)
+            state = {}  # held by nobody but the writer
 
 
-def _checkpoint_due(experiment: Experiment, index: int, writer: checkpoint.Writer) -> bool:
+def checkpoint_due(system: System, index: int, writer: checkpoint.Writer, *, last: bool) -> bool:
     """After the last round, and as often as asked for; else after the first, and when the last one is some time ago."""
-    every = experiment.system.checkpoint_every
-    asked = (index == 1 or writer.rested) if every is None else index % every == 0
-    return asked or index == experiment.rounds
+    every = system.checkpoint_every
+    return last or ((index == 1 or writer.rested) if every is None else index % every == 0)
 
 
-def _save(method: Method, index: int, journal: Journal, writer: checkpoint.Writer, team: Team) -> None:
-    writer.wait()  # so that there is never more than one copy of the state
-    state = team.assemble(method.state())
-    if team.rank == 0:
-        writer.save(index, journal.size(), state)
+def _write_down(journal: Journal, parts: Sequence[Record]) -> Record:
+    record = Record.joined(parts)
+    journal.append(record)
+    return record
 
 
-def _resume(saves: Path, method: Method, journal: Journal, observer: Observer, team: Team) -> int:
+def resume(saves: Path, method: Method, journal: Journal, say: Callable[[str], None], team: Team) -> int:
     """The number of rounds already played; the method is as it was after them."""
-    saved = checkpoint.load_latest(saves, observer.say) if team.rank == 0 else None
+    saved = checkpoint.load_latest(saves, say) if team.rank == 0 else None
     path = team.broadcast(None if saved is None else saved.path)
     if team.rank > 0 and path is not None:
         saved = checkpoint.read(path)
@@ -199,17 +202,18 @@ def _resume(saves: Path, method: Method, journal: Journal, observer: Observer, t
     return saved.round_index if saved else 0
 
 
-def _play_round(method: Method, index: int, *, evaluate: bool) -> Record:
-    played = method.round(index)
+def play_round(method: Method, index: int, *, evaluate: bool) -> Record:
+    """One round and, where asked for, what it has come to on the clients' test data."""
+    played, clock = method.round(index), method.federation.clock
     traffic = method.exchange.traffic.take()
     scores = None
     if evaluate:
-        with method.federation.clock("evaluate"):
-            mixtures = method.mixtures(index)
-            method.exchange.lend(mixtures.visits)
+        with clock("evaluate"):
+            mixtures = method.predictors(index)
             scores = method.learner.score(mixtures.bank, mixtures.visits, mixtures.weights)
             scores = scores.take(method.federation.hosted)
-    return Record.of(index, method.names, method.federation.count, scores, played, traffic)
+    with clock("record"):
+        return Record.of(index, method.names, method.federation.count, scores, played, traffic)
 
 
 def _describe(setup: Setup, method: str, command: str) -> Description:

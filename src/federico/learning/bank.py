@@ -94,7 +94,7 @@ class Bank:
         """Make room for the models of these owners instead of earlier guests; returns their rows, to be filled."""
         here = len(self.owners)
         if here + len(guests) > len(self.rows):
-            self.rows = self._more_rows(here + len(guests))
+            self.rows = self._enlarged(self.home, here + len(guests))
             self.counters = (
                 self.blueprint.initial_counters()
                 .repeat(len(self.rows), 1)
@@ -104,6 +104,25 @@ class Bank:
         self._order = np.argsort(known)
         self._known = known[self._order]
         return self.rows[here : here + len(guests)]
+
+    @property
+    def guests(self) -> dict[int, int]:
+        """Which row holds the model of which guest."""
+        pairs = zip(self._order.tolist(), self._known.tolist(), strict=True)
+        return {place: owner for place, owner in pairs if place >= len(self.owners)}
+
+    def welcome(self, wanted: IntArray) -> None:
+        """Make room for these guests too: who is here keeps its row, a new one may get that of one not wanted now."""
+        asked, here = set(wanted.tolist()), len(self.owners)
+        self._grow(here + len(asked) - len(self.rows))
+        guests = self.guests
+        free = [place for place in range(here, len(self.rows)) if guests.get(place) not in asked]
+        free.sort(key=guests.__contains__)  # empty rows first
+        self._seat(guests | dict(zip(free, sorted(asked - set(guests.values())), strict=False)))
+
+    def dismiss(self, guest: int) -> None:
+        """Forget this guest's model."""
+        self._seat({place: owner for place, owner in self.guests.items() if owner != guest})
 
     def places(self, owners: IntArray) -> Tensor:
         """Which rows hold the models of these owners."""
@@ -122,10 +141,21 @@ class Bank:
 
     def copy(self) -> Tensor:
         """The rows at home, as they are now."""
-        return self._more_rows(len(self.owners))
+        return self._enlarged(self.home, len(self.owners))
 
-    def _more_rows(self, count: int) -> Tensor:
-        """So many rows, the first of which are those at home."""
-        rows = self.storage.empty(count, self.blueprint.size, dtype=self.rows.dtype, device=self.rows.device)
-        rows[: len(self.owners)].copy_(self.home)
-        return rows
+    def _enlarged(self, rows: Tensor, count: int) -> Tensor:
+        """So many rows, the first of which hold what `rows` hold; memory that is not touched is not used."""
+        enlarged = self.storage.empty(count, rows.shape[1], dtype=rows.dtype, device=rows.device)
+        enlarged[: len(rows)].copy_(rows)
+        return enlarged
+
+    def _grow(self, more: int) -> None:
+        if more > 0:
+            self.rows = self._enlarged(self.rows, len(self.rows) + more)
+            self.counters = torch.cat([self.counters, self.blueprint.initial_counters().repeat(more, 1)])
+
+    def _seat(self, guests: Mapping[int, int]) -> None:
+        known = np.array([*self.owners, *guests.values()], dtype=np.int64)
+        places = np.array([*range(len(self.owners)), *guests], dtype=np.int64)
+        order = np.argsort(known)
+        self._known, self._order = known[order], places[order]

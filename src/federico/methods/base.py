@@ -166,6 +166,16 @@ class Method(ABC):
     def mixtures(self, round_index: int) -> Mixtures:
         """Everybody's predictor as it stands after this round."""
 
+    def predictors(self, round_index: int) -> Mixtures:
+        """The mixtures with their models at hand; those that cannot be had are left out, the others weigh more."""
+        asked = self.mixtures(round_index)
+        came = self.exchange.lend(asked.visits)
+        if len(came) == len(asked.visits):
+            return asked
+        here = set(came.pairs)
+        weights = asked.weights[[pair in here for pair in asked.visits.pairs]]
+        return Mixtures(asked.bank, came, weights / np.bincount(came.clients, weights)[came.clients])
+
     def pull(self, neighbors: Sequence[IntArray]) -> Visits:
         """Visits of every hosted client to its own model and to those of its neighbors that came."""
         own = self.federation.to_own()
@@ -183,11 +193,13 @@ class Method(ABC):
         """
         kept = {f"optimizer.{key}": value for key, value in self.learner.states.state().items()}
         home = len(self.bank.owners)
-        return {"bank.rows": self.bank.copy(), "bank.counters": self.bank.counters[:home].clone(), **kept}
+        models = {"rows": self.bank.copy(), "counters": self.bank.counters[:home].clone()}
+        models |= {"owners": torch.from_numpy(self.bank.owners.copy())}
+        return {**{f"bank.{key}": value for key, value in models.items()}, **kept}
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from what `state` gave, of all peers: each process takes what it hosts."""
-        places, home = self._places(), len(self.bank.owners)
+        """Go on from what `state` gave, of these peers or more: each process takes what it hosts."""
+        places, home = self._places(state), len(self.bank.owners)
         for row, place in zip(self.bank.home, places.tolist(), strict=True):  # one by one: a copy of all may not fit
             row.copy_(state["bank.rows"][place])
         self.bank.counters[:home] = state["bank.counters"][places]
@@ -195,9 +207,11 @@ class Method(ABC):
         mine = slice(*np.searchsorted(visitors, [hosted[0], hosted[-1] + 1]).tolist())
         self.learner.states.restore({key: state[f"optimizer.{key}"][mine] for key in ("pairs", "moments", "steps")})
 
-    def _places(self) -> Tensor:
-        """Where the owners hosted here are among all owners."""
-        return torch.from_numpy(np.searchsorted(sorted(self.owners()), self.bank.owners))
+    def _places(self, state: Mapping[str, Tensor]) -> Tensor:
+        """Where the owners hosted here are among those of a saved state."""
+        saved = state["bank.owners"].numpy()
+        order = np.argsort(saved)
+        return torch.from_numpy(order[np.searchsorted(saved, self.bank.owners, sorter=order)])
 
     def _home(self) -> Mapping[int, str]:
         """The owners hosted here."""

@@ -124,7 +124,7 @@ class Clustered(Method):
     def restore(self, state: Mapping[str, Tensor]) -> None:
         """Go on from what `state` gave."""
         super().restore(state)
-        self.clusters = state["clusters"][self._places()].numpy()
+        self.clusters = state["clusters"][self._places(state)].numpy()
 
     def _torn(self, moves: Tensor, samples: FloatArray) -> bool:
         """At rest as a whole, but not everybody: the clients pull in directions that cancel."""

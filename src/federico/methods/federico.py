@@ -237,14 +237,16 @@ class Federico(Method):
         rows = [tracker.state() for tracker in self.trackers.values()]
         lengths = torch.tensor([len(row["peers"]) for row in rows])
         losses = {f"losses.{key}": torch.from_numpy(np.concatenate([row[key] for row in rows])) for key in rows[0]}
-        return {**super().state(), **losses, "losses.lengths": lengths}
+        clients = torch.tensor(list(self.trackers))
+        return {**super().state(), **losses, "losses.lengths": lengths, "losses.clients": clients}
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
         """Posteriors need no saving: they follow from the tracked losses."""
         super().restore(state)
-        ends = np.cumsum(state["losses.lengths"].numpy())
+        ends = dict(zip(state["losses.clients"].tolist(), state["losses.lengths"].cumsum(0).tolist(), strict=True))
+        lengths = dict(zip(ends, state["losses.lengths"].tolist(), strict=True))
         for i, tracker in self.trackers.items():
-            mine = slice(int(ends[i] - state["losses.lengths"][i]), int(ends[i]))
+            mine = slice(ends[i] - lengths[i], ends[i])
             tracker.restore({key: state[f"losses.{key}"][mine].numpy() for key in tracker.state()})
             self.posteriors[i] = self._posterior(tracker)
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from federico.experiment.files import disk_errors, publish, publish_text
+from federico.experiment.files import disk_errors, publish_bytes, publish_text
 from federico.experiment.rundir import RunDir
 from federico.report.drawing import render
 from federico.report.figures import GALLERY
@@ -21,13 +21,6 @@ def write_report(path: Path) -> Path:
     with disk_errors(folder):
         folder.mkdir(exist_ok=True)
     for name, png in images.items():
-        _publish_bytes(folder / f"{name}.png", png)
+        publish_bytes(folder / f"{name}.png", png)
     publish_text(path / "report.html", page(summary, images))
     return path / "report.html"
-
-
-def _publish_bytes(path: Path, content: bytes) -> None:
-    def write(partial: Path) -> None:
-        partial.write_bytes(content)
-
-    publish(path, write)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from federico.experiment.rundir import Description
 from federico.report import words
@@ -15,19 +14,17 @@ from federico.report.drawing import (
     INK,
     METHOD_COLORS,
     METHOD_LINES,
-    SOFT,
     by_group,
     clean,
-    group_colors,
     heat,
     mark_groups,
     method_place,
     sheet,
-    short,
     subtitle,
     ticks,
     whole_numbers,
 )
+from federico.report.posteriors import panels
 from federico.report.summary import Collaboration, MethodSummary, Summary, true_groups
 from federico.report.table import megabytes
 from federico.types import FloatArray, IntArray
@@ -36,9 +33,6 @@ MOST_ROWS = 32
 """Clients of a dot plot or bar chart."""
 MOST_HEAT = 256
 """Clients of a heat-map."""
-MOST_PANELS = 12
-VISIBLE = 0.01
-"""A peer whose weight never gets this high is not drawn."""
 
 
 def overview(summary: Summary) -> Figure:
@@ -99,28 +93,7 @@ def collaboration(summary: Summary) -> Figure:
     """Every client's posterior over the rounds, a line per peer (figure 3 of the paper)."""
     shown = summary.collaboration
     assert shown is not None, "asked for only where there is one"
-    about = shown.description
-    order = by_group(true_groups(about), len(about.clients), MOST_PANELS)
-    columns = min(4, len(order))
-    lines = -(-len(order) // columns)
-    figure = sheet(
-        max(2.7 * columns, 6),
-        1.2 + 2.0 * lines,
-        "How each client finds its collaborators" + _some(order, about.clients),
-    )
-    grid = figure.subplots(lines, columns, sharex=True, sharey=True, squeeze=False)
-    for axes in grid.flat[len(order) :]:
-        axes.remove()
-    for axes, client in zip(grid.flat, order, strict=False):
-        _panel(axes, shown, int(client))
-    for axes in grid.flat[max(len(order) - columns, 0) : len(order)]:
-        axes.set_xlabel("round")
-        axes.tick_params(labelbottom=True)
-    figure.supylabel("weight in the posterior (%)", fontsize=9.5, color=SOFT)
-    figure.legend(
-        handles=_peer_lines(shown), loc="outside lower center", ncols=6, frameon=False, fontsize=9, labelcolor=INK
-    )
-    return figure
+    return panels(shown, "How each client finds its collaborators")
 
 
 def partition(summary: Summary) -> Figure:
@@ -232,34 +205,6 @@ def _matrix(shown: Collaboration, order: list[int], names: list[str]) -> FloatAr
 
 def _in_percent(weight: float) -> str:
     return f"{100 * weight:.0f}" if weight >= 0.005 else ""
-
-
-def _panel(axes: Axes, shown: Collaboration, client: int) -> None:
-    """The own model is drawn last, dashed and thicker."""
-    about = shown.description
-    name = about.clients[client]
-    grouped = true_groups(about)
-    colors = dict(zip(about.clients, group_colors(grouped, len(about.clients)), strict=True))
-    rows = {record.round: record.posterior[client] for record in shown.records}
-    seen = {peer for row in rows.values() for peer, weight in row.items() if weight >= VISIBLE}
-    for peer in [*sorted(seen - {name}), name]:
-        weights = [100 * row.get(peer, 0.0) for row in rows.values()]
-        look = {"linestyle": "--", "linewidth": 2.2} if peer == name else {"linewidth": 1.3, "alpha": 0.9}
-        axes.plot(list(rows), weights, color=colors[peer] if grouped or peer != name else INK, **look)
-    axes.set_title(short(words.called(name), 26), loc="left", fontsize=9.5, color=INK, parse_math=False)
-    axes.set_ylim(-3, 105)
-    whole_numbers(axes)
-    clean(axes, "y")
-
-
-def _peer_lines(shown: Collaboration) -> list[Line2D]:
-    own = Line2D([], [], color=INK, linestyle="--", linewidth=2.2, label="own model")
-    groups = true_groups(shown.description)
-    if groups is None:
-        return [own, Line2D([], [], color=group_colors(None, 1)[0], label="a peer")]
-    colors = dict(zip(groups, group_colors(groups, len(groups)), strict=True))
-    shown_groups = sorted(colors)[:MOST_PANELS]
-    return [own, *(Line2D([], [], color=colors[group], label=f"distribution {group}") for group in shown_groups)]
 
 
 def _label_heat(summary: Summary) -> Figure:

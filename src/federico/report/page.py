@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, Template
 
 from federico.experiment.rundir import Description
 from federico.report import words
@@ -33,21 +33,14 @@ class Origin:
 
 def page(summary: Summary, images: Mapping[str, bytes]) -> str:
     """The page; `images` are the PNGs by the name of their picture. Names and commands are escaped by the template."""
-    environment = Environment(
-        loader=PackageLoader("federico.report", ""),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("page.html").render(
+    return template("federico.report").render(
         summary=summary,
         headline=words.headline(summary),
         trust=words.trust(summary),
         progress=words.progress(summary),
         extent=_extent(summary),
         rows=[(method, row(summary, method)[1:]) for method in summary.methods],
-        pictures=[(picture, _embedded(images[picture.name])) for picture in GALLERY if picture.name in images],
+        pictures=[(picture, embedded(images[picture.name])) for picture in GALLERY if picture.name in images],
         collaborators=_collaborators(summary),
         clients=list(_clients(summary)),
         not_listed=words.not_listed(len(summary.first.clients)),
@@ -56,6 +49,23 @@ def page(summary: Summary, images: Mapping[str, bytes]) -> str:
         versions=_versions(summary.cells),
         commands=sorted({cell.command for cell in summary.cells if cell.command}),
     )
+
+
+def template(package: str) -> Template:
+    """The `page.html` of a package; its style is that of all pages."""
+    environment = Environment(
+        loader=ChoiceLoader([PackageLoader(package, ""), PackageLoader("federico.report", "")]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("page.html")
+
+
+def embedded(png: bytes) -> str:
+    """The address of an image that is inside the page."""
+    return "data:image/png;base64," + base64.b64encode(png).decode("ascii")
 
 
 def _extent(summary: Summary) -> str:
@@ -68,10 +78,6 @@ def _extent(summary: Summary) -> str:
         f"models of {first.model_parameters:,} parameters",
     ]
     return ", ".join(parts)
-
-
-def _embedded(png: bytes) -> str:
-    return "data:image/png;base64," + base64.b64encode(png).decode("ascii")
 
 
 def _collaborators(summary: Summary) -> list[str]:

@@ -23,12 +23,12 @@ FEDERICO, LOCAL = "federico", "local"
 
 @dataclass(frozen=True)
 class Comparison:
-    """A method against Local, seed by seed, each at the last round that both have evaluated."""
+    """A method against another (Local), seed by seed, each at the last round that both have evaluated."""
 
     difference: float
-    """Mean over the seeds of the method's figure minus Local's."""
+    """Mean over the seeds of the method's figure minus the other's."""
     better: int
-    """Runs in which the method is better than Local."""
+    """Runs in which the method is better than the other."""
     runs: int
 
 
@@ -180,19 +180,19 @@ def summarize(run: RunDir) -> Summary:
 
 
 def _summarize_method(name: str, cells: Mapping[int, CellDir], local: Mapping[int, CellDir]) -> MethodSummary:
-    scores = {seed: _scores(cell) for seed, cell in cells.items()}
+    scores = {seed: scores_of(cell) for seed, cell in cells.items()}
     moved = [[record.moved for record in cell.records] for cell in cells.values()]
     return MethodSummary(
         name=name,
         title=title_of(name),
         by_seed={seed: by_round[max(by_round)] for seed, by_round in scores.items() if by_round},
-        by_client=_by_client(cells.values()),
-        curve=_curve(scores.values()),
-        versus_local=None if name == LOCAL else _compare(scores, local),
-        bytes_by_round=_mean_by_position(moved),
+        by_client=by_client(cells.values()),
+        curve=curve_of(scores.values()),
+        versus_local=None if name == LOCAL else compare_runs(cells, local),
+        bytes_by_round=mean_by_position(moved),
         bytes_moved=_mean([sum(cell) for cell in moved]),
         seconds=_mean([sum(sum(phases.values()) for phases in cell.seconds) for cell in cells.values()]),
-        trust=_trust(cells.values()) if name == FEDERICO else None,
+        trust=trust_of(cells.values()) if name == FEDERICO else None,
     )
 
 
@@ -207,7 +207,7 @@ def _rank(method: str) -> tuple[int, str]:
     return (names.index(method) if method in names else len(names)), method
 
 
-def _scores(cell: CellDir) -> dict[int, float]:
+def scores_of(cell: CellDir) -> dict[int, float]:
     """The figure at every evaluated round."""
     description = cell.description
     metric = metric_of(description.task)
@@ -215,7 +215,8 @@ def _scores(cell: CellDir) -> dict[int, float]:
     return {index: value for index, value in found.items() if value is not None}
 
 
-def _by_client(cells: Iterable[CellDir]) -> dict[str, float]:
+def by_client(cells: Iterable[CellDir]) -> dict[str, float]:
+    """Each client's own figure at the last evaluated round, mean over cells."""
     values: dict[str, list[float]] = defaultdict(list)
     for cell in cells:
         description = cell.description
@@ -226,7 +227,8 @@ def _by_client(cells: Iterable[CellDir]) -> dict[str, float]:
     return {client: _mean(seen) for client, seen in values.items()}
 
 
-def _curve(scores: Iterable[Mapping[int, float]]) -> Curve:
+def curve_of(scores: Iterable[Mapping[int, float]]) -> Curve:
+    """Of figures by round, one mapping per seed."""
     values: dict[int, list[float]] = defaultdict(list)
     for by_round in scores:
         for index, value in by_round.items():
@@ -235,16 +237,17 @@ def _curve(scores: Iterable[Mapping[int, float]]) -> Curve:
     return Curve(rounds, [_mean(values[index]) for index in rounds], [_sd(values[index]) for index in rounds])
 
 
-def _compare(scores: Mapping[int, Mapping[int, float]], local: Mapping[int, CellDir]) -> Comparison | None:
+def compare_runs(cells: Mapping[int, CellDir], others: Mapping[int, CellDir]) -> Comparison | None:
+    """Cells against others, both by seed."""
     differences = []
-    for seed in scores.keys() & local.keys():
-        theirs = _scores(local[seed])
-        shared = scores[seed].keys() & theirs.keys()
+    for seed in cells.keys() & others.keys():
+        ours, theirs = scores_of(cells[seed]), scores_of(others[seed])
+        shared = ours.keys() & theirs.keys()
         if shared:
-            differences.append(_difference(scores[seed][max(shared)], theirs[max(shared)]))
+            differences.append(_difference(ours[max(shared)], theirs[max(shared)]))
     if not differences:
         return None
-    metric = metric_of(next(iter(local.values())).description.task)
+    metric = metric_of(next(iter(others.values())).description.task)
     better = sum(metric.gain(difference) > 0 for difference in differences)
     return Comparison(_mean(differences), better, len(differences))
 
@@ -254,7 +257,8 @@ def _difference(one: float, other: float) -> float:
     return 0.0 if one == other else one - other
 
 
-def _trust(cells: Iterable[CellDir]) -> Trust | None:
+def trust_of(cells: Iterable[CellDir]) -> Trust | None:
+    """Of the cells that have posteriors over clients."""
     known = [cell for cell in cells if cell.records and cell.records[-1].posterior]
     if not known:
         return None
@@ -319,7 +323,7 @@ def _read_config(path: Path) -> dict[str, Any]:
         raise RunError(f"{path}: cannot be read: {error}; delete it to see the run without it") from error
 
 
-def _mean_by_position(rows: Sequence[Sequence[float]]) -> list[float]:
+def mean_by_position(rows: Sequence[Sequence[float]]) -> list[float]:
     """The mean of the first entries, of the second, and so on; rows may end early."""
     return [_mean([row[place] for row in rows if len(row) > place]) for place in range(max(map(len, rows)))]
 

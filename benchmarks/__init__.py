@@ -1,0 +1,1 @@
+"""What federico costs, beside what the machine can do and what plain code takes."""

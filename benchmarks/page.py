@@ -1,0 +1,109 @@
+"""The benchmark page of the documentation, made from what is stored.
+
+Usage: python -m benchmarks.page
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from matplotlib.figure import Figure
+
+from benchmarks import pictures, tables
+from benchmarks.machine import SIZE
+from benchmarks.rows import ROWS
+from benchmarks.store import ROOT, Results
+from benchmarks.tables import Measured, Table
+from benchmarks.workloads import WORKLOADS
+from federico.report.drawing import render
+
+DOCS = ROOT / "docs"
+NAME = "reference-benchmarks.md"
+HEAD = """# Reference: benchmarks
+
+<!-- Written by benchmarks/page.py from benchmarks/results; change it there. -->
+
+Measured with `make bench` ({machine}). Every figure is the median over {repeats} fresh
+processes with the range in brackets; the rows took turns. Seconds are of one machine; ratios, taken within one process
+and minute, are what carries over. `make bench-check` measures again and fails where a ratio got worse than the stored
+one by more than its spread; `python -m benchmarks.run ROW` measures one row alone.
+"""
+WHO = """## What is compared
+
+- **federico**: whole rounds as `federico run` plays them, from sampling to the checkpoint, with evaluation of every
+  client every round. The round measured is one of a run that goes on: the checkpoint before it is being written in the
+  background meanwhile. What is no phase is in "whole round" all the same.
+- **The limit**: the rate of plain float32 matrix products of {size} x {size} on the same threads, the median of bursts
+  before, between and after the measured rounds. Only the useful arithmetic of E-step and M-step counts.
+- **The bare loop**: E-step and M-step of the same visits, with data preloaded in channels-last memory, one model and
+  one fused Adam; no model is loaded, kept or sent.
+- **The plain twin**: the same round as the field writes it, one client, one model and one batch after the other, with a
+  DataLoader and copies of state dicts, in a process of its own. Its losses agree with federico's to rounding, which
+  every measurement checks; after training a little less, because Adam makes steps of rounding too.
+
+| row | size |
+|---|---|
+{sizes}
+"""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page; left out where nothing of it was measured."""
+
+    title: str
+    tables: list[Table]
+    picture: str = ""
+    draw: Callable[[Measured], Figure] | None = None
+
+    def markdown(self) -> str:
+        """Picture first."""
+        image = [f"![{self.title}]({self.picture})\n"] if self.picture else []
+        captions = len(self.tables) > 1
+        found = [f"{table.title}:\n\n" * captions + table.markdown() for table in self.tables]
+        return "\n".join([f"## {self.title}\n", *image, *found])
+
+
+def sections(measured: Measured) -> list[Section]:
+    """Those that have something to show."""
+    every = [
+        Section("Goals", [tables.goals(measured)], "benchmarks-goals.png", pictures.goals),
+        Section("Where the time goes", [tables.phases(measured)], "benchmarks-phases.png", pictures.phases),
+        Section("Against the others", [tables.others(measured), tables.ratios(measured)]),
+        Section("Growth", [tables.growth(measured)], "benchmarks-growth.png", pictures.growth),
+    ]
+    return [section for section in every if section.tables[0].rows]
+
+
+def text(measured: Measured, results: Results) -> str:
+    """The page."""
+    first, *rest = [section.markdown() for section in sections(measured)]
+    return "\n".join([_head(measured, results), first, _who(), *rest])
+
+
+def stored() -> tuple[Measured, Results]:
+    """All rows that were measured, in the order of the suite."""
+    results = Results()
+    return {row: results.measurements(row) for row in ROWS if row in results}, results
+
+
+def write() -> None:
+    """The page and its pictures."""
+    measured, results = stored()
+    (DOCS / NAME).write_text(text(measured, results), encoding="utf-8")
+    for section in sections(measured):
+        if section.draw is not None:
+            (DOCS / section.picture).write_bytes(render(section.draw(measured)))
+
+
+def _head(measured: Measured, results: Results) -> str:
+    machines = {", ".join(f"{key} {value}" for key, value in results.machine(row).items()) for row in measured}
+    repeats = sorted({len(runs) for runs in measured.values()})
+    return HEAD.format(machine="; ".join(sorted(machines)), repeats=" or ".join(map(str, repeats)))
+
+
+def _who() -> str:
+    return WHO.format(size=SIZE, sizes="\n".join(f"| {work.title} | {work.note} |" for work in WORKLOADS.values()))
+
+
+if __name__ == "__main__":
+    write()

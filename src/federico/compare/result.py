@@ -1,0 +1,206 @@
+"""A study in numbers: all that its tables and figures show; what `results/*.json` holds."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from federico.compare.study import At, Column, Paper, Row, Study
+from federico.compare.studydir import PlayedCell, StudyDir
+from federico.report.metric import Metric, metric_of
+from federico.report.summary import (
+    FEDERICO,
+    Comparison,
+    Curve,
+    Trust,
+    by_client,
+    compare_runs,
+    curve_of,
+    mean_by_position,
+    scores_of,
+    title_of,
+    trust_of,
+)
+from federico.types import Task
+
+MOST_POINTS = 60
+"""Of a curve."""
+NOT_THE_METHOD = {"evaluate", "checkpoint"}
+"""Phases of a round that are the experiment's, not the method's."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A row in a column at one learning rate: means over the finished runs."""
+
+    row: str
+    method: str
+    column: str
+    at: At
+    rate: float
+    by_seed: dict[int, float]
+    """The figure after the last round."""
+    by_client: dict[str, float]
+    """Each client's own, mean over runs."""
+    versus: Comparison | None
+    """Against the reference row, run by run."""
+    curve: Curve
+    bytes_moved: list[float]
+    """Bytes of all messages up to each round of the curve."""
+    seconds: list[float]
+    """Seconds of the method, without evaluation and checkpoints, up to each round of the curve."""
+    trust: Trust | None
+
+    @property
+    def title(self) -> str:
+        """For people."""
+        return title_of(self.row)
+
+    @property
+    def mean(self) -> float:
+        """Over runs."""
+        return float(np.mean(list(self.by_seed.values())))
+
+    def sd(self, over: str) -> float | None:
+        """Standard deviation over `seeds` or `clients`; None for a single one, or where one has diverged."""
+        values = list((self.by_seed if over == "seeds" else self.by_client).values())
+        return float(np.std(values, ddof=1)) if len(values) > 1 and np.isfinite(values).all() else None
+
+
+@dataclass(frozen=True)
+class Result:
+    """What is finished of a study."""
+
+    name: str
+    title: str
+    task: Task
+    clients: int
+    model_parameters: int
+    rounds: int
+    seeds: list[int]
+    rows: list[str]
+    columns: list[str]
+    at: list[At]
+    reference: str | None
+    spread: str
+    tuning_rounds: int | None
+    """Rounds after which learning rates were chosen; None where they were not."""
+    paper: Paper
+    entries: list[Entry]
+    unfinished: int
+    """Runs that are still to be finished."""
+
+    @property
+    def metric(self) -> Metric:
+        """What the study is judged by."""
+        return metric_of(self.task)
+
+    @cached_property
+    def _entries(self) -> dict[tuple[str, str, At], Entry]:
+        return {(entry.row, entry.column, entry.at): entry for entry in self.entries}
+
+    def entry(self, row: str, column: str, at: At) -> Entry | None:
+        """What is known of this row and column."""
+        return self._entries.get((row, column, at))
+
+    def column(self, column: str, at: At) -> list[Entry]:
+        """A whole column, in the order of the rows."""
+        found = (self.entry(row, column, at) for row in self.rows)
+        return [entry for entry in found if entry is not None]
+
+    def best(self, column: str, at: At) -> Entry | None:
+        """The row with the best figure."""
+        return max(self.column(column, at), key=lambda entry: self.metric.gain(entry.mean), default=None)
+
+    def filled(self, at: At) -> bool:
+        """Whether anything is known at this learning rate."""
+        return any(entry.at == at for entry in self.entries)
+
+
+def gather(study: Study, folder: StudyDir) -> Result | None:
+    """Read what is finished; None before the first run is."""
+    entries, missing, first = [], 0, None
+    for at in study.compare.at:
+        for column in study.compare.columns:
+            reference = next(
+                (_runs(study, folder, row, column, at) for row in study.rows if row.name == study.reference), {}
+            )
+            for row in study.rows:
+                runs = _runs(study, folder, row, column, at)
+                missing += len(study.file.seeds) - len(runs)
+                if runs:
+                    first = first or next(iter(runs.values()))
+                    entries.append(_entry(row, column, at, runs, {} if row.name == study.reference else reference))
+    return None if first is None else _result(study, entries, missing, first)
+
+
+def _result(study: Study, entries: list[Entry], missing: int, first: PlayedCell) -> Result:
+    compare, about = study.compare, first.description
+    return Result(
+        name=study.name,
+        title=study.title,
+        task=about.task,
+        clients=len(about.clients),
+        model_parameters=about.model_parameters,
+        rounds=study.file.rounds,
+        seeds=list(study.file.seeds),
+        rows=[row.name for row in study.rows],
+        columns=[column.name for column in compare.columns],
+        at=list(compare.at),
+        reference=study.reference,
+        spread=compare.spread,
+        tuning_rounds=(compare.tuning.rounds or study.file.rounds) if "best" in compare.at else None,
+        paper=compare.paper,
+        entries=entries,
+        unfinished=missing,
+    )
+
+
+def _runs(study: Study, folder: StudyDir, row: Row, column: Column, at: At) -> dict[int, PlayedCell]:
+    """The finished runs by seed."""
+    rate = folder.best_rate(study, row, column) if at == "best" else None
+    if at == "best" and rate is None:
+        return {}
+    return {cell.seed: folder.cell(cell) for cell in folder.finished(study.cells(row, column, at, rate))}
+
+
+def _entry(row: Row, column: Column, at: At, runs: dict[int, PlayedCell], reference: dict[int, PlayedCell]) -> Entry:
+    scores = {seed: scores_of(cell) for seed, cell in runs.items()}
+    curve = curve_of(scores.values())
+    kept = _thinned(len(curve.rounds))
+    rounds = [curve.rounds[place] for place in kept]
+    cells = list(runs.values())
+    return Entry(
+        row=row.name,
+        method=row.method,
+        column=column.name,
+        at=at,
+        rate=cells[0].description.options["training"]["optimizer"]["learning_rate"],
+        by_seed={seed: by_round[max(by_round)] for seed, by_round in scores.items()},
+        by_client=by_client(cells),
+        versus=compare_runs(runs, reference),
+        curve=Curve(rounds, [curve.mean[place] for place in kept], [curve.sd[place] for place in kept]),
+        bytes_moved=_so_far(cells, rounds, lambda cell: [record.moved for record in cell.records]),
+        seconds=_so_far(cells, rounds, _method_seconds),
+        trust=trust_of(cells) if row.method == FEDERICO else None,
+    )
+
+
+def _method_seconds(cell: PlayedCell) -> list[float]:
+    return [sum(spent for phase, spent in each.items() if phase not in NOT_THE_METHOD) for each in cell.seconds]
+
+
+def _so_far(
+    cells: Sequence[PlayedCell], rounds: Sequence[int], by_round: Callable[[PlayedCell], Sequence[float]]
+) -> list[float]:
+    """Sums up to each of these rounds, mean over runs; a last known sum where nothing more was written down."""
+    sums = np.cumsum([0.0, *mean_by_position([by_round(cell) for cell in cells])])
+    return [float(sums[min(index, len(sums) - 1)]) for index in rounds]
+
+
+def _thinned(count: int) -> list[int]:
+    """Places of so many points that a curve still looks the same, first and last among them."""
+    if count <= MOST_POINTS:
+        return list(range(count))
+    return sorted(set(np.linspace(0, count - 1, MOST_POINTS).round().astype(int).tolist()))

@@ -1,0 +1,82 @@
+"""The directory of a study: a run directory per cell, and what is read from them.
+
+runs/<study>/ study.toml  result.json  table.{md,csv,tex}  report.html  figures/
+              <method>-<seed>-<hash of its settings>/   the run directory of a cell, as `federico run` would write it
+"""
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from federico.compare.study import Cell, Column, Row, Study
+from federico.experiment.records import Record
+from federico.experiment.rundir import CellDir, RunDir
+from federico.report.metric import metric_of
+
+
+class PlayedCell(CellDir):
+    """A cell as it stands, or as it stood after the rounds that were asked for: it may have gone on since."""
+
+    def __init__(self, path: Path, rounds: int) -> None:
+        super().__init__(path)
+        self.rounds = rounds
+
+    @cached_property
+    def records(self) -> list[Record]:
+        """Rounds that count."""
+        return [record for record in super().records if record.round <= self.rounds]
+
+    @cached_property
+    def seconds(self) -> list[dict[str, float]]:
+        """Seconds per phase of the rounds that count."""
+        return super().seconds[: self.rounds]
+
+    @property
+    def finished(self) -> bool:
+        """Whether all rounds that were asked for are there."""
+        return self.rounds_done >= self.rounds
+
+    @property
+    def figure(self) -> float | None:
+        """What it is judged by, at its last evaluated round."""
+        metric = metric_of(self.description.task)
+        found = [metric.mean(record, self.description) for record in reversed(self.records)]
+        return next((value for value in found if value is not None), None)
+
+
+class StudyDir:
+    """Where the cells of a study are run and read."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._read: dict[tuple[str, int], PlayedCell] = {}
+
+    def cell(self, cell: Cell) -> PlayedCell:
+        """The cell's directory, there or not; a finished one is read once."""
+        key = cell.name, cell.experiment.rounds
+        if key not in self._read or not self._read[key].finished:
+            folder = RunDir(self.path / cell.name).cell(cell.method, cell.seed).path
+            self._read[key] = PlayedCell(folder, cell.experiment.rounds)
+        return self._read[key]
+
+    def finished(self, cells: Sequence[Cell]) -> list[Cell]:
+        """Those that have all their rounds."""
+        return [cell for cell in cells if self.cell(cell).finished]
+
+    def best_rate(self, study: Study, row: Row, column: Column) -> float | None:
+        """The learning rate that scored best on the clients' validation parts; None before all of them are run.
+
+        Of rates that score the same the first is taken, as the file lists them.
+        """
+        cells = study.tuning_cells(row, column)
+        if len(self.finished(cells)) < len(cells):
+            return None
+        return max(study.compare.tuning.rates, key=lambda rate: self._score(cells, rate))
+
+    def _score(self, cells: Sequence[Cell], rate: float) -> float:
+        tried = [self.cell(cell) for cell in cells if cell.rate == rate]
+        metric = metric_of(tried[0].description.task)
+        scores = [metric.gain(played.figure) for played in tried if played.figure is not None]
+        return float(np.mean(scores)) if np.isfinite(scores).all() else -np.inf

@@ -1,0 +1,203 @@
+"""The tables of a study: laid out once, written as Markdown, LaTeX, CSV, or for the terminal."""
+
+import csv
+import io
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from rich.table import Table
+from rich.text import Text
+
+from federico.compare import words
+from federico.compare.result import Entry, Result
+from federico.compare.study import At
+from federico.report.summary import title_of
+from federico.report.table import megabytes
+from federico.report.words import percent
+
+NOTHING = "-"
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What stands in one place of a table."""
+
+    text: str
+    bold: bool = False
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table, the names of its rows first."""
+
+    title: str
+    headings: list[str]
+    lines: list[list[Piece]]
+
+
+Show = Callable[[Entry], Piece]
+
+
+def grids(result: Result) -> list[Grid]:
+    """For each learning rate the figures beside the paper's, the differences, and what it cost."""
+    layout = _wide if len(result.columns) == 1 else _long
+    return [grid for at in result.at if result.filled(at) for grid in layout(result, at)]
+
+
+def markdown(grid: Grid) -> str:
+    """For a page; the title is left to it."""
+    lines = [grid.headings, ["---", *["---:"] * (len(grid.headings) - 1)]]
+    lines += [[f"**{p.text}**" if p.bold else p.text for p in line] for line in grid.lines]
+    return "\n".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |" for line in lines) + "\n"
+
+
+def latex(grid: Grid) -> str:
+    """With the rules of the package booktabs."""
+    lines = [[rf"\textbf{{{_tex(p.text)}}}" if p.bold else _tex(p.text) for p in line] for line in grid.lines]
+    body = [rf"{' & '.join(line)} \\" for line in lines]
+    head = rf"{' & '.join(map(_tex, grid.headings))} \\"
+    columns = "l" + "r" * (len(grid.headings) - 1)
+    parts = [f"% {grid.title}", rf"\begin{{tabular}}{{{columns}}}", r"\toprule", head, r"\midrule", *body]
+    return "\n".join([*parts, r"\bottomrule", r"\end{tabular}"]) + "\n"
+
+
+def as_csv(result: Result) -> str:
+    """One line per run, for programs."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(["row", "method", "column", "at", "learning_rate", "seed", result.metric.name.replace(" ", "_")])
+    for entry in result.entries:
+        for seed, value in entry.by_seed.items():
+            writer.writerow([entry.row, entry.method, entry.column, entry.at, entry.rate, seed, value])
+    return buffer.getvalue()
+
+
+def for_terminal(grid: Grid) -> Table:
+    """With the best in bold."""
+    table = Table(title=grid.title, title_justify="left", title_style="bold")
+    table.add_column(grid.headings[0], no_wrap=True)
+    for heading in grid.headings[1:]:
+        table.add_column(heading, justify="right")
+    for line in grid.lines:
+        table.add_row(*(Text(piece.text, "bold" if piece.bold else "") for piece in line))
+    return table
+
+
+def _wide(result: Result, at: At) -> list[Grid]:
+    """A single column: everything about a row side by side."""
+    column = result.columns[0]
+    shown: dict[str, Show] = {result.metric.axis: lambda entry: _figure(result, entry)}
+    if _paper_knows(result, column):
+        shown["paper"] = lambda entry: _paper(result, entry.row, column)
+    if result.reference:
+        shown[f"against {title_of(result.reference)}"] = lambda entry: _versus(result, entry)
+    if any(entry.trust for entry in result.entries):
+        shown["models used"] = _models
+    if any(entry.trust and entry.trust.on_friends is not None for entry in result.entries):
+        shown["on own distribution"] = _friends
+    if at == "best":
+        shown["learning rate"] = _rate
+    shown |= {"MB moved": lambda entry: _cost([entry])[0], "seconds": lambda entry: _cost([entry])[1]}
+    lines = [
+        [
+            _name(row),
+            *(show(entry) if (entry := result.entry(row, column, at)) else Piece(NOTHING) for show in shown.values()),
+        ]
+        for row in result.rows
+    ]
+    heading = result.metric.name.capitalize()
+    return [Grid(f"{heading}, {words.rate(result, at)}", ["", *shown], lines)]
+
+
+def _long(result: Result, at: At) -> list[Grid]:
+    heading, rate = result.metric.axis[0].upper() + result.metric.axis[1:], words.rate(result, at)
+    return [_figures(result, at, f"{heading}, {rate}"), _more(result, at, f"Gain and cost, {rate}")]
+
+
+def _figures(result: Result, at: At, title: str) -> Grid:
+    """Ours, and the paper's beside it."""
+    headings, lines = [""], [[_name(row)] for row in result.rows]
+    for column in result.columns:
+        headings.append(column)
+        both = _paper_knows(result, column)
+        headings += ["paper"] * both
+        for line, row in zip(lines, result.rows, strict=True):
+            entry = result.entry(row, column, at)
+            line.append(_figure(result, entry) if entry else Piece(NOTHING))
+            if both:
+                line.append(_paper(result, row, column))
+    return Grid(title, headings, lines)
+
+
+def _more(result: Result, at: At, title: str) -> Grid:
+    """Differences to the reference in every column, learning rates if they were chosen, and the cost of one run."""
+    headings, lines = [""], [[_name(row)] for row in result.rows]
+    if result.reference:
+        headings += [f"{column}, against {title_of(result.reference)}" for column in result.columns]
+    headings += [*(["learning rates"] if at == "best" else []), "MB moved", "seconds"]
+    for line, row in zip(lines, result.rows, strict=True):
+        found = [result.entry(row, column, at) for column in result.columns]
+        if result.reference:
+            line.extend(_versus(result, entry) if entry else Piece(NOTHING) for entry in found)
+        if at == "best":
+            line.append(Piece(", ".join(f"{entry.rate:g}" if entry else NOTHING for entry in found)))
+        line.extend(_cost([entry for entry in found if entry]))
+    return Grid(title, headings, lines)
+
+
+def _cost(entries: Sequence[Entry]) -> list[Piece]:
+    """Megabytes and seconds of one run, mean over columns."""
+    if not entries:
+        return [Piece(NOTHING), Piece(NOTHING)]
+    moved, seconds = (
+        float(np.mean([getattr(entry, what)[-1] for entry in entries])) for what in ("bytes_moved", "seconds")
+    )
+    return [Piece(megabytes(moved)), Piece(f"{seconds:,.1f}")]
+
+
+def _name(row: str) -> Piece:
+    return Piece(title_of(row))
+
+
+def _figure(result: Result, entry: Entry) -> Piece:
+    best = result.best(entry.column, entry.at)
+    text = result.metric.bare(entry.mean) + result.metric.spread(entry.sd(result.spread))
+    missing = f" ({len(entry.by_seed)} of {len(result.seeds)})" if len(entry.by_seed) < len(result.seeds) else ""
+    return Piece(text + missing, bold=entry is best)
+
+
+def _paper_knows(result: Result, column: str) -> bool:
+    return any(column in values for values in result.paper.values.values())
+
+
+def _paper(result: Result, row: str, column: str) -> Piece:
+    found = result.paper.values.get(row, {}).get(column)
+    return Piece(NOTHING if found is None else f"{found[0]:.1f} ± {found[1]:.1f}")
+
+
+def _versus(result: Result, entry: Entry) -> Piece:
+    versus = entry.versus
+    return Piece(f"{result.metric.signed(versus.difference)} ({versus.better} of {versus.runs})" if versus else "")
+
+
+def _rate(entry: Entry) -> Piece:
+    return Piece(f"{entry.rate:g}")
+
+
+def _models(entry: Entry) -> Piece:
+    return Piece(f"{entry.trust.collaborators:.1f}" if entry.trust else "")
+
+
+def _friends(entry: Entry) -> Piece:
+    friends = entry.trust.on_friends if entry.trust else None
+    return Piece("" if friends is None else percent(friends))
+
+
+def _tex(text: str) -> str:
+    for plain, escaped in (
+        ("\\", r"\textbackslash "), ("&", r"\&"), ("%", r"\%"), ("#", r"\#"), ("_", r"\_"), ("$", r"\$"),
+        ("±", r"$\pm$"), ("\N{MINUS SIGN}", "$-$"),
+    ):  # fmt: skip
+        text = text.replace(plain, escaped)
+    return text

@@ -1,0 +1,96 @@
+"""A study in sentences: what came out, how much was run, and how that differs from the paper."""
+
+from federico.compare.result import Entry, Result
+from federico.compare.study import At
+from federico.report.summary import FEDERICO, title_of
+from federico.report.words import count, listed
+
+
+def headline(result: Result) -> str:
+    """The main result in one sentence, at the fairest learning rate there is."""
+    at = shown_at(result)
+    best = [result.best(column, at) for column in result.columns]
+    known = [entry for entry in best if entry is not None]
+    ours = [entry for entry in known if entry.row == FEDERICO]
+    if len(result.columns) == 1 or FEDERICO not in result.rows:
+        return " ".join(_winner(result, entry) for entry in known)
+    sentence = f"FedeRiCo is best in {len(ours)} of {count(len(known), 'column')}"
+    mine = [entry for column in result.columns if (entry := result.entry(FEDERICO, column, at)) and entry.versus]
+    if mine:
+        sentence += f", {_above(result, mine)}"
+    return f"{sentence}."
+
+
+def shown_at(result: Result) -> At:
+    """The best learning rates if they are known, else the given one."""
+    return "best" if result.filled("best") else "given"
+
+
+def extent(result: Result) -> str:
+    """How much was run."""
+    parts = [
+        count(result.clients, "client"),
+        count(result.rounds, "round"),
+        count(len(result.seeds), "seed"),
+        f"models of {result.model_parameters:,} parameters",
+    ]
+    return ", ".join(parts)
+
+
+def differences(result: Result) -> list[str]:
+    """Where this is not what the paper did."""
+    paper, found = result.paper, list(result.paper.differs)
+    if paper.rounds and paper.rounds != result.rounds:
+        found.append(f"{count(result.rounds, 'round')}; the paper has {paper.rounds}.")
+    if paper.runs and paper.runs != len(result.seeds):
+        found.append(f"{count(len(result.seeds), 'run')} (a seed and a split each); the paper has {paper.runs}.")
+    if result.unfinished:
+        found.append(f"{count(result.unfinished, 'run')} of this study {_is(result.unfinished)} not finished.")
+    return found
+
+
+def rate(result: Result, at: At) -> str:
+    """Which learning rate a table is for."""
+    if at == "best":
+        return "each at its own best learning rate"
+    used = sorted({entry.rate for entry in result.entries if entry.at == at})
+    return f"learning rate {listed([f'{value:g}' for value in used])}"
+
+
+def notes(result: Result) -> str:
+    """How to read the tables."""
+    over = "runs" if result.spread == "seeds" else "clients"
+    parts = [f"Means over runs; ± is the standard deviation over {over}. The best is in bold."]
+    if result.reference:
+        parts.append(
+            f"Against {title_of(result.reference)}: the difference run by run, and in how many runs the row is better."
+        )
+    if result.filled("best"):
+        after = count(result.tuning_rounds or result.rounds, "round")
+        parts.append(
+            f"Best learning rates were chosen after {after} on a validation part of the clients' training data, for "
+            "each row and column; no test data was looked at."
+        )
+    return " ".join([*parts, "Megabytes and seconds are of one run, seconds without evaluation and checkpoints."])
+
+
+def _winner(result: Result, entry: Entry) -> str:
+    metric = result.metric
+    reached = (
+        f"{metric.text(entry.mean)} accuracy" if metric.higher_is_better else f"{metric.name} {metric.bare(entry.mean)}"
+    )
+    sentence = f"{entry.title} is best{f' with {entry.column}' if len(result.columns) > 1 else ''}: {reached}"
+    return f"{sentence}, {_above(result, [entry])}." if entry.versus and result.reference else f"{sentence}."
+
+
+def _above(result: Result, entries: list[Entry]) -> str:
+    """By how much better than the reference, and how often."""
+    versus = [entry.versus for entry in entries if entry.versus is not None]
+    sizes = listed([result.metric.signed(one.difference) for one in versus])
+    better, runs = sum(one.better for one in versus), sum(one.runs for one in versus)
+    unit = " points" if result.metric.higher_is_better else ""
+    return f"{sizes}{unit} against {title_of(result.reference or '')} (better in {better} of {count(runs, 'run')})"
+
+
+def _is(number: int) -> str:
+    return "is" if number == 1 else "are"

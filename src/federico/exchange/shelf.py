@@ -1,0 +1,105 @@
+"""What a peer serves: its model as it was at the start of a round, whole, whatever happens to it meanwhile."""
+
+import hashlib
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from federico.types import Array
+from federico.wire.rows import pack
+from federico.wire.schema import Layout
+from federico.wire.talk import RefusedError
+
+GRACE = 15.0
+"""Seconds after its last question that a reader is still waited for: longer than a cut that heals."""
+
+
+def digests_of(packed: Array, layout: Layout) -> tuple[bytes, ...]:
+    """SHA-256 of each chunk of a packed row."""
+    return tuple(hashlib.sha256(packed[layout.part(k)].data).digest() for k in range(layout.chunks))
+
+
+def digest_of(digests: tuple[bytes, ...]) -> bytes:
+    """The one digest that stands for all chunks."""
+    return hashlib.sha256(b"".join(digests)).digest()
+
+
+@dataclass
+class Edition:
+    """One version of the model, as it is sent."""
+
+    version: int
+    packed: Array
+    borrowed: bool
+    """Whether `packed` is the peer's own row, which will change."""
+    digests: tuple[bytes, ...]
+    digest: bytes
+    reading: dict[int, tuple[int, float]] = field(default_factory=dict)
+    """How many chunks each reader has yet to ask for, and when it last did."""
+
+
+class Shelf:
+    """The newest edition, and the one before for as long as somebody is in the middle of it.
+
+    An edition is the peer's own row, not a copy: it has to be told before the row changes or moves.
+    """
+
+    def __init__(self, layout: Layout, wire: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self.epoch = secrets.randbits(63)
+        self._layout, self._wire, self._clock = layout, wire, clock
+        self._editions: list[Edition] = []
+        self._lock = threading.Lock()
+
+    @property
+    def newest(self) -> Edition | None:
+        """What is announced to who asks; nothing before the first publication and while the row changes."""
+        with self._lock:
+            return self._editions[-1] if self._editions else None
+
+    def publish(self, version: int, row: Array) -> None:
+        """Serve this row under this number from now on."""
+        packed = pack(row, self._wire)
+        digests = digests_of(packed, self._layout)
+        edition = Edition(version, packed, packed is row, digests, digest_of(digests))
+        with self._lock:
+            others = [old for old in self._editions if old.digest != edition.digest and self._is_read(old)]
+            self._editions = [*others, edition]
+
+    def settle(self) -> None:
+        """The row is about to change: keep a copy for who is reading it, and serve it to nobody else."""
+        with self._lock:
+            self._editions = [edition for edition in self._editions if not edition.borrowed or self._is_read(edition)]
+            for edition in self._editions:
+                if edition.borrowed:
+                    edition.packed, edition.borrowed = edition.packed.copy(), False
+
+    def move(self, row: Array) -> None:
+        """The row has moved to this place, unchanged; the old place is let go."""
+        with self._lock:
+            for edition in self._editions:
+                if edition.borrowed:
+                    edition.packed = row
+
+    def chunk(self, digest: bytes, reader: int, index: int) -> bytes:
+        """One chunk of the edition with that digest."""
+        with self._lock:
+            for edition in self._editions:
+                if edition.digest == digest:
+                    return self._read(edition, reader, index)
+        raise RefusedError("this version is gone; ask for the newest")
+
+    def _read(self, edition: Edition, reader: int, index: int) -> bytes:
+        if index >= self._layout.chunks:
+            raise RefusedError(f"chunk {index} of {self._layout.chunks}")
+        left, _ = edition.reading.get(reader, (self._layout.chunks, 0.0))
+        edition.reading[reader] = max(0, left - 1), self._clock()
+        answer = edition.packed[self._layout.part(index)].tobytes()
+        if edition is not self._editions[-1] and not self._is_read(edition):
+            self._editions.remove(edition)
+        return answer
+
+    def _is_read(self, edition: Edition) -> bool:
+        now = self._clock()
+        return any(left > 0 and now - last < GRACE for left, last in edition.reading.values())

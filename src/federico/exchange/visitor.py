@@ -1,0 +1,94 @@
+"""The side of a peer that goes to others: it fetches their models and delivers updates for them."""
+
+import hashlib
+import logging
+import secrets
+
+from federico.errors import ProtocolError
+from federico.exchange.membership import Membership
+from federico.exchange.memory import COEFFICIENT_BYTES
+from federico.exchange.peer import Peer
+from federico.exchange.shelf import digest_of, digests_of
+from federico.exchange.transfer import Attempts, Deadline, Line, Question, ask_all, ask_until
+from federico.types import Array
+from federico.wire.header import NONCE_BYTES, Header, Kind
+from federico.wire.rows import pack, unpack
+from federico.wire.seal import Sealed
+from federico.wire.talk import LATEST, Ask, Part, Piece
+
+log = logging.getLogger(__name__)
+
+
+class Visitor:
+    """Asks for one peer."""
+
+    def __init__(self, line: Line, peer: Peer, membership: Membership) -> None:
+        self._line, self._peer, self._membership = line, peer, membership
+
+    def ask(self, owner: int, version: int, deadline: Deadline, *, patient: bool) -> Sealed | None:
+        """What the owner announces of its model; `patient`: even while it is away."""
+        peer, name = self._peer, self._peer.roster.members[owner]
+        nonce = secrets.token_bytes(NONCE_BYTES)
+        question = Question(peer.roster.question(name, peer.name, "ask"), Ask(nonce, version).encode())
+        attempts = self._attempts(name, deadline, deadline.left if patient else 0.0)
+        answer = ask_until(self._line, question, deadline, attempts)
+        if answer is None:
+            return None
+        sealed = peer.open(answer, name, kind=Kind.MODEL, owner=owner, contributor=peer.number, nonce=nonce)
+        if version != LATEST:
+            sealed.header.require(version=version)
+        return sealed
+
+    def fetch(self, owner: int, announced: Sealed, row: Array, deadline: Deadline) -> bool:
+        """Bring the announced model into `row`; whether all of it came. Raises RefusedError if it is gone already."""
+        peer, name, layout = self._peer, self._peer.roster.members[owner], self._peer.layout
+        key = peer.roster.question(name, peer.name, "piece")
+
+        def question(index: int) -> Question:
+            return Question(key, Piece(announced.header.digest, index).encode())
+
+        def keep(index: int, chunk: bytes) -> None:
+            if hashlib.sha256(chunk).digest() != announced.digests[index]:
+                raise ProtocolError(f"chunk {index} is not the announced one")
+            unpack(chunk, peer.schema.wire, row[layout.part(index)])
+            peer.traffic.receives(peer.number, len(chunk))
+
+        attempts = self._attempts(name, deadline, self._line.limits.patience)
+        return ask_all(self._line, question, keep, layout.chunks, deadline, attempts)
+
+    def deliver(self, base: Header, row: Array, coefficient: float, round_index: int, deadline: Deadline) -> bool:
+        """Give the owner of the model `base` an update made on it; whether it has all of it."""
+        peer, name, layout = self._peer, self._peer.roster.members[base.owner], self._peer.layout
+        offer_key, part_key = (peer.roster.question(name, peer.name, what) for what in ("offer", "part"))
+        nonce = secrets.token_bytes(NONCE_BYTES)
+        packed = pack(row, peer.schema.wire)
+        offer = self._offer(base, packed, coefficient, round_index, nonce)
+        attempts = self._attempts(name, deadline, self._line.limits.patience)
+        if ask_until(self._line, Question(offer_key, offer), deadline, attempts) is None:
+            return False
+        peer.traffic.sends(peer.number, COEFFICIENT_BYTES)
+
+        def question(index: int) -> Question:
+            chunk = packed[layout.part(index)].tobytes()
+            peer.traffic.sends(peer.number, len(chunk))
+            return Question(part_key, Part(nonce, index).encode(), chunk)
+
+        return ask_all(self._line, question, lambda *_: None, layout.chunks, deadline, attempts)
+
+    def _offer(self, base: Header, packed: Array, coefficient: float, round_index: int, nonce: bytes) -> bytes:
+        digests = digests_of(packed, self._peer.layout)
+        return self._peer.announce(
+            Kind.UPDATE,
+            digests,
+            owner=base.owner,
+            contributor=self._peer.number,
+            round_index=round_index,
+            version=base.version,
+            epoch=base.epoch,
+            digest=digest_of(digests),
+            nonce=nonce,
+            coefficient=coefficient,
+        )
+
+    def _attempts(self, name: str, deadline: Deadline, patience: float) -> Attempts:
+        return Attempts(deadline, lambda: self._membership.here(name), patience)

@@ -1,0 +1,1 @@
+"""One site of a real federation: its identity, its files, its peer."""

@@ -1,0 +1,141 @@
+"""A site's peer: joins, trains, serves, and goes on where it was. The method is the simulation's, to the letter."""
+
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from federico.exchange.base import Hosting
+from federico.exchange.session import close, open_session
+from federico.exchange.team import Alone
+from federico.exchange.zenoh import ZenohExchange
+from federico.experiment import checkpoint
+from federico.experiment.bundle import save_clients
+from federico.experiment.records import Journal, read_records
+from federico.experiment.setup import Setup
+from federico.experiment.simulate import checkpoint_due, play_round, resume
+from federico.methods.base import Method
+from federico.node import pki
+from federico.node.prepare import prepare
+from federico.node.reporter import Reporter
+from federico.node.site import Site
+from federico.node.state import opened
+from federico.wire.seal import Seal
+
+log = logging.getLogger(__name__)
+GLANCE = 0.5
+"""Seconds between two looks at whether to stop, and at who has finished."""
+
+
+class Peer:
+    """The life of one peer in a session, from its last checkpoint to its last round and a while beyond."""
+
+    def __init__(self, site: Site, setup: Setup, folder: Path, stop: threading.Event) -> None:
+        self._site, self._setup, self._folder, self._stop = site, setup, folder, stop
+        self._rounds = setup.experiment.rounds
+        self._saves = folder / "checkpoint"
+        self._journal = Journal(folder)
+
+    def live(self, method: Method, exchange: ZenohExchange) -> None:
+        """All that is left of its rounds; then serve until nobody needs it."""
+        threading.Thread(target=self._hurry_when_stopped, args=(exchange,), daemon=True).start()
+        done = resume(self._saves, method, self._journal, log.warning, Alone())
+        exchange.round = done + 1
+        if done:
+            log.info("going on after round %d", done)
+        with Reporter(self._site, self._folder, exchange, read_records(self._folder)) as reporter:
+            self._wait_for_others(exchange)
+            done = self._play(method, done, reporter)
+            self._keep_model(method, done)
+            if done == self._rounds and not self._stop.is_set():
+                self._serve(exchange, reporter)
+            reporter.enter("finished" if done == self._rounds else "stopped")
+
+    def _hurry_when_stopped(self, exchange: ZenohExchange) -> None:
+        self._stop.wait()
+        exchange.hurry()
+
+    def _wait_for_others(self, exchange: ZenohExchange) -> None:
+        """A start together is a better start, but nobody is waited for for long."""
+        members, until = self._site.agreement.members, time.monotonic() + self._site.options.gather
+        while not self._stop.is_set() and time.monotonic() < until:
+            if exchange.membership.wait(members, GLANCE):
+                return
+
+    def _play(self, method: Method, done: int, reporter: Reporter) -> int:
+        system = self._setup.experiment.system
+        reporter.enter("training")
+        with checkpoint.Writer(self._saves) as writer:
+            while done < self._rounds and not self._stop.is_set():
+                done += 1
+                last = done == self._rounds
+                record = play_round(method, done, evaluate=last or done % system.evaluate_every == 0)
+                self._journal.append(record)
+                self._journal.append_seconds(done, method.federation.clock.take())
+                if checkpoint_due(system, done, writer, last=last or self._stop.is_set()):
+                    writer.save(done, self._journal.size(), method.state())
+                reporter.played(record)
+        return done
+
+    def _keep_model(self, method: Method, done: int) -> None:
+        """The personal model, as `federico predict` takes it."""
+        if done:
+            save_clients(self._folder / "clients", self._setup, method, method.predictors(done), Alone())
+            log.info("personal model in %s", self._folder / "clients" / self._site.name)
+
+    def _serve(self, exchange: ZenohExchange, reporter: Reporter) -> None:
+        """Others may still need this model; who has been seen at the end needs nothing any more."""
+        waiting = set(self._site.agreement.members) - {self._site.name}
+        linger, membership = self._site.options.linger, exchange.membership
+        until = time.monotonic() + linger
+        membership.finish(self._rounds)
+        reporter.enter("serving")
+        log.info("all rounds done; serving the others until they are done too, for %g s at most", linger)
+        while waiting and not self._stop.is_set() and time.monotonic() < until:
+            waiting -= {name for name in waiting if membership.reached(name) >= self._rounds}
+            self._stop.wait(GLANCE)
+
+
+def run_peer(site: Site, stop: threading.Event) -> None:
+    """Check everything, then live."""
+    papers = site.identity
+    pki.check_own(papers.certificate, papers.key, papers.authority, site.name)
+    setup = prepare(site)
+    torch.set_num_threads(setup.experiment.system.threads or torch.get_num_threads())
+    for warning in setup.warnings:
+        log.warning(warning)
+    log.info("%s joins %s, version %s", site.name, site.agreement.name, site.agreement.roster.version)
+    with opened(site) as folder, _exchange(site) as connect:
+        peer = Peer(site, setup, folder, stop)
+        hosting = Hosting(len(site.agreement.members), site.place, len(site.agreement.members))
+        method = setup.hosted_method("federico", hosting, connect)
+        exchange = method.exchange
+        assert isinstance(exchange, ZenohExchange), "made by connect"
+        try:
+            peer.live(method, exchange)
+        finally:
+            exchange.close()
+
+
+@contextmanager
+def _exchange(site: Site) -> Iterator["partial[ZenohExchange]"]:
+    """What connects a bank to the others, as long as the session lasts."""
+    papers, agreement = site.identity, site.agreement
+    session = open_session(papers, site.addresses, agreement.roster)
+    try:
+        yield partial(
+            ZenohExchange,
+            session=session,
+            roster=agreement.roster,
+            me=site.name,
+            seal=Seal(papers.certificate.read_bytes(), papers.key.read_bytes(), papers.authority.read_bytes()),
+            limits=agreement.limits,
+            lockstep=agreement.mode == "lock-step",
+        )
+    finally:
+        close(session)

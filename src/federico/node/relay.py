@@ -1,0 +1,30 @@
+"""A relay for sites that only dial out: passes messages on, and can neither read a key's place nor forge a sender.
+
+Members sign what they send end to end, so a relay that changes or invents a message is found out by whoever gets it.
+"""
+
+import logging
+import threading
+from pathlib import Path
+
+from federico.errors import IdentityError
+from federico.exchange.session import Addresses, Identity, close, open_session
+from federico.node import pki
+from federico.node.federation import load_agreement
+
+log = logging.getLogger(__name__)
+
+
+def run_relay(federation: Path, name: str, keys: Path, listen: list[str], stop: threading.Event) -> None:
+    """Pass messages on until told to stop."""
+    agreement = load_agreement(federation)
+    if name not in agreement.relays:
+        raise IdentityError(f"{federation}: {name!r} is not in its relays: {', '.join(agreement.relays) or 'none'}")
+    papers = Identity(name, keys / f"{name}.pem", keys / f"{name}.key", keys / "ca.pem")
+    pki.check_own(papers.certificate, papers.key, papers.authority, name)
+    session = open_session(papers, Addresses(listen=listen), agreement.roster, mode="router")
+    log.info("%s passes on what the members of %s say, at %s", name, agreement.name, ", ".join(listen))
+    try:
+        stop.wait()
+    finally:
+        close(session)

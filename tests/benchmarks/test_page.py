@@ -1,0 +1,44 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks import page
+from benchmarks.page import DOCS, NAME
+from benchmarks.store import Results
+
+Measured = dict[str, list[dict[str, Any]]]
+
+
+@pytest.fixture
+def results(measured: Measured, tmp_path: Path) -> Results:
+    results = Results(tmp_path)
+    for row, measurements in measured.items():
+        results.write(row, {"processor": "Abacus"}, measurements)
+    return results
+
+
+def test_page_is_what_is_stored() -> None:
+    measured, results = page.stored()
+    assert (DOCS / NAME).read_text(encoding="utf-8") == page.text(measured, results), "run `make docs`"
+    assert all((DOCS / section.picture).exists() for section in page.sections(measured))
+    assert set(results) == set(measured), "a row that is no longer measured has no results"
+
+
+def test_page_names_the_machine_and_the_number_of_processes(measured: Measured, results: Results) -> None:
+    written = page.text(measured, results)
+    assert "processor Abacus" in written
+    assert "over 1 or 2 fresh" in written
+
+
+def test_page_shows_every_section_once(measured: Measured, results: Results) -> None:
+    written = page.text(measured, results)
+    titles = [line for line in written.splitlines() if line.startswith("## ")]
+    assert titles == ["## Goals", "## What is compared", "## Where the time goes", "## Against the others", "## Growth"]
+    assert written.count(".png)") == 3
+
+
+def test_page_leaves_out_what_was_not_measured(measured: Measured, results: Results) -> None:
+    written = page.text({"linear": measured["linear"]}, results)
+    assert "## Growth" not in written
+    assert "benchmarks-phases.png" in written

@@ -1,0 +1,103 @@
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from federico.compare.saved import read_saved
+
+Command = Callable[..., Any]
+COMPARE = """
+[compare]
+title = "Tiny table"
+columns = [{ name = "two" }, { name = "four", set = { "partition.groups" = 4 } }]
+paper = { rounds = 100, values = { local = { two = [50.0, 1.0] } } }
+"""
+
+
+@pytest.fixture
+def study(tiny: Path) -> Path:
+    """The tiny experiment, in two columns."""
+    file = tiny.with_name("study.toml")
+    file.write_text(tiny.read_text() + COMPARE)
+    return file
+
+
+def test_compare_prints_tables_and_writes_a_report(federico: Command, study: Path, tmp_path: Path) -> None:
+    answer = federico("compare", study)
+    assert answer.code == 0
+    assert "FedeRiCo is best in" in answer.out
+    assert "Accuracy (%), learning rate 0.01" in answer.out
+    assert "50.0 ± 1.0" in answer.out
+    assert "Not as in the paper: 2 rounds; the paper has 100." in answer.out
+    assert answer.out.rstrip().endswith("Report: runs/study/report.html")
+    assert len([line for line in answer.err.splitlines() if "seed 0:" in line]) == 4
+    assert (tmp_path / "runs" / "study" / "figures" / "cost.png").exists()
+    assert not (tmp_path / "results").exists()
+    again = federico("compare", study)
+    assert again.out == answer.out
+    assert again.err == ""
+
+
+def test_json_is_all_there_is(federico: Command, study: Path) -> None:
+    answer = federico("compare", study, "--json", "--row", "local", "--column", "four", "--set", "rounds=1")
+    assert answer.err == ""
+    found = json.loads(answer.out)
+    assert (found["rounds"], found["unfinished"]) == (1, 3)
+    (entry,) = found["entries"]
+    assert (entry["row"], entry["column"], entry["at"]) == ("local", "four", "given")
+    assert entry["mean"] == pytest.approx(entry["by_seed"]["0"])
+
+
+def test_save_keeps_result_figures_and_the_command_without_places(
+    federico: Command, study: Path, tmp_path: Path
+) -> None:
+    answer = federico("compare", "study.toml", "--save", "--directory", tmp_path / "elsewhere", "--set", "rounds=1")
+    assert "Saved: results/study.json" in answer.out
+    saved = read_saved(tmp_path / "results" / "study.json")
+    assert saved.command == "federico compare study.toml --set rounds=1 --save"
+    assert saved.figures == ["study-overview.png", "study-cost.png"]
+    assert all((tmp_path / "results" / name).exists() for name in saved.figures)
+    assert str(tmp_path) not in (tmp_path / "results" / "study.json").read_text()
+
+
+def test_dry_run_counts_and_runs_nothing(federico: Command, study: Path, tmp_path: Path) -> None:
+    answer = federico("compare", study, "--dry-run", "--jobs", "2")
+    assert answer.code == 0
+    assert "4 runs (tuning included), 0 finished; about 0.00 hours with --jobs 2." in answer.out
+    assert not (tmp_path / "runs").exists()
+    found = json.loads(federico("compare", study, "--dry-run", "--json").out)
+    assert {row: (entry["runs"], entry["finished"]) for row, entry in found["rows"].items()} == {
+        "federico": (2, 0),
+        "local": (2, 0),
+    }
+
+
+def test_reproduce_runs_a_preset_at_a_scale_and_says_so(federico: Command) -> None:
+    answer = federico("reproduce", "figure1", "--scale", "0.01", "--save")
+    assert answer.code == 0
+    assert "10 clients, 4 rounds, 1 seed" in answer.out
+    assert "Saved: results/figure1.json" in answer.out
+    assert read_saved(Path("results/figure1.json")).command == "federico reproduce figure1 --scale 0.01 --save"
+    assert Path("results/figure1-figure.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["reproduce", "table9"], "table9: there is nothing of that name to reproduce; there is ablation-digits"),
+        (["reproduce", "figure1", "--scale", "2"], "--scale 2: give a number above 0 and at most 1"),
+        (["compare", "study.toml", "--jobs", "0"], "--jobs 0: at least one process must do the work"),
+        (["compare", "study.toml", "--row", "nobody"], "--row nobody: study has none of that name"),
+        (["compare", "study.toml", "--set", "compare.at=[1]"], "compare.at.0 = 1"),
+        (["compare", "none.toml"], "none.toml: there is no such experiment file"),
+        (["run", "study.toml"], "study.toml: has a [compare] table, it is not one run: `federico compare study.toml`"),
+    ],
+)
+def test_what_cannot_be_is_one_line(federico: Command, study: Path, words: list[str], said: str) -> None:
+    answer = federico(*words)
+    assert answer.code == 2
+    assert said in answer.err
+    assert "Traceback" not in answer.err
+    assert not Path("runs").exists()

@@ -1,0 +1,115 @@
+import json
+import os
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from federico.experiment.config import load
+from federico.experiment.setup import prepare
+from federico.node import check
+from federico.node.launch import lay_out, with_clients
+from federico.node.state import Member, Status, write_status
+
+Command = Callable[..., Any]
+STATUS = Status(
+    federation="tiny",
+    name="0",
+    pid=os.getpid(),
+    phase="training",
+    updated=time.time(),
+    round=3,
+    rounds=30,
+    accuracy=0.875,
+    posterior={"0": 0.75, "1": 0.25},
+    sent=2_000_000,
+    members={
+        "1": Member(True, None, True, "good", 0, ""),
+        "2": Member(False, 1e9, True, "good", 0, ""),
+        "3": Member(False, None, False, "paused", 3, "numbers that are not finite"),
+    },
+)
+
+
+@pytest.fixture
+def site(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The site file of one of four."""
+    monkeypatch.setattr(check, "JOINING", 0.0)
+    return lay_out(tmp_path / "four", prepare(with_clients(load(tiny), 4), 0))["0"]
+
+
+def test_status_tells_round_accuracy_trust_and_who_is_away(
+    federico: Command, site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
+    (site.parent / "state").mkdir()
+    write_status(site.parent / "state", STATUS)
+    text = federico("peer", "status", site).out
+    assert "0 in tiny: training, round 3 of 30, accuracy 87.5% on its own test data; 2.0 MB sent" in text
+    for line in (("0 (this site)", "yes", "75.0%"), ("1", "yes", "25.0%", "good"), ("2", "away since 2001-09-09")):
+        assert any(all(part in row for part in line) for row in text.splitlines()), line
+    assert "another federation file" in text
+    assert "not finite" in text
+
+
+def test_a_killed_peer_is_not_running(federico: Command, site: Path) -> None:
+    (site.parent / "state").mkdir()
+    write_status(site.parent / "state", replace(STATUS, pid=2**22 + 1))
+    assert "not running" in federico("peer", "status", site).out
+
+
+def test_status_for_scripts(federico: Command, site: Path) -> None:
+    (site.parent / "state").mkdir()
+    write_status(site.parent / "state", STATUS)
+    assert json.loads(federico("peer", "status", site, "--json").out)["members"]["3"]["conduct"] == "paused"
+
+
+def test_no_status_yet(federico: Command, site: Path) -> None:
+    answer = federico("peer", "status", site)
+    assert answer.code == 4
+    assert "no peer has been started" in answer.err
+
+
+def test_check_tells_people_and_scripts(federico: Command, site: Path) -> None:
+    answer = federico("peer", "check", site)
+    assert answer.code == 0, answer.err
+    assert "ok    certificate: 0, issued by tiny-authority" in answer.out
+    assert "wait  member 1: not there now" in answer.out
+    grades = {
+        finding["what"]: finding["grade"] for finding in json.loads(federico("peer", "check", site, "--json").out)
+    }
+    assert grades["data and model"] == "ok"
+
+
+def test_check_fails_where_the_peer_would(federico: Command, site: Path) -> None:
+    (site.parent / "keys" / "0.key").chmod(0o644)
+    answer = federico("peer", "check", site)
+    assert answer.code == 7
+    assert "chmod 600" in answer.out
+    assert "would not work yet: certificate" in answer.err
+    started = federico("peer", site)
+    assert started.code == 6
+    assert "chmod 600" in started.err
+
+
+@pytest.mark.parametrize("command", [["peer"], ["peer", "run"], ["peer", "check"], ["peer", "status"]])
+def test_a_site_file_that_is_not_there(federico: Command, command: list[str]) -> None:
+    answer = federico(*command, "nowhere.toml")
+    assert answer.code == 2
+    assert "nowhere.toml: there is no such site file" in answer.err
+
+
+def test_a_relay_must_be_named_by_the_federation(federico: Command, site: Path) -> None:
+    file = site.parent.parent / "federation.toml"
+    answer = federico("relay", file, "--name", "stranger", "--listen", "127.0.0.1:0")
+    assert answer.code == 6
+    assert "'stranger' is not in its relays: none" in answer.err
+
+
+def test_launch_refuses_what_cannot_be(federico: Command, tiny: Path) -> None:
+    answer = federico("launch", "2", tiny, "--set", "federico.neighbors=5")
+    assert answer.code == 2
+    assert "neighbors" in answer.err

@@ -1,0 +1,44 @@
+from dataclasses import replace
+
+from federico.compare import words
+from federico.compare.result import Result
+from federico.report.summary import Comparison
+
+
+def test_the_headline_counts_columns_won_and_runs(result: Result) -> None:
+    won = [
+        replace(entry, by_seed={0: 0.9, 1: 0.8}, versus=Comparison(0.1, 2, 2)) if entry.row == "federico" else entry
+        for entry in result.entries
+    ]
+    text = words.headline(replace(result, entries=won))
+    assert text == "FedeRiCo is best in 2 of 2 columns, +10.0 and +10.0 points against Local (better in 4 of 4 runs)."
+
+
+def test_a_single_column_has_a_winner(result: Result) -> None:
+    entries = [replace(entry, by_seed={0: 0.95}) for entry in result.entries if entry.row == "local"]
+    text = words.headline(replace(result, columns=["two"], entries=entries))
+    assert text == "Local is best: 95.0 % accuracy."
+
+
+def test_every_difference_to_the_paper_is_named(result: Result) -> None:
+    paper = result.paper.model_copy(update={"differs": ("Other features.",)})
+    found = words.differences(replace(result, paper=paper, unfinished=1))
+    assert found == [
+        "Other features.",
+        "2 rounds; the paper has 150.",
+        "2 runs (a seed and a split each); the paper has 3.",
+        "1 run of this study is not finished.",
+    ]
+    alike = result.paper.model_copy(update={"rounds": 2, "runs": 2})
+    assert words.differences(replace(result, paper=alike)) == []
+
+
+def test_notes_say_how_rates_were_chosen_only_where_they_were(result: Result) -> None:
+    assert "after 1 round on a validation part of the clients' training data" in words.notes(result)
+    given = [entry for entry in result.entries if entry.at == "given"]
+    assert "validation" not in words.notes(replace(result, entries=given))
+    assert words.shown_at(replace(result, entries=given)) == "given"
+
+
+def test_extent(result: Result) -> None:
+    assert words.extent(result) == "4 clients, 2 rounds, 2 seeds, models of 650 parameters"

@@ -1,0 +1,202 @@
+import hashlib
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from federico.errors import ProtocolError
+from federico.exchange.base import Traffic
+from federico.exchange.conduct import Conduct
+from federico.exchange.inbox import Inbox
+from federico.exchange.limits import Limits
+from federico.exchange.peer import Peer
+from federico.exchange.roster import Roster
+from federico.exchange.shelf import digest_of, digests_of
+from federico.wire.header import Header, Kind
+from federico.wire.schema import Schema
+from federico.wire.seal import Sealed
+from federico.wire.talk import Part, RefusedError
+
+EPOCH, VERSION, SIZE = 77, 5, 600
+LIMITS = Limits(staleness=2, clip=2, refuse=100, samples=1000, chunk_bytes=1024)
+
+
+@pytest.fixture
+def peer() -> Peer:
+    roster = Roster("test", b"d" * 32, ("a", "b", "c"))
+    schema = Schema.of({"w": (SIZE,)}, "float32")
+    return Peer("a", roster, schema, LIMITS, None, Conduct(LIMITS), Traffic(3))  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def inbox(peer: Peer) -> Inbox:
+    inbox = Inbox(peer)
+    inbox.accept(EPOCH, VERSION)
+    return inbox
+
+
+def sealed(peer: Peer, row: np.ndarray, contributor: int = 1, version: int = VERSION, **changed: object) -> Sealed:
+    digests, layout = digests_of(row, peer.layout), peer.layout
+    header = Header(
+        Kind.UPDATE, b"d" * 32, peer.schema.hash, 0, contributor, 1, version, EPOCH, 10.0, layout.bytes, layout.chunk,
+        digest_of(digests), hashlib.md5(repr((contributor, version, changed)).encode()).digest(),
+    )  # fmt: skip
+    return Sealed(replace(header, **changed), digests)
+
+
+def row(length: float = 1.0) -> np.ndarray:
+    return np.full(SIZE, length / SIZE**0.5, np.float32)
+
+
+def parts(peer: Peer, sent: Sealed, numbers: np.ndarray) -> list[tuple[Part, bytes]]:
+    layout = peer.layout
+    return [(Part(sent.header.nonce, k), numbers[layout.part(k)].tobytes()) for k in range(layout.chunks)]
+
+
+def send(inbox: Inbox, peer: Peer, numbers: np.ndarray, **changed: object) -> Sealed:
+    sent = sealed(peer, numbers, **changed)
+    inbox.offer(sent)
+    for part, payload in parts(peer, sent, numbers):
+        inbox.add(sent.header.contributor, part, payload)
+    return sent
+
+
+def test_an_update_arrives_whole_and_once(inbox: Inbox, peer: Peer) -> None:
+    numbers = np.linspace(-1, 1, SIZE, dtype=np.float32)
+    send(inbox, peer, numbers)
+    (parcel,) = inbox.take(own_norm=100)
+    assert np.array_equal(parcel.row, numbers)
+    assert parcel.norm == pytest.approx(np.linalg.norm(numbers), rel=1e-5)
+    assert inbox.take(own_norm=100) == []
+
+
+def test_updates_are_in_order_of_contributors(inbox: Inbox, peer: Peer) -> None:
+    for contributor in (2, 1):
+        send(inbox, peer, row(), contributor=contributor)
+    assert [parcel.sealed.header.contributor for parcel in inbox.take(1)] == [1, 2]
+
+
+def test_half_an_update_is_none(inbox: Inbox, peer: Peer) -> None:
+    sent = sealed(peer, row())
+    inbox.offer(sent)
+    first, *rest = parts(peer, sent, row())
+    inbox.add(1, *first)
+    assert inbox.take(1) == []
+    for part in rest:
+        inbox.add(1, *part)
+    assert len(inbox.take(1)) == 1
+
+
+def test_a_repeated_question_changes_nothing(inbox: Inbox, peer: Peer) -> None:
+    """Its answer was lost: the sender may say everything twice before the update is whole, and its last chunk after."""
+    sent = sealed(peer, row())
+    for _ in range(2):
+        inbox.offer(sent)
+        assert inbox.add(1, *parts(peer, sent, row())[0]) is (_ == 0)
+    for part in parts(peer, sent, row())[1:]:
+        assert inbox.add(1, *part)
+    assert not inbox.add(1, *parts(peer, sent, row())[-1])
+    assert len(inbox.take(1)) == 1
+
+
+def test_a_replay_is_refused_before_and_after_it_is_collected(inbox: Inbox, peer: Peer) -> None:
+    sent = send(inbox, peer, row())
+    with pytest.raises(RefusedError, match="came before"):
+        inbox.offer(sent)
+    inbox.take(1)
+    with pytest.raises(RefusedError, match="came before"):
+        inbox.offer(sent)
+    with pytest.raises(RefusedError, match="no such update"):
+        inbox.add(1, *parts(peer, sent, row())[0])
+
+
+def test_one_update_per_contributor_and_version(inbox: Inbox, peer: Peer) -> None:
+    send(inbox, peer, row())
+    with pytest.raises(RefusedError, match="came before"):
+        send(inbox, peer, row(), nonce=b"another nonce...")
+    send(inbox, peer, row(), contributor=2)
+
+
+def test_a_newer_update_takes_the_place_of_one_not_collected(inbox: Inbox, peer: Peer) -> None:
+    send(inbox, peer, row(1), version=VERSION - 1)
+    send(inbox, peer, row(2), version=VERSION)
+    (parcel,) = inbox.take(10)
+    assert parcel.norm == pytest.approx(2)
+
+
+@pytest.mark.parametrize(("age", "fits"), [(0, True), (2, True), (3, False)])
+def test_old_updates_are_taken_up_to_the_staleness_agreed(inbox: Inbox, peer: Peer, age: int, fits: bool) -> None:
+    if fits:
+        send(inbox, peer, row(), version=VERSION - age)
+        assert len(inbox.take(1)) == 1
+        return
+    with pytest.raises(RefusedError, match="too old"):
+        send(inbox, peer, row(), version=VERSION - age)
+
+
+def test_a_version_that_never_was_is_against_the_rules(inbox: Inbox, peer: Peer) -> None:
+    with pytest.raises(ProtocolError, match="newest is 5"):
+        send(inbox, peer, row(), version=VERSION + 1)
+
+
+def test_an_update_from_before_a_restart_is_refused(inbox: Inbox, peer: Peer) -> None:
+    with pytest.raises(RefusedError, match="restart"):
+        send(inbox, peer, row(), epoch=EPOCH + 1)
+
+
+def test_nobody_has_more_than_everybodys_samples(inbox: Inbox, peer: Peer) -> None:
+    with pytest.raises(ProtocolError, match="coefficient 1001"):
+        send(inbox, peer, row(), coefficient=1001.0)
+
+
+def test_a_chunk_nobody_announced_is_refused(inbox: Inbox, peer: Peer) -> None:
+    sent = sealed(peer, row())
+    with pytest.raises(RefusedError, match="no such update"):
+        inbox.add(1, *parts(peer, sent, row())[0])
+    inbox.offer(sent)
+    with pytest.raises(RefusedError, match="no such update"):
+        inbox.add(2, *parts(peer, sent, row())[0])
+
+
+@pytest.mark.parametrize(
+    ("index", "payload", "reason"),
+    [
+        (0, bytes(1024), "not the announced"),
+        (0, bytes(1023), "chunk 0 of 1023"),
+        (2, bytes(1024), "chunk 2 of 1024"),
+        (9, bytes(1024), "chunk 9"),
+    ],
+)
+def test_a_chunk_must_be_the_announced_one(inbox: Inbox, peer: Peer, index: int, payload: bytes, reason: str) -> None:
+    sent = sealed(peer, row())
+    inbox.offer(sent)
+    with pytest.raises(ProtocolError, match=reason):
+        inbox.add(1, Part(sent.header.nonce, index), payload)
+
+
+def test_numbers_that_are_none_are_refused_though_announced(inbox: Inbox, peer: Peer) -> None:
+    numbers = row()
+    numbers[-1] = np.nan
+    with pytest.raises(ProtocolError, match="not finite"):
+        send(inbox, peer, numbers)
+    assert inbox.take(1) == []
+
+
+def test_a_long_update_is_shortened_to_a_multiple_of_ones_own(inbox: Inbox, peer: Peer) -> None:
+    send(inbox, peer, row(50))
+    (parcel,) = inbox.take(own_norm=3)
+    assert np.linalg.norm(parcel.row) == pytest.approx(2 * 3, rel=1e-5)
+    assert peer.conduct.trusts("b")
+    assert peer.conduct.standing("b").strikes == 0
+
+
+def test_an_absurd_update_is_refused_and_counts(inbox: Inbox, peer: Peer) -> None:
+    send(inbox, peer, row(1e12))
+    assert inbox.take(own_norm=1) == []
+    assert peer.conduct.standing("b").strikes == 1
+
+
+def test_the_announcement_alone_takes_no_memory_of_a_refused_update(inbox: Inbox, peer: Peer) -> None:
+    with pytest.raises(RefusedError):
+        inbox.offer(sealed(peer, row(), version=1))
+    assert inbox._parcels == {}

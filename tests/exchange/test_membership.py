@@ -1,0 +1,94 @@
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+import zenoh
+
+from federico.exchange.membership import Membership
+from federico.exchange.roster import Roster
+from federico.exchange.session import close, open_bus
+
+ROSTER = Roster("test", bytes(32), ("a", "b", "c"))
+
+
+@pytest.fixture
+def bus() -> Iterator[zenoh.Session]:
+    session = open_bus()
+    yield session
+    assert close(session)
+
+
+@pytest.fixture
+def join(bus: zenoh.Session) -> Callable[[str], Membership]:
+    return lambda name: Membership(bus, ROSTER, name)
+
+
+def gone(membership: Membership, name: str) -> bool:
+    return membership._wait(lambda: name not in membership._here, 60)
+
+
+def test_who_joins_is_seen_by_who_came_before_and_after(join) -> None:
+    a, b = join("a"), join("b")
+    assert a.wait(["b"], 60)
+    assert b.wait(["a", "b"], 60)
+    assert a.here("b")
+    assert a.here("a")
+    assert not a.here("c")
+
+
+def test_who_leaves_is_away_since_then(join) -> None:
+    a, b = join("a"), join("b")
+    assert a.wait(["b"], 60)
+    assert a.away() == {"c": None}
+    b.close()
+    assert gone(a, "b")
+    assert set(a.away()) == {"b", "c"}
+    assert a.away()["b"] is not None
+
+
+def test_waiting_for_somebody_who_never_comes_ends(join) -> None:
+    assert not join("a").wait(["c"], 0.1)
+
+
+def test_a_round_is_over_when_all_who_are_here_have_finished_it(join) -> None:
+    a, b = join("a"), join("b")
+    assert a.wait(["b"], 60)
+    b.finish(1)
+    assert a.wait_finished(ROSTER.members, 1, 60), "c is away"
+    assert not a.wait_finished(ROSTER.members, 2, 0.1)
+    b.finish(2)
+    assert a.wait_finished(ROSTER.members, 2, 60)
+    assert a.reached("b") == 2
+
+
+def test_nobody_waits_for_one_who_left(join) -> None:
+    a, b = join("a"), join("b")
+    assert a.wait(["b"], 60)
+    over: list[bool] = []
+    thread = threading.Thread(target=lambda: over.append(a.wait_finished(ROSTER.members, 1, 60)))
+    thread.start()
+    b.close()
+    thread.join(60)
+    assert over == [True]
+
+
+def test_a_stranger_is_nobody(join, bus: zenoh.Session) -> None:
+    a = join("a")
+    token = bus.liveliness().declare_token(ROSTER.alive("mallory"))
+    odd = bus.liveliness().declare_token(ROSTER.finished("b", "x9"))
+    join("b")
+    assert a.wait(["b"], 60)
+    assert not a.here("mallory")
+    assert a.reached("b") == 0
+    token.undeclare()
+    odd.undeclare()
+
+
+def test_hurry_ends_waiting(join) -> None:
+    a = join("a")
+    over: list[bool] = []
+    thread = threading.Thread(target=lambda: over.append(a.wait(["b"], 1e6)))
+    thread.start()
+    a.hurry()
+    thread.join(60)
+    assert over == [False]

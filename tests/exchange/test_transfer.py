@@ -1,0 +1,172 @@
+"""Asking on a bus: a stand-in for the other side answers as each test wants."""
+
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+import zenoh
+
+from federico.exchange.desk import BusyError, Desk
+from federico.exchange.limits import Limits
+from federico.exchange.session import close, open_bus
+from federico.exchange.transfer import Attempts, Line, Question, ask_all, ask_until
+from federico.wire.talk import RefusedError
+
+KEY = "federico/test/site/desk"
+PATIENT = Limits(deadline=60, patience=60, window=3)
+
+
+@pytest.fixture
+def bus() -> Iterator[zenoh.Session]:
+    session = open_bus()
+    yield session
+    assert close(session)
+
+
+@pytest.fixture
+def answers(bus: zenoh.Session) -> Iterator[Callable[[Callable[[int], bytes]], None]]:
+    """Sets up who answers: a function of the number asked for."""
+    desks = []
+
+    def start(answer: Callable[[int], bytes]) -> None:
+        desks.append(Desk(bus, KEY, ["me"], lambda _, __, query: answer(int(query.attachment.to_bytes()))))
+
+    yield start
+    for desk in desks:
+        desk.close()
+
+
+def question(index: int) -> Question:
+    return Question(f"{KEY}/me/piece", str(index).encode())
+
+
+def ask(line: Line, count: int, here: Callable[[], bool] = lambda: True) -> dict[int, bytes] | None:
+    """What came of a window of questions; None if not all did."""
+    came: dict[int, bytes] = {}
+    deadline = line.deadline()
+    attempts = Attempts(deadline, here, line.limits.patience)
+    return came if ask_all(line, question, came.__setitem__, count, deadline, attempts) else None
+
+
+def test_every_question_gets_its_own_answer(bus: zenoh.Session, answers) -> None:
+    answers(lambda index: bytes([index]))
+    assert ask(Line(bus, PATIENT), 20) == {index: bytes([index]) for index in range(20)}
+
+
+def test_no_more_are_under_way_than_the_window(bus: zenoh.Session) -> None:
+    line = Line(bus, PATIENT)
+    waiting, most = [], 0
+
+    def hold(query: zenoh.Query) -> None:
+        """Answers only once as many as the window are here, or nobody else will come."""
+        nonlocal most
+        waiting.append(query)
+        most = max(most, len(waiting))
+        if len(waiting) == PATIENT.window:
+            for held in waiting:
+                with held:
+                    held.reply(held.key_expr, b"")
+            waiting.clear()
+
+    queryable = bus.declare_queryable(f"{KEY}/*/*", hold)
+    assert len(ask(line, 9) or {}) == 9
+    assert most == PATIENT.window
+    queryable.undeclare()
+
+
+def test_what_is_not_there_yet_is_asked_for_again(bus: zenoh.Session, answers) -> None:
+    asked: list[int] = []
+
+    def answer(index: int) -> bytes:
+        asked.append(index)
+        if asked.count(index) < 3:
+            raise BusyError("not yet")
+        return b"now"
+
+    answers(answer)
+    assert ask(Line(bus, PATIENT), 4) == dict.fromkeys(range(4), b"now")
+    assert sorted(asked) == sorted([*range(4)] * 3)
+
+
+def test_what_has_come_is_not_asked_for_again(bus: zenoh.Session, answers) -> None:
+    """A transfer that was cut goes on where it was."""
+    asked: list[int] = []
+    cut = threading.Event()
+
+    def answer(index: int) -> bytes:
+        asked.append(index)
+        if index == 5 and not cut.is_set():
+            cut.set()
+            raise BusyError("cut")
+        return b""
+
+    answers(answer)
+    assert ask(Line(bus, PATIENT), 8) is not None
+    assert sorted(asked) == [0, 1, 2, 3, 4, 5, 5, 6, 7]
+
+
+def test_a_no_ends_it(bus: zenoh.Session, answers) -> None:
+    def answer(index: int) -> bytes:
+        raise RefusedError("this version is gone")
+
+    answers(answer)
+    with pytest.raises(RefusedError, match="this version is gone"):
+        ask(Line(bus, PATIENT), 3)
+
+
+def test_nobody_is_waited_for_beyond_the_deadline(bus: zenoh.Session) -> None:
+    assert ask(Line(bus, Limits(deadline=0.3)), 3) is None
+
+
+def test_who_is_away_is_waited_for_as_long_as_patience_lasts(bus: zenoh.Session) -> None:
+    assert ask(Line(bus, Limits(deadline=1e6, patience=0.3)), 3, here=lambda: False) is None
+
+
+def test_a_question_without_a_reply_ends_with_patience(bus: zenoh.Session) -> None:
+    held: list[zenoh.Query] = []
+    queryable = bus.declare_queryable(f"{KEY}/*/*", held.append)
+    line = Line(bus, Limits(deadline=1e6, patience=0.3))
+    assert ask(line, 2, here=lambda: False) is None
+    assert held
+    queryable.undeclare()
+    for query in held:
+        query.drop()
+
+
+def test_hurry_ends_all_waiting_now_and_later(bus: zenoh.Session) -> None:
+    held: list[zenoh.Query] = []
+    asked = threading.Event()
+    queryable = bus.declare_queryable(f"{KEY}/*/*", lambda query: (held.append(query), asked.set()))
+    line = Line(bus, Limits(deadline=1e6, patience=1e6))
+    answer: list[object] = ["still waiting"]
+    thread = threading.Thread(target=lambda: answer.__setitem__(0, ask(line, 3)))
+    thread.start()
+    assert asked.wait(60)
+    line.hurry()
+    thread.join(60)
+    assert answer == [None]
+    assert ask(line, 1) is None
+    queryable.undeclare()
+    for query in held:
+        query.drop()
+
+
+def test_one_question_is_asked_until_it_is_answered(bus: zenoh.Session, answers) -> None:
+    tries = iter([BusyError("not yet"), BusyError("not yet"), None])
+
+    def answer(index: int) -> bytes:
+        if (error := next(tries)) is not None:
+            raise error
+        return b"yes"
+
+    answers(answer)
+    line = Line(bus, PATIENT)
+    deadline = line.deadline()
+    assert ask_until(line, question(0), deadline, Attempts(deadline, lambda: True, 60)) == b"yes"
+
+
+def test_a_bug_in_an_answer_is_a_refusal_to_others_and_a_trace_here(bus: zenoh.Session, answers, caplog) -> None:
+    answers(lambda index: b"" * (1 // index))
+    with pytest.raises(RefusedError, match="internal error"):
+        ask(Line(bus, PATIENT), 1)
+    assert "ZeroDivisionError" in caplog.text

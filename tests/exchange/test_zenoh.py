@@ -1,0 +1,358 @@
+"""Peers on a bus in this process; real sockets are in test_session.py, real processes in tests/system."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from contract import PEERS, Connect, ExchangeContract
+from neighborhood import PATIENT, join, seals, together
+from torch import nn
+
+from federico.exchange.base import Hosting, Traffic, Updates
+from federico.exchange.session import close, open_bus
+from federico.exchange.zenoh import ZenohExchange
+from federico.learning.bank import Bank, Visits
+from federico.learning.blueprint import Blueprint
+from federico.methods.base import Federation, Round
+from federico.methods.federico import Federico, FedericoOptions
+
+
+class Everybody:
+    """All peers behind one face, as the contract sees an exchange: each does the part of the clients it hosts."""
+
+    def __init__(self, bank: Bank, peers: list[ZenohExchange]) -> None:
+        self.bank, self.peers = bank, peers
+        self.traffic = self
+        for i, peer in enumerate(peers):
+            peer._bank.home.copy_(bank.rows[i])
+
+    def pull(self, wanted: Visits) -> Visits:
+        parts = [wanted[np.flatnonzero(wanted.clients == i)] for i in range(len(self.peers))]
+        came = together([lambda p=peer, w=part: p.pull(w) for peer, part in zip(self.peers, parts, strict=True)])
+        self.bank.rows.fill_(torch.nan)
+        for peer, visits in zip(self.peers, came, strict=True):
+            for owner in visits.owners.tolist():
+                self.bank.rows[owner] = peer._bank.rows[peer._bank.places(np.array([owner]))[0]]
+        pairs = {pair for visits in came for pair in visits.pairs}
+        return Visits.of([pair for pair in wanted.pairs if pair in pairs])
+
+    def lend(self, visits: Visits) -> Visits:
+        raise NotImplementedError
+
+    def push(self, updates: Updates) -> None:
+        if any(peer._published < peer.round for peer in self.peers):
+            everybody = [(i, b) for i in range(PEERS) for b in range(PEERS)]
+            self.pull(Visits.of(everybody))
+            self.take()
+        parts = [updates.take(np.flatnonzero(updates.contributors == i)) for i in range(len(self.peers))]
+        together([lambda p=peer, u=part: p.push(u) for peer, part in zip(self.peers, parts, strict=True)])
+
+    def collect(self) -> Updates:
+        parts = together([peer.collect for peer in self.peers])
+        joined = [np.concatenate([getattr(part, name) for part in parts]) for name in ("owners", "contributors")]
+        rows = torch.cat([part.rows for part in parts])
+        return Updates(*joined, np.concatenate([part.coefficients for part in parts]), rows)
+
+    def take(self) -> tuple[np.ndarray, np.ndarray]:
+        taken = [Traffic.take(peer.traffic) for peer in self.peers]
+        return sum(sent for sent, _ in taken), sum(received for _, received in taken)
+
+
+Joined = Callable[..., list[ZenohExchange]]
+
+
+@pytest.fixture
+def joined(authority) -> Iterator[Joined]:
+    """Peers on a bus of their own, closed afterwards."""
+    opened, sessions = [], []
+
+    def make(blueprint: Blueprint, count: int, **options: object) -> list[ZenohExchange]:
+        sessions.append(open_bus())
+        peers = join(blueprint, [sessions[-1]] * count, seals(authority, [f"site{i}" for i in range(count)]), **options)
+        opened.extend(peers)
+        return peers
+
+    yield make
+    for peer in opened:
+        peer.close()
+    for session in sessions:
+        assert close(session)
+
+
+class TestZenohExchange(ExchangeContract):
+    @pytest.fixture
+    def connect(self, joined: Joined) -> Connect:
+        return lambda bank, participants: Everybody(bank, joined(bank.blueprint, participants))
+
+
+@pytest.fixture
+def model() -> Blueprint:
+    return Blueprint(lambda: nn.Linear(40, 10))
+
+
+def row_of(peer: ZenohExchange, owner: int) -> torch.Tensor:
+    return peer._bank.rows[peer._bank.places(np.array([owner]))[0]]
+
+
+def publish(*peers: ZenohExchange) -> None:
+    """The start of a round for who wants nothing of others."""
+    for peer in peers:
+        peer.pull(Visits.of([]))
+
+
+def update(owner: int, contributor: int, value: float = 1.0, size: int = 410) -> Updates:
+    return Updates(np.array([owner]), np.array([contributor]), np.ones(1), torch.full((1, size), value))
+
+
+class TestModels:
+    def test_a_model_that_has_not_changed_is_not_sent_again(self, joined: Joined, model: Blueprint) -> None:
+        a, b = joined(model, 2, lockstep=False)
+        publish(b)
+        assert a.pull(Visits.of([(0, 1)])).pairs == [(0, 1)]
+        first = a.traffic.take()[1][0]
+        for peer in (a, b):
+            peer.collect()
+            publish(peer)
+        assert a.pull(Visits.of([(0, 1)])).pairs == [(0, 1)]
+        assert (first, a.traffic.take()[1][0]) == (410 * 4, 0)
+        assert torch.equal(row_of(a, 1), b._bank.home[0])
+
+    def test_a_model_that_has_changed_is(self, joined: Joined, model: Blueprint) -> None:
+        a, b = joined(model, 2, lockstep=False)
+        publish(b)
+        a.pull(Visits.of([(0, 1)]))
+        b.collect()
+        b._bank.home.add_(1)
+        publish(b)
+        a.pull(Visits.of([(0, 1)]))
+        assert torch.equal(row_of(a, 1), b._bank.home[0])
+        assert a._held[1].version == 2
+
+    def test_many_chunks_make_the_same_row(self, joined: Joined) -> None:
+        large = Blueprint(lambda: nn.Linear(300, 20))
+        a, b = joined(large, 2, lockstep=False, limits=PATIENT.model_copy(update={"chunk_bytes": 1024}))
+        publish(b)
+        assert len(a.pull(Visits.of([(0, 1)]))) == 1
+        assert torch.equal(row_of(a, 1), b._bank.home[0])
+
+    @pytest.mark.parametrize("precision", ["float16", "bfloat16"])
+    def test_half_the_bytes_are_rounded_numbers(self, joined: Joined, model: Blueprint, precision: str) -> None:
+        a, b = joined(model, 2, lockstep=False, limits=PATIENT.model_copy(update={"precision": precision}))
+        publish(b)
+        a.pull(Visits.of([(0, 1)]))
+        assert a.traffic.take()[1][0] == 410 * 2
+        torch.testing.assert_close(row_of(a, 1), b._bank.home[0], rtol=2**-7, atol=1e-6)
+        assert not torch.equal(row_of(a, 1), b._bank.home[0])
+
+    def test_nobody_waits_for_one_who_is_away(self, joined: Joined, model: Blueprint) -> None:
+        a, b, c = joined(model, 3, lockstep=False, limits=PATIENT.model_copy(update={"deadline": 1e6}))
+        publish(b)
+        c.close()
+        assert a.membership._wait(lambda: "site2" not in a.membership._here, 60)
+        assert a.pull(Visits.of([(0, 1), (0, 2)])).pairs == [(0, 1)]
+
+    def test_who_has_nothing_yet_is_waited_for_until_the_deadline(self, joined: Joined, model: Blueprint) -> None:
+        a, _ = joined(model, 2, lockstep=False, limits=PATIENT.model_copy(update={"deadline": 0.3}))
+        assert len(a.pull(Visits.of([(0, 1)]))) == 0
+
+    def test_a_model_is_lent_even_if_its_owner_has_left(self, joined: Joined, model: Blueprint) -> None:
+        a, b, c = joined(model, 3, lockstep=False)
+        publish(b)
+        a.pull(Visits.of([(0, 1)]))
+        kept = row_of(a, 1).clone()
+        b.close(), c.close()
+        assert a.membership._wait(lambda: not a.membership._here, 60)
+        assert a.lend(Visits.of([(0, 0), (0, 1), (0, 2)])).pairs == [(0, 0), (0, 1)]
+        assert torch.equal(row_of(a, 1), kept)
+        assert len(a.pull(Visits.of([(0, 1)]))) == 0, "but to visit it, it has to be there"
+
+    def test_a_model_that_is_not_finite_is_not_offered(self, joined: Joined, model: Blueprint) -> None:
+        a, b = joined(model, 2, lockstep=False, limits=PATIENT.model_copy(update={"deadline": 0.3}))
+        b._bank.home[0, 3] = torch.nan
+        publish(b)
+        assert len(a.pull(Visits.of([(0, 1)]))) == 0
+        assert a.conduct.standings() == {}
+
+    def test_a_hurried_peer_waits_for_nothing(self, joined: Joined, model: Blueprint) -> None:
+        a, _ = joined(model, 2, lockstep=True, limits=PATIENT.model_copy(update={"deadline": 1e6}))
+        a.hurry()
+        assert len(a.pull(Visits.of([(0, 1)]))) == 0
+        a.push(update(0, 0))
+        assert len(a.collect()) == 1
+
+
+class TestUpdates:
+    def test_what_comes_late_is_collected_next_time(self, joined: Joined, model: Blueprint) -> None:
+        a, b = joined(model, 2, lockstep=False)
+        publish(b)
+        a.pull(Visits.of([(0, 1)]))
+        assert len(b.collect()) == 0
+        publish(b)
+        a.push(update(1, 0))
+        assert b.collect().contributors.tolist() == [0]
+
+    def test_what_comes_too_late_is_refused(self, joined: Joined, model: Blueprint) -> None:
+        a, b = joined(model, 2, lockstep=False, limits=PATIENT.model_copy(update={"staleness": 0}))
+        publish(b)
+        a.pull(Visits.of([(0, 1)]))
+        b.collect()
+        publish(b)
+        a.push(update(1, 0))
+        assert len(b.collect()) == 0
+        assert b.conduct.standings() == {}, "being slow is no offence"
+
+    def test_two_updates_on_one_version_are_one(self, joined: Joined, model: Blueprint) -> None:
+        a, b = joined(model, 2, lockstep=False)
+        publish(b)
+        a.pull(Visits.of([(0, 1)]))
+        for value in (1.0, 2.0):
+            a.push(update(1, 0, value))
+        assert b.collect().rows[:, 0].tolist() == [1.0]
+
+    def test_an_update_that_is_not_finite_is_not_sent(self, joined: Joined, model: Blueprint) -> None:
+        a, b = joined(model, 2, lockstep=False)
+        publish(b)
+        a.pull(Visits.of([(0, 1)]))
+        a.push(update(1, 0, float("nan")))
+        assert len(b.collect()) == 0
+        assert b.conduct.standings() == {}
+
+    def test_an_update_is_measured_by_ones_own(self, joined: Joined, model: Blueprint) -> None:
+        a, b = joined(model, 2, lockstep=False, limits=PATIENT.model_copy(update={"clip": 2.0}))
+        publish(b)
+        a.pull(Visits.of([(0, 1)]))
+        a.push(update(1, 0, 100.0))
+        b.push(update(1, 1, 0.5))
+        assert b.collect().rows[:, 0].tolist() == pytest.approx([1.0, 0.5])
+
+    def test_one_in_quarantine_is_neither_asked_nor_heard(self, joined: Joined, model: Blueprint) -> None:
+        a, b = joined(model, 2, lockstep=False)
+        publish(b)
+        a.pull(Visits.of([(0, 1)]))
+        for _ in range(20):
+            b.conduct.strike("site0", "test")
+            a.conduct.strike("site1", "test")
+        a.push(update(1, 0))
+        assert len(b.collect()) == 0
+        assert len(a.pull(Visits.of([(0, 1)]))) == 0
+
+
+def pretend(where: object, name: str, value: object) -> None:
+    """Give this one peer another belief."""
+    object.__setattr__(where, name, value)
+
+
+def patch(where: object, name: str, change: Callable) -> None:
+    """From now on, what that method returns is changed."""
+    method = getattr(where, name)
+    pretend(where, name, lambda *args, **named: change(method(*args, **named)))
+
+
+def another_federation(peer: ZenohExchange) -> None:
+    pretend(peer._peer, "roster", replace(peer._peer.roster, digest=b"x" * 32))
+
+
+def repeat(where: object, name: str) -> None:
+    """From now on, that method returns what it returned first."""
+    first: list[object] = []
+    patch(where, name, lambda answer: first.append(answer) or first[0])
+
+
+def test_three_peers_in_lock_step_give_the_numbers_of_one_process(joined: Joined, blobs, learner, method) -> None:
+    clients, options, rounds = blobs([12, 9, 15]), FedericoOptions(neighbors=2, epsilon=0.5), 5
+    alone = method("federico", clients, **options.model_dump())
+    expected = [alone.round(index) for index in range(1, rounds + 1)]
+    peers = joined(alone.bank.blueprint, 3, lockstep=True, limits=PATIENT.model_copy(update={"clip": 10.0}))
+
+    def play(number: int) -> tuple[Federico, list[Round]]:
+        def connect(bank: Bank, participants: int) -> ZenohExchange:
+            peers[number]._bank = bank
+            return peers[number]
+
+        site = learner(clients)
+        federation = Federation(tuple(c.name for c in clients), site, connect, Hosting(3, number, 3), seed=0)
+        mine = Federico(federation, options)
+        return mine, [mine.round(index) for index in range(1, rounds + 1)]
+
+    played = together([partial(play, number) for number in range(3)])
+    for number, (mine, rounds_played) in enumerate(played):
+        for together_, apart in zip(expected, rounds_played, strict=True):
+            assert together_.neighbors[number].tolist() == apart.neighbors[0].tolist()
+            assert together_.posteriors[number].peers.tolist() == apart.posteriors[0].peers.tolist()
+            np.testing.assert_allclose(together_.posteriors[number].weights, apart.posteriors[0].weights, atol=1e-12)
+        torch.testing.assert_close(mine.bank.home[0], alone.bank.home[number], rtol=1e-12, atol=1e-12)
+    assert all(peer.conduct.standings() == {} for peer in peers)
+
+
+def spoilt(sealed: bytes) -> bytes:
+    return sealed[:-1] + bytes([sealed[-1] ^ 1])
+
+
+class TestHostility:
+    """site1 does what it should not; site0 notes it, and nothing of it gets into its models."""
+
+    @pytest.mark.parametrize(
+        ("change", "reason"),
+        [
+            (lambda peer: peer._bank.home[0].fill_(float("nan")), "not finite"),
+            (lambda peer: peer._bank.home[0].fill_(1e30), "not finite"),
+            (another_federation, "federation: another"),
+            (lambda peer: pretend(peer._peer.schema, "hash", b"x" * 32), "schema: another"),
+            (lambda peer: patch(peer._owner, "_chunk", lambda chunk: chunk[::-1]), "not the announced"),
+            (lambda peer: patch(peer._owner, "_chunk", lambda chunk: chunk * 2), "not the announced"),
+            (lambda peer: patch(peer._owner, "_announce", spoilt), "signature"),
+            (lambda peer: patch(peer._owner, "_announce", lambda sealed: b"\0" * 3_000_000), "a message of"),
+        ],
+        ids=["NaN", "1e30", "federation", "schema", "bytes", "oversized", "signature", "bomb"],
+    )
+    def test_a_model_against_the_rules(
+        self, joined: Joined, model: Blueprint, monkeypatch: pytest.MonkeyPatch, change, reason: str
+    ) -> None:
+        monkeypatch.setattr("federico.exchange.zenoh.square_sum", lambda row: 1.0)  # a hostile peer checks nothing
+        a, b, c = joined(model, 3, lockstep=False)
+        change(b)
+        publish(b, c)
+        assert a.pull(Visits.of([(0, 1), (0, 2)])).pairs == [(0, 2)]
+        assert reason in a.conduct.standing("site1").reason
+        assert list(a.conduct.standings()) == ["site1"]
+        assert 1 not in a._bank.guests.values()
+
+    @pytest.mark.parametrize(
+        ("change", "reason"),
+        [
+            (another_federation, "federation: another"),
+            (lambda peer: pretend(peer._peer.schema, "hash", b"x" * 32), "schema: another"),
+            (lambda peer: pretend(peer._peer, "number", 2), "contributor: 2, not 1"),
+            (lambda peer: peer._held.update({0: replace(peer._held[0], version=9)}), "version: 9"),
+            (lambda peer: patch(peer._peer, "announce", spoilt), "signature"),
+        ],
+        ids=["federation", "schema", "another's name", "wrong round", "signature"],
+    )
+    def test_an_update_against_the_rules(self, joined: Joined, model: Blueprint, change, reason: str) -> None:
+        a, b = joined(model, 2, lockstep=False)
+        publish(a)
+        b.pull(Visits.of([(1, 0)]))
+        change(b)
+        b.push(update(0, 1))
+        assert len(a.collect()) == 0
+        assert reason in a.conduct.standing("site1").reason
+
+    def test_an_announcement_of_before(self, joined: Joined, model: Blueprint) -> None:
+        a, b = joined(model, 2, lockstep=False)
+        repeat(b._owner, "_announce")
+        publish(b)
+        assert len(a.pull(Visits.of([(0, 1)]))) == 1
+        assert len(a.pull(Visits.of([(0, 1)]))) == 0
+        assert "nonce: another" in a.conduct.standing("site1").reason
+
+    def test_numbers_against_the_rules(self, joined: Joined, model: Blueprint, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("federico.exchange.zenoh.square_sum", lambda row: 1.0)
+        a, b = joined(model, 2, lockstep=False)
+        publish(a)
+        b.pull(Visits.of([(1, 0)]))
+        b.push(update(0, 1, float("inf")))
+        assert len(a.collect()) == 0
+        assert "not finite" in a.conduct.standing("site1").reason

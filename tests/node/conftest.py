@@ -1,0 +1,59 @@
+"""A federation laid out on disk: three sites with keys and files, no process."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from federico.exchange.membership import Membership
+from federico.exchange.session import close, open_session
+from federico.experiment.config import validate
+from federico.experiment.setup import Setup, prepare
+from federico.node.launch import lay_out
+from federico.node.site import Site, load_site
+
+
+@pytest.fixture(scope="session")
+def setup_of_three() -> Setup:
+    return prepare(
+        validate(
+            {
+                "name": "small",
+                "methods": ["federico"],
+                "rounds": 3,
+                "split": {"samples": 200},
+                "partition": {"kind": "label-groups", "clients": 3, "groups": 2},
+                "model": {"kind": "mlp", "hidden": [6]},
+            }
+        ),
+        0,
+    )
+
+
+@pytest.fixture
+def sites(tmp_path: Path, setup_of_three: Setup) -> dict[str, Path]:
+    """The site files by name."""
+    return lay_out(tmp_path, setup_of_three)
+
+
+@pytest.fixture
+def listening() -> Callable[[Site], object]:
+    """Makes a site be there, as a peer would, as long as a block lasts."""
+
+    @contextmanager
+    def listen(site: Site) -> Iterator[None]:
+        session = open_session(site.identity, site.addresses, site.agreement.roster)
+        membership = Membership(session, site.agreement.roster, site.name)
+        try:
+            yield
+        finally:
+            membership.close()
+            close(session)
+
+    return listen
+
+
+@pytest.fixture
+def north(sites: dict[str, Path]) -> Site:
+    return load_site(sites["0"])

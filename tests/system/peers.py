@@ -1,0 +1,177 @@
+"""Real peers for tests: laid out as `federico launch` lays them out, started from a process that has imported all."""
+
+import multiprocessing
+import os
+import sys
+import time
+import tomllib
+from collections.abc import Callable
+from multiprocessing.context import ForkServerContext, ForkServerProcess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tomli_w
+
+from federico.cli.main import main
+from federico.errors import RunError
+from federico.exchange import visitor, zenoh
+from federico.exchange.owner import Owner
+from federico.experiment.config import validate
+from federico.experiment.records import Record, read_records
+from federico.experiment.setup import Setup, prepare
+from federico.methods.federico import Federico
+from federico.node.launch import lay_out
+from federico.node.state import Status, read_status
+
+SMALL = {
+    "name": "small",
+    "methods": ["federico"],
+    "data": {"kind": "digits", "noise": 0.5},
+    "split": {"test_fraction": 0.5, "max_train": 30},
+    "model": {"kind": "mlp", "hidden": [16]},
+    "training": {"batch_size": 8},
+    "system": {"threads": 1},
+}
+PATIENCE = 120.0
+"""Seconds until a test gives up on something that should come; it comes within a few, but machines may be busy."""
+
+
+def small(clients: int, *, groups: int = 1, seed: int = 0, **settings: object) -> Setup:
+    """A small experiment on the digits, cut for this many peers."""
+    partition = {"kind": "label-groups", "clients": clients, "groups": groups}
+    return prepare(validate({**SMALL, "partition": partition, "seeds": [seed], **settings}), seed)
+
+
+class Site:
+    """A site on disk, and its peer while there is one."""
+
+    def __init__(self, file: Path, context: ForkServerContext) -> None:
+        self.file, self.name, self.state = file, file.parent.name, file.parent / "state"
+        self._context = context
+        self.process: ForkServerProcess | None = None
+
+    def start(self, trick: str = "") -> None:
+        """Honest, or with one of the tricks that `hostile` knows."""
+        command = ["peer", str(self.file)]
+        self.process = self._context.Process(target=run_command, args=(command, self.output, trick))
+        self.process.start()
+
+    @property
+    def output(self) -> Path:
+        return self.file.parent / "output.txt"
+
+    @property
+    def running(self) -> ForkServerProcess:
+        assert self.process is not None
+        return self.process
+
+    def wait(self) -> int:
+        """Its exit code; negative: the signal it died of."""
+        self.running.join(PATIENCE)
+        code = self.running.exitcode
+        assert code is not None, f"{self.name} does not end: {self.said}"
+        return code
+
+    @property
+    def said(self) -> str:
+        return self.output.read_text()
+
+    @property
+    def status(self) -> Status | None:
+        try:
+            return read_status(self.state)
+        except RunError:
+            return None
+
+    @property
+    def round(self) -> int:
+        return self.status.round if self.status else 0
+
+    def sees(self, other: str) -> bool:
+        status = self.status
+        return status is not None and status.members[other].here
+
+    @property
+    def records(self) -> list[Record]:
+        return read_records(self.state)
+
+    def set(self, **options: object) -> None:
+        """Change the site file."""
+        self.file.write_text(tomli_w.dumps({**tomllib.loads(self.file.read_text()), **options}))
+
+
+class Federation:
+    """All sites of one federation; leaving the block leaves no peer behind."""
+
+    def __init__(self, folder: Path, setup: Setup, **agreed: object) -> None:
+        self._context = multiprocessing.get_context("forkserver")
+        self._context.set_forkserver_preload(["peers", "federico.cli.peer", "sklearn.datasets"])
+        self.sites = {name: Site(file, self._context) for name, file in lay_out(folder, setup, **agreed).items()}
+        self._others: list[ForkServerProcess] = []
+
+    def __enter__(self) -> "Federation":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in [site.process for site in self] + self._others:
+            if process is not None:
+                process.kill()
+                process.join()
+
+    def __iter__(self):  # type: ignore[no-untyped-def]
+        return iter(self.sites.values())
+
+    def __getitem__(self, name: str) -> Site:
+        return self.sites[name]
+
+    def start(self) -> None:
+        for site in self:
+            site.start()
+
+    def run(self, *arguments: str, output: Path) -> None:
+        """Another command beside the peers, as long as the block lasts."""
+        process = self._context.Process(target=run_command, args=(list(arguments), output))
+        process.start()
+        self._others.append(process)
+
+
+def until(what: str, reached: Callable[[], bool]) -> None:
+    """Wait for something that will come."""
+    end = time.monotonic() + PATIENCE
+    while not reached():
+        assert time.monotonic() < end, f"not within {PATIENCE:g} s: {what}"
+        time.sleep(0.05)
+
+
+def run_command(arguments: list[str], output: Path, trick: str = "") -> None:
+    """What `federico ...` does, in a process that need not import anything any more."""
+    with output.open("ab") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    if trick:
+        hostile(trick)
+    sys.argv = ["federico", *arguments]
+    main()
+
+
+def hostile(trick: str) -> None:
+    """Turn this process into a peer that sends what nobody should send, with papers that are in order."""
+    spoil = {"nan": np.nan, "huge": 1e12}.get(trick, 1.0)
+    publish, m_step, question = Owner.publish, Federico.m_step, visitor.Question
+
+    def publish_spoilt(self: Any, version: int, row: Any) -> None:
+        publish(self, version, row * np.float32(spoil))
+
+    def push_spoilt(*arguments: Any) -> Any:
+        updates = m_step(*arguments)
+        updates.rows.mul_(spoil)
+        return updates
+
+    def ask_with_too_much(key: str, head: bytes, payload: bytes = b"") -> Any:
+        return question(key, head, payload + bytes(3 << 20) if payload else payload)
+
+    zenoh.square_sum = lambda _: 1.0  # type: ignore[attr-defined]
+    Owner.publish, Federico.m_step = publish_spoilt, push_spoilt  # type: ignore[method-assign]
+    if trick == "oversized":
+        visitor.Question = ask_with_too_much  # type: ignore[misc,assignment]

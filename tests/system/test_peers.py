@@ -1,0 +1,146 @@
+"""Peers as sites run them: real processes, sockets and certificates."""
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from peers import Federation, small, until
+
+from federico.api import Quiet
+from federico.cli.main import main
+from federico.experiment.bundle import Bundle
+from federico.experiment.records import read_records
+from federico.experiment.simulate import simulate
+from federico.node import pki
+
+
+@pytest.fixture(scope="module")
+def lock_step(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a federation of three that has played in lock-step to its end; the simulation lies in `runs`."""
+    folder = tmp_path_factory.mktemp("lock-step")
+    setup = small(3, groups=2, rounds=6, federico={"neighbors": 1})
+    with Federation(folder, setup, mode="lock-step") as federation:
+        federation.start()
+        simulate(setup.experiment, folder / "runs", Quiet())
+        assert {site.name: site.wait() for site in federation} == {"0": 0, "1": 0, "2": 0}
+    return folder
+
+
+def test_lock_step_is_the_simulation(lock_step: Path) -> None:
+    simulated = read_records(lock_step / "runs" / "small" / "federico-0")
+    for place, name in enumerate(("0", "1", "2")):
+        played = read_records(lock_step / name / "state")
+        assert [record.neighbors[0] for record in played] == [record.neighbors[place] for record in simulated]
+        for mine, theirs in zip(played, simulated, strict=True):
+            assert mine.posterior[0] == pytest.approx(theirs.posterior[place], abs=1e-6)
+    assert any(record.neighbors[0] for record in played)
+
+
+def test_a_state_folder_holds_a_personal_model(
+    lock_step: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    np.savez(tmp_path / "new.npz", x=np.random.default_rng(0).random((5, 64)).astype(np.float32))
+    folder = lock_step / "1" / "state" / "clients" / "1"
+    output = tmp_path / "out.csv"
+    monkeypatch.setattr(
+        sys, "argv", ["federico", "predict", str(folder), str(tmp_path / "new.npz"), "--output", str(output)]
+    )
+    with pytest.raises(SystemExit) as leaving:
+        main()
+    assert not leaving.value.code
+    assert len(output.read_text().splitlines()) == 1 + 5
+    weights = Bundle(folder).posterior
+    assert sum(weights.values()) == pytest.approx(1)
+    assert weights == pytest.approx(read_records(lock_step / "1" / "state")[-1].posterior[0], abs=1e-3)
+
+
+def test_a_finished_peer_says_so_to_people_and_scripts(
+    lock_step: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["federico", "peer", "status", str(lock_step / "0" / "site.toml"), "--json"])
+    with pytest.raises(SystemExit):
+        main()
+    status = json.loads(capsys.readouterr().out)
+    assert (status["phase"], status["round"]) == ("finished", 6)
+    assert (lock_step / "0" / "state" / "peer.log").read_text().count(" round ") == 6
+
+
+def test_killed_restarted_stopped(tmp_path: Path) -> None:
+    """The killed one goes on where it was and is pulled from again; all of them stop when told, with all saved."""
+    setup = small(3, rounds=100_000)
+    with Federation(tmp_path, setup) as federation:
+        federation.start()
+        victim, *others = federation
+        until("some rounds", lambda: all(site.round >= 5 for site in federation))
+        victim.running.kill()
+        assert victim.wait() == -signal.SIGKILL
+        before = victim.round
+        until("others notice", lambda: not any(site.sees(victim.name) for site in others))
+        stood = [site.round for site in others]
+        until("others go on", lambda: all(site.round > old + 2 for site, old in zip(others, stood, strict=True)))
+        victim.start()
+        until("it goes on", lambda: victim.round > before + 5)
+        until("others notice", lambda: all(site.sees(victim.name) for site in others))
+        until("it is pulled from", lambda: _served(setup.blueprint.size * 4, victim.records[before:]))
+        for site in federation:
+            site.running.terminate()
+        assert [site.wait() for site in federation] == [0, 0, 0]
+        assert f"going on after round {before}" in victim.said or f"going on after round {before - 1}" in victim.said
+        for site in federation:
+            status = site.status
+            assert status is not None
+            assert status.phase == "stopped"
+            assert [record.round for record in site.records] == [*range(1, status.round + 1)]
+            assert list((site.state / "checkpoint").glob(f"round-{status.round:06d}-*"))
+            assert Bundle(site.state / "clients" / site.name).collaborators(0.0)
+
+
+def _served(model_bytes: int, records: list) -> bool:  # type: ignore[type-arg]
+    """Whether more has been sent than the updates for two others: then it was models."""
+    return sum(record.sent[0] for record in records) > len(records) * 2 * (model_bytes + 8) + 5 * model_bytes
+
+
+def test_papers_of_another_authority_stay_outside(tmp_path: Path) -> None:
+    """Each side goes on alone; neither ever counts the other as here."""
+    with Federation(tmp_path, small(2, rounds=4)) as federation:
+        good, bad = federation
+        pki.init(tmp_path / "other", "authority")
+        for old in ("1.key", "1.csr", "1.pem"):
+            (tmp_path / "1" / "keys" / old).unlink()
+        pki.approve(pki.request(tmp_path / "1" / "keys", "1", ["127.0.0.1"]), tmp_path / "other")
+        for site in federation:
+            site.set(gather=3.0, linger=0.0)
+        federation.start()
+        assert [site.wait() for site in federation] == [0, 0]
+        for site, other in ((good, bad), (bad, good)):
+            assert site.status is not None
+            assert site.status.members[other.name].last_seen is None
+            assert set(site.records[-1].posterior[0]) == {site.name}
+
+
+def test_expired_papers_are_refused_at_the_start(tmp_path: Path) -> None:
+    with Federation(tmp_path, small(2, rounds=1)) as federation:
+        site = federation["0"]
+        pki.renew(tmp_path / "0" / "keys" / "0.pem", tmp_path / "ca", days=0)
+        site.start()
+        assert site.wait() == 6
+        assert "expired" in site.said
+        assert "Traceback" not in site.said
+
+
+def test_launch_shows_a_federation_beside_training_alone(tmp_path: Path) -> None:
+    file = tmp_path / "tiny.toml"
+    file.write_text(
+        'rounds = 3\nsplit = { samples = 200 }\npartition = { kind = "label-groups", groups = 1 }\n'
+        'model = { kind = "mlp", hidden = [6] }\n'
+    )
+    command = [sys.executable, "-m", "federico.cli.main", "launch", "2", str(file), "--json"]
+    done = subprocess.run(command, capture_output=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    shown = json.loads(done.stdout)
+    assert set(shown) == {"0", "1"}
+    assert all(0 <= row[key] <= 1 for row in shown.values() for key in ("federico", "alone"))

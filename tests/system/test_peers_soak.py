@@ -1,0 +1,205 @@
+"""What a federation must live through, at length: `make soak`."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from peers import PATIENCE, Federation, Site, small, until
+
+from federico.api import Quiet
+from federico.experiment.records import read_records
+from federico.experiment.simulate import simulate
+from federico.node import pki
+from federico.node.launch import free_addresses, train_alone
+
+pytestmark = pytest.mark.slow
+
+HARD = {"model": {"kind": "mlp", "hidden": [64]}, "split": {"test_fraction": 0.5, "max_train": 60}}
+"""The digits experiment: 60 noisy images a client."""
+
+
+def accuracies(sites: list[Site]) -> list[float]:
+    """On each one's own test data, at the end."""
+    return [site.records[-1].accuracy[0] for site in sites]  # type: ignore[index]
+
+
+def test_everybody_at_its_own_pace_learns_what_a_simulation_learns(tmp_path: Path) -> None:
+    differences = []
+    for seed in (0, 1, 2):
+        setup = small(8, groups=3, seed=seed, rounds=30, **HARD)
+        with Federation(tmp_path / str(seed), setup) as federation:
+            federation.start()
+            run = simulate(setup.experiment, tmp_path / "runs" / str(seed), Quiet())
+            assert {site.wait() for site in federation} == {0}
+            simulated = read_records(run.path / f"federico-{seed}")[-1].accuracy
+            assert simulated is not None
+            differences.append(np.mean(accuracies(list(federation))) - np.mean(simulated))
+    assert abs(np.mean(differences)) < 0.02, differences
+
+
+@pytest.mark.parametrize("run", range(20))
+def test_three_of_eight_are_killed(tmp_path: Path, run: int) -> None:
+    """The others play every round, wait no longer than the deadline, and are as good as training alone."""
+    draw = random.Random(run)
+    deadline = 10.0
+    setup = small(8, groups=3, seed=run, rounds=20, **HARD)
+    with Federation(tmp_path, setup, limits={"deadline": deadline}) as federation:
+        for site in federation:
+            site.set(linger=1.0)
+        federation.start()
+        doomed = {name: draw.randint(2, 15) for name in draw.sample(sorted(federation.sites), 3)}
+        for name, round_index in sorted(doomed.items(), key=lambda item: item[1]):
+            until(f"{name} is at round {round_index}", lambda n=name, r=round_index: federation[n].round >= r)  # type: ignore[misc]
+            federation[name].running.kill()
+        survivors = [site for site in federation if site.name not in doomed]
+        assert {site.name: site.wait() for site in survivors} == dict.fromkeys([s.name for s in survivors], 0)
+        for site in survivors:
+            assert [record.round for record in site.records] == list(range(1, 21))
+            for line in (site.state / "timings.jsonl").read_text().splitlines():
+                seconds = json.loads(line)["seconds"]
+                assert max(seconds["pull"], seconds["push"]) < deadline + 2
+        alone = dict(zip(federation.sites, train_alone(setup), strict=True))
+        assert np.mean(accuracies(survivors)) > np.mean([alone[site.name] for site in survivors]) - 0.01
+
+
+def test_one_comes_late(tmp_path: Path) -> None:
+    setup = small(4, groups=1, rounds=60, **HARD)
+    with Federation(tmp_path, setup) as federation:
+        late, *others = federation
+        for site in federation:
+            site.set(gather=1.0)
+        for site in others:
+            site.start()
+        until("half the rounds", lambda: all(site.round >= 30 for site in others))
+        late.start()
+        assert {site.wait() for site in federation} == {0}
+        alone = train_alone(setup)[0]
+        assert alone is not None
+        assert accuracies([late])[0] >= alone
+        assert set(late.records[-1].posterior[0]) == set(federation.sites)
+        assert any(late.name in site.records[-1].posterior[0] for site in others)
+
+
+def test_sites_that_only_dial_out_meet_at_a_relay(tmp_path: Path) -> None:
+    setup = small(3, rounds=10, federico={"neighbors": 2})
+    with Federation(tmp_path, setup, relays=["relay"], mode="lock-step") as federation:
+        keys, address = tmp_path / "relay", free_addresses(1)[0]
+        pki.approve(pki.request(keys, "relay", ["127.0.0.1"]), tmp_path / "ca")
+        command = ["relay", str(tmp_path / "federation.toml"), "--name", "relay", "--keys", str(keys)]
+        federation.run(*command, "--listen", address, output=tmp_path / "relay.txt")
+        for site in federation:
+            site.set(listen=[], connect=[address])
+        federation.start()
+        assert {site.wait() for site in federation} == {0}
+        simulated = read_records(simulate(setup.experiment, tmp_path / "runs", Quiet()).path / "federico-0")
+        for place, site in enumerate(federation):
+            for mine, theirs in zip(site.records, simulated, strict=True):
+                assert mine.posterior[0] == pytest.approx(theirs.posterior[place], abs=1e-6)
+
+
+@pytest.mark.parametrize("trick", ["nan", "huge", "oversized"])
+def test_a_hostile_member_harms_nobody(tmp_path: Path, trick: str) -> None:
+    setup = small(5, groups=1, rounds=15, **HARD)
+    reached = {}
+    for company in ("", trick):
+        with Federation(tmp_path / f"run-{company}", setup, limits={"deadline": 5.0}) as federation:
+            bad, *good = federation
+            for site in federation:
+                site.set(gather=10.0 if company else 3.0, linger=2.0)
+            if company:
+                bad.start(trick)
+            for site in good:
+                site.start()
+            assert {site.wait() for site in good} == {0}
+            reached[company] = np.mean(accuracies(good))
+            if company:
+                seen = [site.status.members[bad.name] for site in good if site.status]
+                assert any(member.strikes or member.conduct != "good" for member in seen)
+    assert reached[trick] > reached[""] - 0.01, reached
+
+
+def test_two_hundred_rounds_take_no_more_memory_than_fifty(tmp_path: Path) -> None:
+    with Federation(tmp_path, small(3, rounds=250, **HARD)) as federation:
+        federation.start()
+        until("50 rounds", lambda: all(site.round >= 50 for site in federation))
+        before = [resident(site) for site in federation]
+        until("245 rounds", lambda: all(site.round >= 245 for site in federation))
+        after = [resident(site) for site in federation]
+        assert {site.wait() for site in federation} == {0}
+    assert max(np.subtract(after, before)) < 16 << 20, (before, after)
+
+
+def resident(site: Site) -> int:
+    """Bytes of memory a peer has now."""
+    text = Path(f"/proc/{site.running.pid}/status").read_text()
+    return int(text.split("VmRSS:")[1].split()[0]) << 10
+
+
+@pytest.fixture
+def islands() -> Iterator[list[str]]:
+    """Three network namespaces on one bridge, with addresses 10.77.0.1 to .3; their names."""
+    mark = f"fr{os.getpid() % 10000}"
+    names = [f"{mark}n{place}" for place in range(3)]
+    try:
+        ip("link", "add", mark, "type", "bridge")
+        ip("link", "set", mark, "up")
+    except (subprocess.CalledProcessError, FileNotFoundError):
+        pytest.skip("needs the right to make network namespaces")
+    try:
+        for place, name in enumerate(names):
+            ip("netns", "add", name)
+            ip("link", "add", f"{name}o", "type", "veth", "peer", "name", "inside", "netns", name)
+            ip("link", "set", f"{name}o", "master", mark, "up")
+            ip("-n", name, "addr", "add", f"10.77.0.{place + 1}/24", "dev", "inside")
+            ip("-n", name, "link", "set", "inside", "up")
+            ip("-n", name, "link", "set", "lo", "up")
+        yield names
+    finally:
+        for name in names:
+            subprocess.run(["ip", "netns", "del", name], check=False)
+        subprocess.run(["ip", "link", "del", mark], check=False)
+
+
+def ip(*arguments: str) -> None:
+    subprocess.run(["ip", *arguments], check=True, capture_output=True)
+
+
+def test_a_member_is_cut_off_and_back(tmp_path: Path, islands: list[str]) -> None:
+    with Federation(tmp_path, small(3, rounds=100_000), limits={"deadline": 5.0}) as federation:
+        for place, site in enumerate(federation):
+            keys = site.file.parent / "keys"
+            for old in keys.iterdir():
+                old.unlink()
+            pki.approve(pki.request(keys, site.name, [f"10.77.0.{place + 1}"]), tmp_path / "ca")
+            site.set(listen=[f"10.77.0.{place + 1}:7447"], connect=[] if place == 0 else ["10.77.0.1:7447"])
+        peers = [
+            subprocess.Popen(
+                ["ip", "netns", "exec", island, sys.executable, "-m", "federico.cli.main", "peer", str(site.file)],
+                stderr=subprocess.DEVNULL,
+            )
+            for island, site in zip(islands, federation, strict=True)
+        ]
+        try:
+            *others, cut = federation
+            until("some rounds", lambda: all(site.round >= 3 for site in federation))
+            ip("link", "set", f"{islands[-1]}o", "down")
+            until("the cut is noticed", lambda: not any(site.sees(cut.name) for site in others))
+            time.sleep(10)
+            stood = [site.round for site in federation]
+            ip("link", "set", f"{islands[-1]}o", "up")
+            until("it is back", lambda: all(site.sees(cut.name) for site in others))
+            until("all go on", lambda: all(s.round > old + 5 for s, old in zip(federation, stood, strict=True)))
+            assert all(cut.name in site.records[-1].posterior[0] for site in others)
+        finally:
+            for peer in peers:
+                peer.send_signal(signal.SIGTERM)
+            codes = [peer.wait(PATIENCE) for peer in peers]
+    assert codes == [0, 0, 0]

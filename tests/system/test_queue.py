@@ -1,0 +1,73 @@
+"""Kill a queue and all its workers stop; start it again and it ends as if nothing had happened."""
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from federico.cli.compare import Silent
+from federico.compare.run import run_study
+from federico.compare.study import load_study
+from federico.compare.studydir import StudyDir
+from federico.experiment.rundir import CellDir, RunDir
+
+STUDY = """
+methods = ["local", "federico"]
+seeds = [0, 1, 2]
+rounds = 200
+split = { samples = 200 }
+partition = { kind = "label-groups", clients = 4, groups = 2 }
+model = { kind = "linear" }
+federico = { neighbors = 2 }
+system = { threads = 1, checkpoint_every = 20 }
+"""
+PATIENCE = 300.0
+
+
+def until(condition: Callable[[], bool], what: str) -> None:
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, f"waited in vain for: {what}"
+        time.sleep(0.02)
+
+
+def cells(folder: Path) -> list[CellDir]:
+    return [cell for run in sorted((folder / "runs" / "study").glob("*-*-*")) for cell in RunDir(run).cells()]
+
+
+def done(folder: Path) -> dict[Path, int]:
+    return {cell.path: (cell.path / "done.json").stat().st_mtime_ns for cell in cells(folder) if cell.rounds_done}
+
+
+def children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def gone(pid: int) -> bool:
+    """Whether the process has ended, even if nobody has asked for its exit code."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+def test_killed_queue_goes_on_where_it_was(tmp_path: Path) -> None:
+    (tmp_path / "study.toml").write_text(STUDY)
+    command = [sys.executable, "-m", "federico.cli.main", "compare", "study.toml", "-q", "--jobs", "2"]
+    queue = subprocess.Popen(command, cwd=tmp_path)
+    until(lambda: len(done(tmp_path)) > 0 or queue.poll() is not None, "a finished run")
+    workers = children(queue.pid)
+    queue.kill()
+    assert queue.wait() == -signal.SIGKILL
+    assert len(workers) >= 2
+    until(lambda: all(map(gone, workers)), "workers to leave with their queue")
+    before = done(tmp_path)
+    assert len(before) < 6, "killed in the middle"
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=PATIENCE)
+    assert before.items() <= done(tmp_path).items(), "what was finished is not run again"
+    study = load_study(tmp_path / "study.toml")
+    run_study(study, StudyDir(tmp_path / "undisturbed" / "runs" / "study"), Silent())
+    for one, other in zip(cells(tmp_path), cells(tmp_path / "undisturbed"), strict=True):
+        assert (one.path / "records.jsonl").read_bytes() == (other.path / "records.jsonl").read_bytes()
