@@ -34,8 +34,8 @@ NOTHING = "**Nothing is stored yet.**"
 WHO = """## What is compared
 
 - **federico**: whole rounds as `federico run` plays them, from sampling to the checkpoint, with evaluation of every
-  client every round. The round measured is one of a run that goes on: the checkpoint before it is being written in the
-  background meanwhile. What is no phase is in "whole round" all the same.
+  client every round, and with the copy for a checkpoint, which a run makes every ten seconds or so; the checkpoint
+  before it is on the disk. What is no phase is in "whole round" all the same.
 - **The limit**: the rate of plain float32 matrix products of {size} x {size} on the same threads, the median of bursts
   before, between and after the measured rounds. Only the useful arithmetic of E-step and M-step counts.
 - **The bare loop**: E-step and M-step of the same visits, with data preloaded in channels-last memory, one model and

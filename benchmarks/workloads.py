@@ -7,6 +7,8 @@ from benchmarks.store import ROOT
 from federico.experiment.config import Experiment, load
 
 EXPERIMENTS = ROOT / "experiments"
+EVERY_ROUND = "system.checkpoint_every=1"
+"""More often than the default: the twins start from what is in them."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,7 @@ class Workload:
 
     def load(self, rounds: int, *more: str) -> Experiment:
         """The experiment of that many rounds, FedeRiCo alone."""
-        own = (f'name="{self.name}"', 'methods=["federico"]', "seeds=[0]", f"rounds={rounds}")
+        own = (f'name="{self.name}"', 'methods=["federico"]', "seeds=[0]", f"rounds={rounds}", EVERY_ROUND)
         return load(EXPERIMENTS / f"{self.experiment}.toml", (*own, *self.changes, *more))
 
 
