@@ -26,8 +26,7 @@ class FedFomoOptions(Options):
     """Options of FedFomo."""
 
     neighbors: NonNegativeInt = 3
-    """M: how many other models each client tries per round. Where it is not set and there are fewer others, all of
-    them."""
+    """M: how many other models each client tries per round; all of them where there are fewer and it is not set."""
     epsilon: float = Field(default=0.3, ge=0, le=1)
     """Probability that a candidate is drawn uniformly instead of by its past merit; one coin per candidate."""
     epsilon_decay: NonNegativeFloat = 0.05
