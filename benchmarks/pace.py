@@ -55,7 +55,7 @@ class Pace(Quiet):
         self._first = rounds_before + 1
 
     def round_done(self, cell: CellDir, record: Record) -> None:
-        """Once a round's checkpoint is on the disk, the next begins; after a measured one the others have their turn."""
+        """Once a round's checkpoint is on the disk, the next begins; after a measured one others have a turn."""
         whole = time.perf_counter() - self._began
         _wait_for_checkpoint(cell, record.round)
         if (record.round - self._first + 1) % (self._plan.lead + 1) == 0:
