@@ -13,6 +13,7 @@ from federico.compare.saved import read_saved
 from federico.compare.study import parse_study
 from federico.experiment.config import load
 from federico.experiment.tables import validated
+from federico.methods import METHODS
 from federico.node.federation import Agreement
 from federico.node.site import SiteOptions
 
@@ -63,6 +64,15 @@ def test_paper_map_names_things_that_exist() -> None:
     text = (ROOT / "docs" / "paper-map.md").read_text()
     assert [path for path in re.findall(r"`(tests/[^`]+)`", text) if not (ROOT / path).exists()] == []
     assert [dotted for dotted in re.findall(r"`(federico\.[\w.]+)`", text) if pydoc.locate(dotted) is None] == []
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_has_a_page_with_its_options_and_a_command(name: str) -> None:
+    text = (ROOT / "docs" / f"explanation-method-{name}.md").read_text()
+    assert text.startswith(f"# Explanation: {METHODS[name].title}\n")
+    assert "federico run experiments/digits.toml" in text
+    if name != "federico":  # whose options have a page of their own
+        assert [option for option in METHODS[name].options.model_fields if f"`{option}`" not in text] == []
 
 
 def test_every_saved_figure_of_a_method_is_on_the_page_of_results() -> None:

@@ -3,6 +3,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from federico.exchange.base import Updates
 from federico.learning.learner import ClientData
@@ -86,8 +87,27 @@ def test_three_successive_splits_stay_a_partition(lines: Build) -> None:
     assert clustered.clusters.tolist() == [i % 8 for i in range(16)], "pairs do not split"
 
 
+def test_the_cut_is_by_direction_and_keeps_the_farthest_of_a_half_near(lines: Build) -> None:
+    clustered = lines("clustered", [[(0.0, 0.0)]] * 4, RATE, eps1=99.0)
+    angles, lengths = np.deg2rad([0, 40, 85, 140]), np.array([2.0, 9.0, 2.0, 9.0])
+    clients = np.arange(4)
+    rows = torch.from_numpy(lengths[:, None] * np.stack([np.cos(angles), np.sin(angles)], axis=1))
+    clustered.split(Updates(4 + clients, clients, np.ones(4), rows))
+    assert clustered.clusters.tolist() == [0, 0, 2, 2], "linked by the nearest, 0, 40 and 85 would stay together"
+
+
+def test_statistics_have_no_say_in_a_split(method: Build, blobs: Clients, batch_norm_net: type[nn.Module]) -> None:
+    clustered = method("clustered", blobs((4, 4, 4, 4)), model=batch_norm_net, eps2=0.0, relative=True)
+    blueprint, clients = clustered.bank.blueprint, np.arange(4)
+    rows = torch.zeros(4, blueprint.size, dtype=torch.float64)
+    rows[:, 0] = torch.tensor([1.0, -1.0, 1.0, -1.0])
+    rows[:, blueprint.parameters :] = torch.tensor([9.0, 9.0, -9.0, 9.0])[:, None]
+    clustered.split(Updates(4 + clients, clients, np.ones(4), rows))
+    assert clustered.clusters.tolist() == APART
+
+
 def test_a_cluster_waits_for_all_its_updates(lines: Build) -> None:
-    clustered = lines("clustered", [[(0.0, 0.0)]] * 4, RATE)
+    clustered = lines("clustered", [[(0.0, 0.0)]] * 4, RATE, eps1=9.0)
     whole = updates_of([1.0, -1.0, 1.0, -1.0])
     clustered.split(whole.take(np.array([0, 1, 3])))
     assert clustered.clusters.tolist() == TOGETHER

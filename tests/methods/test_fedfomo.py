@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from pydantic import ValidationError
+from torch import nn
 
 from federico.errors import ConfigError
 from federico.learning.learner import ClientData
@@ -66,6 +67,26 @@ def test_a_candidate_that_gives_no_numbers_is_no_candidate(three: FedFomo) -> No
     assert row.peers.tolist() == [0]
     assert three.bank.rows[0].isfinite().all()
     assert three.propensity[0, 1] == 0
+
+
+def test_models_are_judged_by_what_is_held_out(method: Build, blobs: Clients) -> None:
+    fedfomo = method("fedfomo", blobs((10, 15, 20)))
+    fedfomo.round(1)
+    visits = fedfomo.pull([np.array([1, 2]), np.array([2]), np.array([], dtype=np.int64)])
+    assert visits.pairs == [(0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2)]
+    before = fedfomo.learner.evaluate(fedfomo.first, fedfomo.federation.to_own(), "validation")
+    after = fedfomo.learner.evaluate(fedfomo.bank, visits, "validation")
+    assert np.array_equal(fedfomo.gains(visits), before[visits.clients] - after)
+
+
+def test_statistics_do_not_count_as_distance(method: Build, blobs: Clients, batch_norm_net: type[nn.Module]) -> None:
+    fedfomo = method("fedfomo", blobs((10, 10)), model=batch_norm_net, batch_size=2)
+    fedfomo.bank.rows.zero_()
+    fedfomo.first.rows.zero_()
+    fedfomo.bank.rows[:, 0] = torch.tensor([1.0, 2.0])
+    fedfomo.bank.rows[1, fedfomo.bank.blueprint.parameters :] = 9.0
+    row = fedfomo.combine(0, np.array([0, 1]), np.array([3.0, 2.0]))
+    np.testing.assert_allclose(row.weights, [0.75, 0.25])
 
 
 def test_the_chance_to_explore_decays(method: Build, blobs: Clients) -> None:
