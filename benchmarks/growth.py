@@ -61,6 +61,7 @@ def raw_experiment(sizes: dict[str, Any], rounds: int) -> dict[str, Any]:
         "name": "small",
         "methods": ["federico"],
         "rounds": rounds,
+        "system": {"checkpoint_every": 1},
         "data": {"kind": "sine", "clients": sizes["clients"], "samples_per_client": sizes["samples"], "noise": 0.3},
         "partition": {"kind": "natural"},
         "model": {"kind": "mlp", "hidden": (sizes["hidden"],)} if sizes["hidden"] else {"kind": "linear"},

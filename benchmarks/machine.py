@@ -50,6 +50,7 @@ def facts() -> dict[str, str]:
     return {
         "processor": _processor(),
         "cores": str(os.cpu_count()),
+        "threads": str(torch.get_num_threads()),
         "python": platform.python_version(),
         "torch": str(torch.__version__),
     }

@@ -21,12 +21,13 @@ def main() -> int:
     arguments = parser.parse_args()
     row = ROWS[arguments.row]
     try:
-        result = row.prepare() if arguments.prepare else row.measure()
+        if arguments.prepare:
+            row.prepare()
+        else:
+            print(json.dumps(row.measure()))
     except MISSING as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code
-    if not arguments.prepare:
-        print(json.dumps(result))
     return 0
 
 

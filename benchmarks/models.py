@@ -15,22 +15,24 @@ from benchmarks.workloads import Workload
 from federico.api import Quiet
 from federico.experiment.records import Record
 from federico.experiment.rundir import CellDir
+from federico.experiment.setup import prepare
 from federico.experiment.simulate import simulate
 
 
-def warm_run(work: Workload) -> Path | None:
-    """The run that all measurements of this workload go on from; played by the first that needs it."""
-    if not work.warm:
-        return None
-    path = CACHE / "warm" / work.name
-    if not (path / "federico-0" / "done.json").exists():
-        simulate(work.load(work.warm), path.parent, Quiet())
-    return path
+def get_ready(work: Workload) -> None:
+    """Find out now if the data is missing, and play the run that all measurements of this workload go on from."""
+    prepare(work.load(1), seed=0)
+    if work.warm and not (_warm(work) / "federico-0" / "done.json").exists():
+        simulate(work.load(work.warm), _warm(work).parent, Quiet())
+
+
+def _warm(work: Workload) -> Path:
+    return CACHE / "warm" / work.name
 
 
 def measure(work: Workload) -> dict[str, Any]:
     """Go on from the warm run, in a copy of it."""
-    with scratch(CACHE / "warm" / work.name if work.warm else None) as root, ExitStack() as stack:
+    with scratch(_warm(work) if work.warm else None) as root, ExitStack() as stack:
         turns = Turns(root / work.name, stack)
         pace = Pace(work.plan, turns.play)
         turns.limit.measure()

@@ -116,7 +116,9 @@ def pull_plain(session: zenoh.Session, count: int) -> int:
     while waiting or under_way:
         while waiting and len(under_way) < LIMITS.window:
             under_way.append(session.get(f"{PLAIN}/{waiting.popleft()}", timeout=60.0))
-        size += len(under_way.popleft().recv().ok.payload.to_bytes())
+        sample = under_way.popleft().recv().ok
+        assert sample is not None
+        size += len(sample.payload.to_bytes())
     return size
 
 
@@ -129,7 +131,7 @@ def visit(identity: Identity, port: int, owner: Connection, repeats: int, answer
 
 
 def measure_speed(peer: Peer, owner: Connection, repeats: int) -> dict[str, float]:
-    chunks = ask(owner, "plain")
+    chunks = int(ask(owner, "plain"))
     ours, plain = [], []
     for _ in range(repeats + 1):
         ask(owner, "start")  # a new version, so that it has to be sent
@@ -162,7 +164,8 @@ def measure_memory(peer: Peer, owner: Connection, repeats: int) -> dict[str, flo
 
 def ask(other: Connection, order: str) -> float:
     other.send(order)
-    return other.recv()
+    answer: float = other.recv()
+    return answer
 
 
 def seconds(action: Callable[[], object]) -> float:

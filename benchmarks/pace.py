@@ -37,8 +37,7 @@ class Measured:
     """One round."""
 
     whole: float
-    """Seconds from the close of the round before to its own: all phases, and what writing the checkpoint before it in
-    the background took from them."""
+    """Seconds from the first to the last of it, all phases and what is between them."""
     phases: dict[str, float]
     """Seconds of each phase."""
 
@@ -49,20 +48,20 @@ class Pace(Quiet):
     def __init__(self, plan: Plan, pause: Pause = lambda cell, record: None) -> None:
         self.rounds: list[Measured] = []
         self._plan, self._pause = plan, pause
-        self._first, self._closed = 1, 0.0
+        self._first, self._began = 1, 0.0
 
     def cell_started(self, cell: CellDir, rounds_before: int) -> None:
         """Rounds are counted from here."""
         self._first = rounds_before + 1
 
     def round_done(self, cell: CellDir, record: Record) -> None:
-        """Once a measured round's checkpoint is on the disk, the others have their turn."""
-        now, before = time.perf_counter(), self._closed
-        self._closed = now
+        """Once a round's checkpoint is on the disk, the next begins; after a measured one others have a turn."""
+        whole = time.perf_counter() - self._began
+        _wait_for_checkpoint(cell, record.round)
         if (record.round - self._first + 1) % (self._plan.lead + 1) == 0:
-            self.rounds.append(Measured(now - before, read_seconds(cell.path)[-1]))
-            _wait_for_checkpoint(cell, record.round)
+            self.rounds.append(Measured(whole, read_seconds(cell.path)[-1]))
             self._pause(cell, record)
+        self._began = time.perf_counter()
 
 
 def checkpoint_path(cell: CellDir, round_index: int) -> Path | None:

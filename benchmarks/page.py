@@ -22,16 +22,20 @@ HEAD = """# Reference: benchmarks
 
 <!-- Written by benchmarks/page.py from benchmarks/results; change it there. -->
 
-Measured with `make bench` ({machine}). Every figure is the median over {repeats} fresh
-processes with the range in brackets; the rows took turns. Seconds are of one machine; ratios, taken within one process
-and minute, are what carries over. `make bench-check` measures again and fails where a ratio got worse than the stored
-one by more than its spread; `python -m benchmarks.run ROW` measures one row alone.
+`make bench` measures all rows and writes this page; `make bench-check` measures again and fails where a ratio got worse
+than the stored one by more than its spread; `python -m benchmarks.run ROW` measures one row alone.
+
+{measured}
 """
+MEASURED = """Measured on: {machine}.
+Every figure is the median over fresh processes ({repeats} a row) with the range in brackets; the rows took turns.
+Seconds are of one machine; ratios, taken within one process and minute, are what carries over."""
+NOTHING = "**Nothing is stored yet.**"
 WHO = """## What is compared
 
 - **federico**: whole rounds as `federico run` plays them, from sampling to the checkpoint, with evaluation of every
-  client every round. The round measured is one of a run that goes on: the checkpoint before it is being written in the
-  background meanwhile. What is no phase is in "whole round" all the same.
+  client every round, and with the copy for a checkpoint, which a run makes every ten seconds or so; the checkpoint
+  before it is on the disk. What is no phase is in "whole round" all the same.
 - **The limit**: the rate of plain float32 matrix products of {size} x {size} on the same threads, the median of bursts
   before, between and after the measured rounds. Only the useful arithmetic of E-step and M-step counts.
 - **The bare loop**: E-step and M-step of the same visits, with data preloaded in channels-last memory, one model and
@@ -76,8 +80,8 @@ def sections(measured: Measured) -> list[Section]:
 
 def text(measured: Measured, results: Results) -> str:
     """The page."""
-    first, *rest = [section.markdown() for section in sections(measured)]
-    return "\n".join([_head(measured, results), first, _who(), *rest])
+    parts = [section.markdown() for section in sections(measured)]
+    return "\n".join([_head(measured, results), *parts[:1], _who(), *parts[1:]])
 
 
 def stored() -> tuple[Measured, Results]:
@@ -96,9 +100,12 @@ def write() -> None:
 
 
 def _head(measured: Measured, results: Results) -> str:
+    if not measured:
+        return HEAD.format(measured=NOTHING)
     machines = {", ".join(f"{key} {value}" for key, value in results.machine(row).items()) for row in measured}
     repeats = sorted({len(runs) for runs in measured.values()})
-    return HEAD.format(machine="; ".join(sorted(machines)), repeats=" or ".join(map(str, repeats)))
+    said = MEASURED.format(machine="; ".join(sorted(machines)), repeats=" or ".join(map(str, repeats)))
+    return HEAD.format(measured=said)
 
 
 def _who() -> str:

@@ -25,7 +25,7 @@ class Row:
     title: str
     measure: Callable[[], dict[str, Any]]
     ratios: tuple[Ratio, ...]
-    prepare: Callable[[], object] = _nothing
+    prepare: Callable[[], None] = _nothing
     """Once, before the first measurement."""
     repeats: int | None = None
     """How many measurements are enough, where that is less than usual."""
@@ -33,7 +33,7 @@ class Row:
 
 def _of_models() -> list[Row]:
     return [
-        Row(work.name, work.title, partial(models.measure, work), ratios.MODELS, partial(models.warm_run, work))
+        Row(work.name, work.title, partial(models.measure, work), ratios.MODELS, partial(models.get_ready, work))
         for work in WORKLOADS.values()
     ]
 
@@ -57,7 +57,7 @@ ROWS = {
             partial(growth.play, {"clients": 4096}, ENDURANCE), ratios.ENDURANCE, repeats=1,
         ),
         Row(
-            "ranks", "MPI on CNN2", ranks.measure, ratios.RANKS, partial(models.warm_run, ranks.WORK),
+            "ranks", "MPI on CNN2", ranks.measure, ratios.RANKS, partial(models.get_ready, ranks.WORK),
         ),
     )
 }  # fmt: skip

@@ -7,6 +7,8 @@ from benchmarks.store import ROOT
 from federico.experiment.config import Experiment, load
 
 EXPERIMENTS = ROOT / "experiments"
+EVERY_ROUND = "system.checkpoint_every=1"
+"""More often than the default: the twins start from what is in them."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,7 @@ class Workload:
 
     def load(self, rounds: int, *more: str) -> Experiment:
         """The experiment of that many rounds, FedeRiCo alone."""
-        own = (f'name="{self.name}"', 'methods=["federico"]', "seeds=[0]", f"rounds={rounds}")
+        own = (f'name="{self.name}"', 'methods=["federico"]', "seeds=[0]", f"rounds={rounds}", EVERY_ROUND)
         return load(EXPERIMENTS / f"{self.experiment}.toml", (*own, *self.changes, *more))
 
 
@@ -45,7 +47,8 @@ WORKLOADS = {
             "8 clients in 2 label groups, 100 training samples each (a fifth of the paper's), M = 3; rounds 12 and 14",
         ),
         Workload(
-            "resnet18", "ResNet-18, CIFAR-100, K=8", "cifar100", ("split.samples=500",), 0, Plan(1, 1),
+            "resnet18", "ResNet-18, CIFAR-100, K=8", "cifar100", ("split.samples=560", "split.max_train=50"), 0,
+            Plan(1, 1),
             "8 clients in 2 label groups, 50 training samples each (a fifteenth of the paper's), M = 3; round 2 alone, "
             "after one of own training",
         ),

@@ -21,14 +21,14 @@ def results(measured: Measured, tmp_path: Path) -> Results:
 def test_page_is_what_is_stored() -> None:
     measured, results = page.stored()
     assert (DOCS / NAME).read_text(encoding="utf-8") == page.text(measured, results), "run `make docs`"
-    assert all((DOCS / section.picture).exists() for section in page.sections(measured))
+    assert all((DOCS / section.picture).exists() for section in page.sections(measured) if section.draw)
     assert set(results) == set(measured), "a row that is no longer measured has no results"
 
 
 def test_page_names_the_machine_and_the_number_of_processes(measured: Measured, results: Results) -> None:
     written = page.text(measured, results)
     assert "processor Abacus" in written
-    assert "over 1 or 2 fresh" in written
+    assert "(1 or 2 a row)" in written
 
 
 def test_page_shows_every_section_once(measured: Measured, results: Results) -> None:
@@ -42,3 +42,9 @@ def test_page_leaves_out_what_was_not_measured(measured: Measured, results: Resu
     written = page.text({"linear": measured["linear"]}, results)
     assert "## Growth" not in written
     assert "benchmarks-phases.png" in written
+
+
+def test_page_says_that_nothing_was_measured(results: Results) -> None:
+    written = page.text({}, results)
+    assert "Nothing is stored yet" in written
+    assert ".png" not in written

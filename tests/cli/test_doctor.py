@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from federico.cli import doctor
+from federico.experiment import memory
 
 Command = Callable[..., Any]
 
@@ -25,9 +25,21 @@ def test_experiment_is_weighed(federico: Command, tiny: Path) -> None:
     facts = json.loads(federico("doctor", tiny, "--json", "--set", "model.hidden=[20000]").out)
     sizes = {name: float(value.removesuffix(" GiB")) for name, value in facts.items() if name.startswith("memory ")}
     parts = [value for name, value in sizes.items() if name.startswith("memory for ")]
-    assert len(parts) == 6
+    assert len(parts) == 7
     assert sizes["memory for models"] > 0
-    assert sizes["memory needed at the peak, about"] == pytest.approx(sum(parts), abs=0.03)
+    assert sizes["memory needed at the peak, about"] == pytest.approx(sum(parts), abs=0.04)
+    assert facts["models and optimizers lie"] == "in memory"
+
+
+def test_models_that_do_not_fit_are_told_to_lie_on_the_disk(
+    federico: Command, tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "resident_bytes", lambda: 0)
+    wide = ["--set", "model.hidden=[200000]"]  # hundreds of megabytes for every model
+    answer = federico("doctor", tiny, "--json", "--set", "system.memory=1GiB", *wide)
+    assert answer.code == 0
+    assert json.loads(answer.out)["memory it may take"] == "1.00 GiB"
+    assert json.loads(answer.out)["models and optimizers lie"] == "on the disk"
 
 
 def test_table_says_the_same(federico: Command, tiny: Path) -> None:
@@ -44,13 +56,12 @@ def test_wrong_experiment_is_refused(federico: Command, tiny: Path, tmp_path: Pa
     assert not (tmp_path / "runs").exists(), "nothing was run"
 
 
-def test_models_that_fit_alone_but_not_together_are_refused(
-    federico: Command, tiny: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(doctor, "available_bytes", lambda: 300 << 20)
-    answer = federico("doctor", tiny)
+@pytest.mark.parametrize("command", ["doctor", "run"])
+def test_what_cannot_fit_is_refused_with_its_size(federico: Command, tiny: Path, command: str, tmp_path: Path) -> None:
+    answer = federico(command, tiny, "--set", "system.memory=10MiB")
     assert answer.code == 2
-    assert "needs about 0.44 GiB, only 0.29 GiB is free; use fewer clients or neighbors" in answer.err
+    assert "even with all models on the disk; there is 0.01 GiB; use fewer clients or neighbors" in answer.err
+    assert not (tmp_path / "runs").exists()
 
 
 LIMITED = """

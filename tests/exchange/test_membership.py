@@ -1,10 +1,11 @@
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 import zenoh
 
-from federico.exchange.membership import Membership
+from federico.exchange.membership import Membership, members_seen
 from federico.exchange.roster import Roster
 from federico.exchange.session import close, open_bus
 
@@ -92,3 +93,35 @@ def test_hurry_ends_waiting(join) -> None:
     a.hurry()
     thread.join(60)
     assert over == [False]
+
+
+def test_one_with_another_federation_file_is_not_here(join, bus: zenoh.Session) -> None:
+    a = join("a")
+    b = Membership(bus, replace(ROSTER, digest=b"x" * 32), "b")
+    assert a._wait(lambda: "b" in a._estranged, 60)
+    assert a.estranged() == {"b"}
+    assert not a.here("b")
+    assert members_seen(bus, ROSTER, 60) == {"a": ROSTER.version, "b": (b"x" * 8).hex()}
+    b.close()
+    assert a._wait(lambda: not a._estranged, 60)
+
+
+def test_who_has_finished_and_gone_has_finished(join) -> None:
+    a, b = join("a"), join("b")
+    b.finish(3)
+    assert a._wait(lambda: "b" in a._reached, 60)
+    b.close()
+    assert gone(a, "b")
+    assert a.reached("b") == 3
+    assert a.reached("c") == 0
+
+
+@pytest.mark.parametrize("key", ["", "/alive", "/finished", "/finished/x", "/else/1/2"])
+def test_odd_tokens_of_a_member_are_nothing(join, bus: zenoh.Session, key: str) -> None:
+    a = join("a")
+    odd = bus.liveliness().declare_token(f"{ROSTER.home('b')}{key}")
+    join("c")
+    assert a.wait(["c"], 60)
+    assert not a.here("b")
+    assert a.reached("b") == 0
+    odd.undeclare()

@@ -131,6 +131,22 @@ class TestModels:
         assert torch.equal(row_of(a, 1), b._bank.home[0])
         assert a._held[1].version == 2
 
+    def test_a_model_that_is_just_changing_is_not_given(self, joined: Joined, model: Blueprint) -> None:
+        a, b = joined(model, 2, lockstep=False, limits=PATIENT.model_copy(update={"deadline": 0.3}))
+        publish(b)
+        b.collect()
+        assert len(a.pull(Visits.of([(0, 1)]))) == 0
+        b._bank.home.add_(1)
+        b.lend(Visits.of([(1, 1)]))
+        assert len(a.pull(Visits.of([(0, 1)]))) == 1
+
+    def test_the_own_model_is_served_where_it_lies_even_when_that_moves(self, joined: Joined, model: Blueprint) -> None:
+        a, b, c = joined(model, 3, lockstep=False)
+        publish(b, c)
+        for wanted in ([(0, 1)], [(0, 1), (0, 2)]):
+            a.pull(Visits.of(wanted))
+            assert np.shares_memory(a._owner.shelf.newest.packed, a._bank.home.numpy())
+
     def test_many_chunks_make_the_same_row(self, joined: Joined) -> None:
         large = Blueprint(lambda: nn.Linear(300, 20))
         a, b = joined(large, 2, lockstep=False, limits=PATIENT.model_copy(update={"chunk_bytes": 1024}))
@@ -267,17 +283,21 @@ def test_three_peers_in_lock_step_give_the_numbers_of_one_process(joined: Joined
     expected = [alone.round(index) for index in range(1, rounds + 1)]
     peers = joined(alone.bank.blueprint, 3, lockstep=True, limits=PATIENT.model_copy(update={"clip": 10.0}))
 
-    def play(number: int) -> tuple[Federico, list[Round]]:
+    def site(number: int) -> Federico:
+        """Made one after the other: new models are drawn from torch's one generator, which threads would share."""
+
         def connect(bank: Bank, participants: int) -> ZenohExchange:
             peers[number]._bank = bank
             return peers[number]
 
-        site = learner(clients)
-        federation = Federation(tuple(c.name for c in clients), site, connect, Hosting(3, number, 3), seed=0)
-        mine = Federico(federation, options)
-        return mine, [mine.round(index) for index in range(1, rounds + 1)]
+        people = tuple(client.name for client in clients)
+        return Federico(Federation(people, learner(clients), connect, Hosting(3, number, 3), seed=0), options)
 
-    played = together([partial(play, number) for number in range(3)])
+    def play(mine: Federico) -> list[Round]:
+        return [mine.round(index) for index in range(1, rounds + 1)]
+
+    sites = [site(number) for number in range(3)]
+    played = zip(sites, together([partial(play, mine) for mine in sites]), strict=True)
     for number, (mine, rounds_played) in enumerate(played):
         for together_, apart in zip(expected, rounds_played, strict=True):
             assert together_.neighbors[number].tolist() == apart.neighbors[0].tolist()

@@ -19,7 +19,7 @@ TINY: dict[str, Any] = {
     "partition": {"kind": "label-groups", "clients": 4, "groups": 2},
     "model": {"kind": "mlp", "hidden": [8]},
     "federico": {"neighbors": 2},
-    "system": {"threads": 1},
+    "system": {"threads": 1, "checkpoint_every": 1},
 }
 
 

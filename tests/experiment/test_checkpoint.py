@@ -187,6 +187,23 @@ def test_writer_goes_on_while_the_disk_is_slow(tmp_path: Path, monkeypatch: pyte
     assert list(tmp_path.glob("*.safetensors"))
 
 
+def test_writer_rests_once_it_has_written_and_some_time_has_passed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    allowed = threading.Event()
+    monkeypatch.setattr(checkpoint, "save", lambda *_: allowed.wait(60))
+    monkeypatch.setattr(checkpoint, "PAUSE", 0)
+    with Writer(tmp_path) as writer:
+        assert writer.rested
+        writer.save(1, 1, state(1))
+        assert not writer.rested, "it is at it"
+        allowed.set()
+        writer.wait()
+        assert writer.rested
+        monkeypatch.setattr(checkpoint, "PAUSE", float("inf"))
+        assert not writer.rested, "the last one is not old enough"
+
+
 def failing(*arguments: object, **named: object) -> None:
     raise RuntimeError("No space left on device (os error 28)")
 

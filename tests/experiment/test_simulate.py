@@ -1,3 +1,4 @@
+import json
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -11,11 +12,13 @@ from torch import nn
 
 from federico.data.dataset import Dataset
 from federico.data.sources.python import from_clients
-from federico.errors import RunError
+from federico.errors import ConfigError, RunError
+from federico.experiment import checkpoint, memory
 from federico.experiment.config import Experiment, load
 from federico.experiment.rundir import CellDir, RunDir
 from federico.experiment.setup import prepare
 from federico.experiment.simulate import simulate
+from federico.learning import storage
 from federico.methods import METHODS
 
 Play = Callable[..., tuple[RunDir, Any]]
@@ -124,6 +127,31 @@ def test_what_changes_no_result_may_change(play: Play) -> None:
     assert told.rounds_before == [1, 0]
 
 
+def forget(run: RunDir, *tables_and_keys: tuple[str, str]) -> None:
+    """As if this cell had been written before these options were there."""
+    file = run.cell("federico", 0).path / "cell.json"
+    about = json.loads(file.read_text())
+    for table, key in tables_and_keys:
+        del about["options"][table][key]
+    file.write_text(json.dumps(about))
+
+
+def test_run_of_a_version_with_fewer_options_goes_on(play: Play, tmp_path: Path) -> None:
+    run, _ = play(rounds=2)
+    forget(run, ("federico", "anchor"), ("partition", "groups"), ("training", "local_epochs"))
+    longer, told = play(rounds=4)
+    assert told.rounds == [3, 4]
+    whole, _ = play(tmp_path / "whole", rounds=4)
+    assert longer.cell("federico", 0).records == whole.cell("federico", 0).records
+
+
+def test_option_that_an_earlier_version_lacked_may_not_be_set_to_something_else(play: Play) -> None:
+    run, _ = play(rounds=2)
+    forget(run, ("federico", "anchor"))
+    with pytest.raises(RunError, match=r"federico\.anchor was 0\.0, now 0\.5"):
+        play(rounds=4, federico={"neighbors": 2, "anchor": 0.5})
+
+
 def people(seed: int = 0) -> Dataset:
     rng = np.random.default_rng(seed)
     return from_clients({name: (rng.normal(size=(10, 3)), np.arange(10) % 2) for name in "abc"})
@@ -149,10 +177,17 @@ class Stop(BaseException):
     """Like Ctrl-C."""
 
 
-@pytest.mark.parametrize("checkpoint_every", [1, 2, 3])
+@pytest.fixture
+def endless_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow the machine, no checkpoint comes by the passing of time."""
+    monkeypatch.setattr(checkpoint, "PAUSE", float("inf"))
+
+
+@pytest.mark.usefixtures("endless_pause")
+@pytest.mark.parametrize("checkpoint_every", [None, 1, 2, 3])
 @pytest.mark.parametrize("at", [1, 3, 4])
 def test_stopped_run_ends_as_if_it_had_never_been(
-    play: Play, tiny: Callable[..., Experiment], told: Any, tmp_path: Path, at: int, checkpoint_every: int
+    play: Play, tiny: Callable[..., Experiment], told: Any, tmp_path: Path, at: int, checkpoint_every: int | None
 ) -> None:
     changes = {"rounds": 5, "system": {"threads": 1, "checkpoint_every": checkpoint_every}}
 
@@ -164,13 +199,27 @@ def test_stopped_run_ends_as_if_it_had_never_been(
     with pytest.raises(Stop):
         simulate(tiny(**changes), tmp_path, told)
     run, second = play(**changes)
-    assert second.rounds_before == [at // checkpoint_every * checkpoint_every]
+    assert second.rounds_before == [at // checkpoint_every * checkpoint_every if checkpoint_every else 1]
     whole, _ = play(tmp_path / "whole", **changes)
     assert content(run) == content(whole)
 
 
 def test_checkpoints_are_as_rare_as_asked_for_and_there_at_the_end(play: Play) -> None:
     run, _ = play(rounds=5, system={"checkpoint_every": 2})
+    names = sorted(path.name[:12] for path in (run.path / "federico-0" / "checkpoint").iterdir())
+    assert names == ["round-000004", "round-000005"]
+
+
+@pytest.mark.usefixtures("endless_pause")
+def test_checkpoints_are_there_after_the_first_and_the_last_round_if_none_are_asked_for(play: Play) -> None:
+    run, _ = play(rounds=5, system={"threads": 1})
+    names = sorted(path.name[:12] for path in (run.path / "federico-0" / "checkpoint").iterdir())
+    assert names == ["round-000001", "round-000005"]
+
+
+def test_checkpoints_come_with_time_if_none_are_asked_for(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoint.Writer, "rested", True)
+    run, _ = play(rounds=5, system={"threads": 1})
     names = sorted(path.name[:12] for path in (run.path / "federico-0" / "checkpoint").iterdir())
     assert names == ["round-000004", "round-000005"]
 
@@ -253,6 +302,44 @@ def test_saved_state_does_not_move_with_the_next_round(tiny: Callable[..., Exper
     method_at_work.round(2)
     assert all(torch.equal(saved[name], before[name]) for name in before)
     assert not torch.equal(method_at_work.state()["bank.rows"], saved["bank.rows"])
+
+
+@pytest.fixture
+def on_disk(monkeypatch: pytest.MonkeyPatch, tiny: Callable[..., Experiment]) -> dict[str, Any]:
+    """Settings under which no model, update or moment fits into memory."""
+    monkeypatch.setattr(memory, "resident_bytes", lambda: 0)
+    least = memory.plan(prepare(tiny(methods=list(METHODS)), 0)).least
+    return {"system": {"threads": 1, "checkpoint_every": 1, "memory": least + 1}}
+
+
+def test_models_on_the_disk_give_the_same_bytes(
+    play: Play, on_disk: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changes = {"rounds": 3, "methods": list(METHODS)}
+    usual, _ = play(tmp_path / "usual", **changes)
+    places = []
+    plain = storage._on_disk
+    monkeypatch.setattr(storage, "_on_disk", lambda place, *rest: places.append(place) or plain(place, *rest))
+    small, told = play(tmp_path / "small", **changes, **on_disk)
+    assert set(places) == {small.path}
+    assert len(told.said) == 1
+    assert "of models and optimizers lie on the disk" in told.said[0]
+    assert content(small) | {"config.toml": b""} == content(usual) | {"config.toml": b""}
+
+
+def test_run_goes_on_with_its_models_on_the_disk(play: Play, on_disk: dict[str, Any], tmp_path: Path) -> None:
+    changes = {"methods": ["federico", "fedavg_plus"]}
+    whole, _ = play(tmp_path / "whole", rounds=4, **changes)
+    play(rounds=2, **changes)
+    run, told = play(rounds=4, **changes, **on_disk)
+    assert told.rounds == [3, 4] * 2
+    assert content(run) | {"config.toml": b""} == content(whole) | {"config.toml": b""}
+
+
+def test_what_cannot_fit_is_refused_before_anything_is_written(play: Play, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"memory: it needs about .* there is 0\.01 GiB; use fewer clients"):
+        play(system={"threads": 1, "memory": "10MiB"})
+    assert list(tmp_path.iterdir()) == []
 
 
 class Fragile(nn.Module):

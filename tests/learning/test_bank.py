@@ -1,10 +1,14 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
+from federico.learning import bank as bank_module
 from federico.learning.bank import Bank, Visits
 from federico.learning.blueprint import Blueprint
+from federico.learning.storage import Storage
 
 CPU = torch.device("cpu")
 
@@ -56,6 +60,35 @@ def test_every_model_has_counters_of_its_own(blueprint: Blueprint) -> None:
     bank = Bank.start(blueprint, 0, {0: "a", 1: "b"}, CPU)
     bank.counters[0] += 1
     assert bank.counters.tolist() == [[1], [0]]
+
+
+def test_many_small_moves_are_added_as_one_by_one(blueprint: Blueprint, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bank_module, "TOGETHER", 3)
+    bank = Bank.start(blueprint, 0, {0: "a", 1: "b"}, CPU)
+    wanted = bank.rows.clone()
+    moves, shares = torch.randn(10, blueprint.size), np.linspace(0.1, 1, 10)
+    owners = np.arange(10) % 2
+    for owner, move, share in zip(owners, moves, shares, strict=True):
+        wanted[owner] += move * share
+    bank.add(owners, moves, shares)
+    torch.testing.assert_close(bank.rows, wanted)
+
+
+def test_rows_on_disk_are_those_in_memory_with_their_guests(blueprint: Blueprint, tmp_path: Path) -> None:
+    banks = [Bank.start(blueprint, 0, {1: "a", 4: "d"}, CPU, storage) for storage in (Storage(), Storage(tmp_path))]
+    for bank in banks:
+        bank.invite(np.array([2, 0])).copy_(torch.ones(2, blueprint.size))
+        assert bank.rows[bank.places(np.array([0, 2]))].sum() == 2 * blueprint.size
+    assert torch.equal(banks[0].rows, banks[1].rows)
+    assert str(tmp_path) in Path("/proc/self/maps").read_text()
+
+
+def test_a_copy_stays_as_it_was(blueprint: Blueprint) -> None:
+    bank = Bank.start(blueprint, 0, {0: "a", 1: "b"}, CPU)
+    bank.invite(np.array([7]))
+    copy, before = bank.copy(), bank.home.clone()
+    bank.rows += 1
+    assert torch.equal(copy, before)
 
 
 def test_a_guest_keeps_its_row_while_others_come(bank_of_one: Bank) -> None:

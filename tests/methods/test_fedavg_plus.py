@@ -6,8 +6,8 @@ from pydantic import ValidationError
 
 from federico.learning.bank import Visits
 from federico.learning.learner import ClientData
-from federico.methods.base import Method
-from federico.methods.fedavg_plus import FedAvgPlusOptions
+from federico.methods.base import Method, Needs
+from federico.methods.fedavg_plus import FedAvgPlus, FedAvgPlusOptions
 
 Clients = Callable[..., list[ClientData]]
 TO_GLOBAL = Visits.of([(0, 3), (1, 3), (2, 3)])
@@ -30,3 +30,7 @@ def test_predicts_with_copies_tuned_by_a_fresh_optimizer(
 def test_at_least_one_epoch_is_tuned() -> None:
     with pytest.raises(ValidationError):
         FedAvgPlusOptions(tune_epochs=0)
+
+
+def test_a_tuned_copy_needs_an_optimizer_of_its_own() -> None:
+    assert FedAvgPlus.needs(FedAvgPlusOptions(), 5, None, 10) == Needs(models=1, updates=5, pairs=5, fresh=5)

@@ -10,7 +10,7 @@ from torch import nn
 from federico.errors import ConfigError
 from federico.learning.bank import Visits
 from federico.learning.learner import ClientData
-from federico.methods.base import Posterior
+from federico.methods.base import Needs, Posterior
 from federico.methods.federico import Federico, FedericoOptions
 
 Clients = Callable[..., list[ClientData]]
@@ -224,3 +224,31 @@ def test_an_anchored_peer_trains_its_own_model_even_when_its_weight_underflows(f
 def test_fewer_others_than_the_default_are_all_visited(method: Build, blobs: Clients) -> None:
     played = method("federico", blobs((5, 5)), solo_rounds=0)
     assert [sampled.tolist() for sampled in played.sample(1)] == [[1], [0]]
+
+
+KINDS = [0, 0, 0, 1, 1, 1, 2, 2, 2]
+"""Nine clients, three of each kind: 18 pairs of others that are alike, 72 pairs of others in all."""
+
+
+@pytest.mark.parametrize(
+    ("options", "rounds", "distribution", "wanted"),
+    [
+        ({"neighbors": 2}, 1, KINDS, Needs(9, 9, 9)),  # nobody samples in a solo round
+        ({"neighbors": 2}, 100, None, Needs(9, 27, 81)),  # anybody may be a friend
+        ({"neighbors": 2}, 100, KINDS, Needs(9, 27, 9 + 18 + 54 * 9 // 72)),
+        ({"neighbors": 2}, 3, KINDS, Needs(9, 27, 9 + (18 * 36 + 54 * 9) // 72)),  # half of the others have been met
+        ({"neighbors": 2, "solo_rounds": 0}, 1, None, Needs(9, 27, 27)),
+        ({"neighbors": 0}, 100, KINDS, Needs(9, 9, 9)),
+        ({"sampler": "everyone"}, 100, None, Needs(9, 81, 81)),
+        ({"neighbors": 2, "optimizer_state": "fresh"}, 100, KINDS, Needs(9, 27, 0, fresh=27)),
+        ({"neighbors": 2, "m_step": "gradient"}, 100, KINDS, Needs(9, 36, 9)),
+    ],
+)
+def test_needs_follow_the_options_the_rounds_and_who_is_alike(
+    options: dict[str, Any], rounds: int, distribution: list[int] | None, wanted: Needs
+) -> None:
+    assert Federico.needs(FedericoOptions(**options), 9, distribution, rounds) == wanted
+
+
+def test_a_single_client_needs_one_of_each() -> None:
+    assert Federico.needs(FedericoOptions(), 1, [0], 5) == Needs(1, 1, 1)

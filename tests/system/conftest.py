@@ -47,6 +47,7 @@ components = 2
 
 [system]
 threads = 1
+checkpoint_every = 1
 """
 
 

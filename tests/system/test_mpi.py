@@ -30,7 +30,7 @@ training = {{ batch_size = 8 }}
 federico = {{ neighbors = 2 }}
 clustered = {{ eps1 = 9.0, eps2 = 0.0, min_round = 2 }}
 fedfomo = {{ neighbors = 2 }}
-system = {{ threads = 1 }}
+system = {{ threads = 1, checkpoint_every = 1 }}
 """
 FRAGILE = """
 import os

@@ -15,13 +15,27 @@ from federico.experiment.rundir import CellDir, RunDir
 
 STUDY = """
 methods = ["local", "federico"]
-seeds = [0, 1, 2]
+seeds = [0, 1]
 rounds = 200
 split = { samples = 200 }
 partition = { kind = "label-groups", clients = 4, groups = 2 }
 model = { kind = "linear" }
 federico = { neighbors = 2 }
 system = { threads = 1, checkpoint_every = 20 }
+"""
+BUSY = """
+import multiprocessing, os, threading, time
+from federico.compare.queue import _leave_with_parent
+
+def work():
+    threading.Thread(target=_leave_with_parent, daemon=True).start()
+    print(os.getpid(), flush=True)
+    time.sleep(600)
+
+if __name__ == "__main__":
+    process = multiprocessing.get_context("spawn").Process(target=work)
+    process.start()
+    process.join()
 """
 PATIENCE = 300.0
 
@@ -64,10 +78,21 @@ def test_killed_queue_goes_on_where_it_was(tmp_path: Path) -> None:
     assert len(workers) >= 2
     until(lambda: all(map(gone, workers)), "workers to leave with their queue")
     before = done(tmp_path)
-    assert len(before) < 6, "killed in the middle"
+    assert len(before) < 4, "killed in the middle"
     subprocess.run(command, cwd=tmp_path, check=True, timeout=PATIENCE)
     assert before.items() <= done(tmp_path).items(), "what was finished is not run again"
     study = load_study(tmp_path / "study.toml")
     run_study(study, StudyDir(tmp_path / "undisturbed" / "runs" / "study"), Silent())
     for one, other in zip(cells(tmp_path), cells(tmp_path / "undisturbed"), strict=True):
         assert (one.path / "records.jsonl").read_bytes() == (other.path / "records.jsonl").read_bytes()
+
+
+def test_a_worker_in_the_middle_of_a_long_round_leaves_too(tmp_path: Path) -> None:
+    (tmp_path / "busy.py").write_text(BUSY)
+    queue = subprocess.Popen([sys.executable, "busy.py"], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+    assert queue.stdout is not None
+    worker = int(queue.stdout.readline())
+    queue.kill()
+    queue.wait()
+    queue.stdout.close()
+    until(lambda: gone(worker), "the worker to leave")

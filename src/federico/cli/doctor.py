@@ -9,9 +9,8 @@ import torch
 from rich.table import Table
 
 from federico.cli.console import out, print_json
-from federico.errors import ConfigError
 from federico.experiment.config import load
-from federico.experiment.memory import Plan, available_bytes, gib, plan
+from federico.experiment.memory import Plan, available_bytes, gib, memory_limit, plan, scratch
 from federico.experiment.setup import data_folder, device, prepare
 
 PACKAGES = ("federico", "torch", "numpy", "scikit-learn", "pydantic", "safetensors")
@@ -19,21 +18,15 @@ PACKAGES = ("federico", "torch", "numpy", "scikit-learn", "pydantic", "safetenso
 
 def examine(file: Path | None, overrides: list[str], *, as_json: bool) -> None:
     """Print what this machine has and, for an experiment, what it needs; too little memory is an error."""
-    facts = _machine()
-    needed = None
-    if file is not None:
-        experiment = load(file, overrides)
-        needed = plan(prepare(experiment, experiment.seeds[0]))
-        facts |= {"experiment": f"{file} is valid", **_needs(needed)}
-    if as_json:
-        print_json(facts)
-    else:
-        _print(facts)
-    if needed is not None and needed.total > available_bytes():
-        raise ConfigError(
-            f"{file}: needs about {gib(needed.total)}, only {gib(available_bytes())} is free; "
-            "use fewer clients or neighbors, a smaller model, or a larger machine"
-        )
+    facts, show = _machine(), print_json if as_json else _print
+    if file is None:
+        show(facts)
+        return
+    experiment = load(file, overrides)
+    setup = prepare(experiment, experiment.seeds[0])
+    needed, limit = plan(setup), memory_limit(setup)
+    show(facts | {"experiment": f"{file} is valid", **_needs(needed, limit)})
+    scratch(needed, limit, Path("runs"))
 
 
 def _machine() -> dict[str, str]:
@@ -48,9 +41,10 @@ def _machine() -> dict[str, str]:
     }
 
 
-def _needs(needed: Plan) -> dict[str, str]:
+def _needs(needed: Plan, limit: int) -> dict[str, str]:
     parts = {f"memory for {name}": gib(size) for name, size in needed.parts.items()}
-    return {**parts, "memory needed at the peak, about": gib(needed.total)}
+    peak = {"memory needed at the peak, about": gib(needed.total), "memory it may take": gib(limit)}
+    return {**parts, **peak, "models and optimizers lie": "in memory" if needed.total <= limit else "on the disk"}
 
 
 def _print(facts: dict[str, str]) -> None:

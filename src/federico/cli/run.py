@@ -11,9 +11,9 @@ from federico.cli.console import PLAIN, err, out, print_json
 from federico.cli.progress import LiveProgress
 from federico.exchange.mpi import team
 from federico.exchange.team import Team
-from federico.experiment.config import Experiment, load
+from federico.experiment.config import Experiment, cell_options, load
 from federico.experiment.rundir import RunDir
-from federico.experiment.simulate import cell_options, simulate
+from federico.experiment.simulate import simulate
 from federico.report import as_json as summary_as_json
 from federico.report import result_table, summarize, write_report
 
@@ -63,7 +63,7 @@ def _simulate(experiment: Experiment, directory: Path, members: Team, *, quiet: 
 def _finished(experiment: Experiment, run: RunDir) -> bool:
     """Whether this very experiment is; where anything differs, `simulate` says what."""
     return all(
-        cell.rounds_done == experiment.rounds and cell.description.options == cell_options(experiment, method)
+        cell.rounds_done == experiment.rounds and cell.options == cell_options(experiment, method)
         for method in experiment.methods
         for cell in (run.cell(method, seed) for seed in experiment.seeds)
     )

@@ -24,8 +24,7 @@ from pydantic import (
 )
 
 from federico.errors import ConfigError
-from federico.experiment.config import Experiment, assign, read, validate
-from federico.experiment.simulate import cell_options
+from federico.experiment.config import Experiment, assign, cell_options, read, validate
 from federico.experiment.tables import validated
 from federico.methods import METHODS
 from federico.options import Options

@@ -134,16 +134,21 @@ def ask_all(
 ) -> bool:
     """Ask `count` questions with a window of them under way, each until it is answered; whether all were in time."""
     waiting, under_way, missed = deque(range(count)), deque[tuple[int, Reply]](), False
-    while waiting or under_way:
+
+    def fill_window() -> None:
         while waiting and len(under_way) < line.limits.window and not missed:
             index = waiting.popleft()
             under_way.append((index, line.ask(questions(index), deadline.left)))
+
+    while waiting or under_way:
+        fill_window()
         index, reply = under_way.popleft()
         answer = reply.wait()
         if answer is None:
             waiting.append(index)
             missed = True
         else:
+            fill_window()  # the line is not to be idle while the answer is looked at
             answered(index, answer)
             attempts.progress()
         if missed and not under_way:  # one pause for all that were lost together

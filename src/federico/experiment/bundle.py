@@ -21,11 +21,12 @@ from federico.errors import DataError, RunError
 from federico.exchange.team import Team
 from federico.experiment.files import PARTIAL, disk_errors, sync
 from federico.experiment.setup import Setup
+from federico.learning.bank import Bank
 from federico.learning.blueprint import Blueprint
 from federico.learning.mixture import MixturePredictor
 from federico.learning.models import Factory, ModelOptions
 from federico.methods.base import Method, Mixtures
-from federico.types import Array, FloatArray
+from federico.types import Array, FloatArray, IntArray
 
 FORMAT = 1
 MODELS = "models.safetensors"
@@ -80,7 +81,7 @@ def save_clients(folder: Path, setup: Setup, method: Method, mixtures: Mixtures,
             owners = mixtures.visits.owners[mine]
             target = partial / folder_name(client.id)
             target.mkdir(parents=True)
-            digest = _save_models(target, setup.blueprint, mixtures.bank.rows[mixtures.bank.places(owners)])
+            digest = _save_models(target, mixtures.bank, owners)
             header = _header(setup, client, mixtures.weights[mine])
             header |= {"method": method.name, "owners": [method.names[b] for b in owners], "models_sha256": digest}
             (target / "bundle.json").write_text(json.dumps(header, indent=1), encoding="utf-8")
@@ -93,8 +94,8 @@ def save_clients(folder: Path, setup: Setup, method: Method, mixtures: Mixtures,
             sync(folder.parent)
 
 
-def _save_models(folder: Path, blueprint: Blueprint, rows: torch.Tensor) -> str:
-    named = [blueprint.named(row) for row in rows.cpu()]
+def _save_models(folder: Path, bank: Bank, owners: IntArray) -> str:
+    named = [bank.blueprint.named(bank.rows[place].cpu()) for place in bank.places(owners)]
     content = save({f"{k}/{name}": tensor for k, model in enumerate(named) for name, tensor in model.items()})
     (folder / MODELS).write_bytes(content)
     return hashlib.sha256(content).hexdigest()

@@ -5,6 +5,7 @@ The two newest are kept. A file that does not match its name is put aside and th
 
 import hashlib
 import re
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ from torch import Tensor
 from federico.experiment.files import PARTIAL, disk_errors, sync
 
 KEPT = 2
+PAUSE = 10.0
+"""Seconds between the end of one checkpoint and the begin of the next, where nobody asks for certain rounds."""
 NAME = re.compile(r"round-(\d+)-([0-9a-f]{32})\.safetensors")
 
 
@@ -35,18 +38,25 @@ class Checkpoint:
 class Writer:
     """Saves in the background, one checkpoint at a time, while the next round is played.
 
-    What goes wrong there is raised by the next `save`, or at the end of the `with` block.
+    What goes wrong there is raised by the next `wait`, or at the end of the `with` block.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._thread = ThreadPoolExecutor(max_workers=1)
         self._pending: Future[None] | None = None
+        self._written = time.monotonic()
+
+    @property
+    def rested(self) -> bool:
+        """Whether nothing is being written and the last checkpoint is old enough for another."""
+        idle = self._pending is None or self._pending.done()
+        return idle and time.monotonic() - self._written >= PAUSE
 
     def save(self, round_index: int, records_bytes: int, state: Mapping[str, Tensor]) -> None:
         """Begin to save a state that nobody will change any more."""
         self.wait()
-        self._pending = self._thread.submit(save, self._folder, round_index, records_bytes, state)
+        self._pending = self._thread.submit(self._save, round_index, records_bytes, state)
 
     def wait(self) -> None:
         """Until the last save is on the disk."""
@@ -64,6 +74,10 @@ class Writer:
         self._thread.shutdown()
         if kind is None:
             self.wait()
+
+    def _save(self, round_index: int, records_bytes: int, state: Mapping[str, Tensor]) -> None:
+        save(self._folder, round_index, records_bytes, state)
+        self._written = time.monotonic()
 
 
 def save(folder: Path, round_index: int, records_bytes: int, state: Mapping[str, Tensor]) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, NonNegativeInt, PositiveInt, field_validator
+from pydantic import ByteSize, Field, NonNegativeInt, PositiveInt, ValidationError, field_validator
 
 from federico.data.partition import LabelGroups, Partitioning
 from federico.data.sources import Source
@@ -21,6 +21,8 @@ from federico.methods.fedem import FedEMOptions
 from federico.methods.federico import FedericoOptions
 from federico.methods.fedfomo import FedFomoOptions
 from federico.options import Options
+
+NOT_PART_OF_A_CELL = {"name", "methods", "seeds", "rounds", "system"}
 
 
 class Split(Options):
@@ -59,10 +61,13 @@ class System(Options):
     """Precision of models and inputs."""
     threads: PositiveInt | None = None
     """Threads for computing; as many as there are cores if not set."""
+    memory: ByteSize | None = None
+    """How much memory all processes on a machine may take, such as "8GiB"; what is free if not set. Where models and
+    optimizers do not fit, they lie on the disk of the run directory."""
     evaluate_every: PositiveInt = 1
     """Rounds between evaluations on the clients' test data; the last round is always evaluated."""
-    checkpoint_every: PositiveInt = 1
-    """Rounds between checkpoints."""
+    checkpoint_every: PositiveInt | None = None
+    """Rounds between checkpoints; if not set, one begins when ten seconds have passed since the last."""
 
 
 class Experiment(Options):
@@ -154,6 +159,23 @@ def assign(raw: dict[str, Any], key: str, value: Any) -> None:
         if not isinstance(raw, dict):
             raise ConfigError(f"{table!r} is a value, not a table")
     raw[last] = value
+
+
+def cell_options(experiment: Experiment, method: str) -> dict[str, Any]:
+    """Every setting that can change a number of this method's cells."""
+    others = METHODS.keys() - {method}
+    options = experiment.model_dump(mode="json", exclude=NOT_PART_OF_A_CELL | others)
+    return {**options, "dtype": experiment.system.dtype}
+
+
+def as_of_now(options: Mapping[str, Any], method: str) -> Mapping[str, Any]:
+    """A cell's options with those that an earlier version did not know yet, at the default it ran with."""
+    known = {key: value for key, value in options.items() if key != "dtype"}
+    try:
+        experiment = Experiment.model_validate(known | {"system": {"dtype": options.get("dtype")}})
+    except ValidationError:  # it knew options that are gone: another experiment, as they stand
+        return options
+    return cell_options(experiment, method)
 
 
 def _override(raw: dict[str, Any], override: str) -> None:

@@ -1,23 +1,35 @@
-"""How much memory an experiment will take at its peak, before it starts."""
+"""How much memory an experiment will take at its peak, before it starts, and what to do where there is less."""
 
 import os
+import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 
+from federico.data.dataset import Samples
 from federico.errors import ConfigError
+from federico.learning.board import to_input
+from federico.learning.engines import chain
+from federico.learning.footprint import footprint
+from federico.learning.learner import evaluation_batch
 from federico.learning.models import Factory
-from federico.methods.federico import FedericoOptions
+from federico.learning.workshop import capacity
+from federico.methods import METHODS
+from federico.methods.base import Needs
 
 if TYPE_CHECKING:
-    from federico.experiment.config import Experiment
     from federico.experiment.setup import Setup
 
 PROCESS_BYTES = 450 << 20
-"""Python, torch and the libraries, before any data."""
+"""Python, torch and the libraries, where the system does not tell."""
+LATER_BYTES = 64 << 20
+"""What the libraries take once they are at work."""
+ROWS = ("models", "updates", "optimizers", "checkpoint")
+"""The parts that may lie on the disk."""
+REMEDY = "use fewer clients or neighbors, a smaller model or batch, or a larger machine"
 
 
 @dataclass(frozen=True)
@@ -31,37 +43,75 @@ class Plan:
         """All of it at once."""
         return sum(self.parts.values())
 
+    @property
+    def rows(self) -> int:
+        """What may lie on the disk."""
+        return sum(self.parts[name] for name in ROWS)
 
-def plan(setup: "Setup") -> Plan:
-    """The peak of the method that needs most."""
-    experiment, clients = setup.experiment, len(setup.clients)
-    row = setup.blueprint.size * setup.blueprint.dtype.itemsize
-    samples = sum(part.x.nbytes + part.y.nbytes for client in setup.clients for part in (client.train, client.test))
-    held, visits, pairs = np.max(
-        [_needs(experiment, method, clients) for method in experiment.methods], axis=0
-    ).tolist()
-    models, optimizers = held * row, experiment.training.optimizer.moments * pairs * row
+    @property
+    def least(self) -> int:
+        """What must be in memory."""
+        return self.total - self.rows
+
+
+def plan(setup: "Setup", *, seeds_held: int = 1, ranks: int = 1) -> Plan:
+    """The peak of the method that needs most, in a process that holds the data of so many seeds already."""
+    experiment = setup.experiment
+    data = sum(part.x.nbytes + part.y.nbytes for part in _samples(setup))
+    board = sum(_on_board(part, setup.blueprint.dtype) for part in _samples(setup))
+    needs = [_needs(setup, method) for method in experiment.methods]
+    copies = max(need.copies for need in needs) * setup.blueprint.size * setup.blueprint.dtype.itemsize
+    rows = max((_rows(setup, need, ranks) for need in needs), key=lambda parts: sum(parts.values()))
     return Plan(
         {
-            "libraries": PROCESS_BYTES,
-            # Setups of all seeds are held, and the one at work is on board as tensors too.
-            "data": samples * (len(experiment.seeds) + 1),
-            "models": models,
-            "updates": visits * row,
-            "optimizers": optimizers,
-            # One is being written while the next is taken.
-            "checkpoints": 2 * (models + optimizers),
+            "libraries": max(0, resident_bytes() - seeds_held * data) + LATER_BYTES,
+            # The data of all seeds is held, and that of the one at work is on board as tensors too.
+            "data": data * len(experiment.seeds) + board // ranks,
+            "workspace": _workspace(setup) + copies,
+            **rows,
         }
     )
 
 
+def scratch(needed: Plan, limit: int, folder: Path) -> Path | None:
+    """Where the rows of models have to lie: in memory (None) if all fits, else in `folder`; or refuse."""
+    if needed.total <= limit:
+        return None
+    if needed.least > limit:
+        raise ConfigError(
+            f"memory: it needs about {gib(needed.total)}, and {gib(needed.least)} even with all models on the disk; "
+            f"there is {gib(limit)}; {REMEDY}"
+        )
+    free = shutil.disk_usage(next(place for place in (folder, *folder.absolute().parents) if place.exists())).free
+    if needed.rows > free:
+        raise ConfigError(
+            f"memory: it needs about {gib(needed.total)}, there is {gib(limit)}; nor has the disk of {folder} room for "
+            f"{gib(needed.rows)} of models ({gib(free)} free); free some, choose another --directory, or {REMEDY}"
+        )
+    return folder
+
+
+def memory_limit(setup: "Setup", processes: int = 1) -> int:
+    """How much this process may take, of what is allowed or free on a machine where so many share it."""
+    allowed = setup.experiment.system.memory
+    return available_bytes() // processes + resident_bytes() if allowed is None else int(allowed) // processes
+
+
 def available_bytes() -> int:
-    """Memory that a new process can have: on Linux with the caches that would make room for it."""
+    """Memory that is free: with the caches that would make room, and within the limits of the control group."""
     table = Path("/proc/meminfo")
-    if table.exists():
-        sizes = dict(line.split(":", 1) for line in table.read_text().splitlines())
-        return int(sizes["MemAvailable"].split()[0]) << 10
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if not table.exists():
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    sizes = dict(line.split(":", 1) for line in table.read_text().splitlines())
+    return min([int(sizes["MemAvailable"].split()[0]) << 10, *_group_rooms()])
+
+
+def resident_bytes() -> int:
+    """Memory that this process takes now."""
+    table = Path("/proc/self/statm")
+    if not table.exists():
+        return PROCESS_BYTES
+    return int(table.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def refuse_too_large(make: Factory, dtype: torch.dtype) -> None:
@@ -78,18 +128,59 @@ def gib(size: int) -> str:
     return f"{size / 2**30:.2f} GiB"
 
 
-def _needs(experiment: "Experiment", method: str, clients: int) -> tuple[int, int, int]:
-    """(models, visits in a round, pairs whose optimizer is kept) at most."""
-    if method == "federico":
-        return clients, *_visits(experiment.federico, clients, experiment.rounds)
-    if method == "fedem":
-        pairs = clients * experiment.fedem.components
-        return experiment.fedem.components, pairs, pairs
-    return clients * (2 if method == "fedfomo" else 1), clients, clients
+def _samples(setup: "Setup") -> list[Samples]:
+    return [part for client in setup.clients for part in (client.train, client.test)]
 
 
-def _visits(options: FedericoOptions, clients: int, rounds: int) -> tuple[int, int]:
-    """(visits in a round, pairs whose optimizer is kept) of FedeRiCo."""
-    neighbors = clients - 1 if options.sampler == "everyone" else options.neighbors
-    met = min(clients, 1 + neighbors * max(0, rounds - options.solo_rounds))
-    return clients * (1 + neighbors), clients * met
+def _on_board(part: Samples, dtype: torch.dtype) -> int:
+    """Images stay bytes; all else is a number of the model's precision."""
+    inputs = part.x.nbytes if part.x.dtype.name == "uint8" else part.x.size * dtype.itemsize
+    return int(inputs) + part.y.size * 8
+
+
+def _needs(setup: "Setup", method: str) -> Needs:
+    options, rounds = setup.experiment.method_options(method), setup.experiment.rounds
+    return METHODS[method].needs(options, len(setup.clients), setup.shares.distribution, rounds)
+
+
+def _rows(setup: "Setup", needs: Needs, ranks: int) -> dict[str, int]:
+    """Bytes of the rows of numbers that a method holds, on the first of so many ranks."""
+    blueprint = setup.blueprint
+    row = blueprint.size * blueprint.dtype.itemsize
+    moments = setup.experiment.training.optimizer.moments * blueprint.parameters * blueprint.dtype.itemsize
+    models, optimizers = needs.models * row, needs.pairs * moments
+    updates = needs.updates * row + needs.fresh * moments
+    if ranks == 1:
+        return {"models": models, "updates": updates, "optimizers": optimizers, "checkpoint": models + optimizers}
+    return {
+        "models": models // ranks + min(models, updates // ranks),  # at home, and guests
+        "updates": 3 * updates // ranks,  # made, sent, received
+        "optimizers": optimizers // ranks,
+        "checkpoint": (1 + 2 * ranks) * (models + optimizers) // ranks,  # of all, at the first
+    }
+
+
+def _workspace(setup: "Setup") -> int:
+    """The models in hand with their gradients, and what batches leave between layers, for each thread."""
+    blueprint, system = setup.blueprint, setup.experiment.system
+    rows = capacity(blueprint, torch.device("cpu"), together=chain(blueprint) is not None)
+    sample = to_input(torch.from_numpy(setup.clients[0].train.x[:1]), blueprint.dtype)[0]
+    taken = footprint(blueprint, sample)
+    largest = max(len(part) for part in _samples(setup))
+    batch = min(setup.experiment.training.batch_size, largest)
+    measured = min(evaluation_batch(sample.numel(), rows), largest)
+    models = 2 * rows * blueprint.size * blueprint.dtype.itemsize
+    samples = rows * max(batch * taken.training, measured * taken.measuring)
+    return (system.threads or torch.get_num_threads()) * (models + samples)
+
+
+def _group_rooms() -> Iterator[int]:
+    """What is left in every control group (version 2) this process is in, innermost first."""
+    table, root = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
+    lines = table.read_text().splitlines() if table.exists() else []
+    mine = next((root / line[3:].lstrip("/") for line in lines if line.startswith("0::")), root)
+    for group in (mine, *mine.parents):
+        if (group / "memory.current").exists() and (limit := (group / "memory.max").read_text().strip()) != "max":
+            counts = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+            used = int((group / "memory.current").read_text()) - int(counts["inactive_file"])
+            yield max(0, int(limit) - used)

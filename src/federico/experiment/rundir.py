@@ -7,7 +7,7 @@ runs/<name>/ config.toml  report.html  figures/
 
 import fcntl
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from federico.errors import RunError
+from federico.experiment.config import as_of_now
 from federico.experiment.files import disk_errors, publish_text
 from federico.experiment.records import Record, read_records, read_seconds
 from federico.types import Task
@@ -61,6 +62,11 @@ class CellDir:
                 f"{file}: written by another version of federico ({error}); run the experiment again"
             ) from None
 
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """Every setting that can change a number, those of later versions included."""
+        return as_of_now(self.description.options, self.description.method)
+
     def describe(self, description: Description) -> None:
         """Say what this cell is, or refuse if it has been something else before."""
         self.refuse_other(description)
@@ -92,16 +98,17 @@ class CellDir:
         """Nothing may be added to a cell that has been something else before."""
         if not (self.path / "cell.json").exists():
             return
-        old = self.description
         # Options first: they say most. Numbers of a model differ alone where its code was changed.
-        for what in ("options", "data_hash", "partition_hash", "model_bytes"):
-            before, now = getattr(old, what), getattr(new, what)
-            if before != now:
-                difference = _difference(before, now) if what == "options" else f"{what} {before} is now {now}"
-                raise RunError(
-                    f"{self.path}: holds another experiment ({difference}). "
-                    "Choose another --name, or delete the folder to start anew"
-                )
+        differences = [_difference(self.options, as_of_now(new.options, new.method))]
+        for what in ("data_hash", "partition_hash", "model_bytes"):
+            before, now = getattr(self.description, what), getattr(new, what)
+            differences += [f"{what} {before} is now {now}"] if before != now else []
+        difference = next(filter(None, differences), None)
+        if difference is not None:
+            raise RunError(
+                f"{self.path}: holds another experiment ({difference}). "
+                "Choose another --name, or delete the folder to start anew"
+            )
 
 
 class RunDir:
@@ -143,12 +150,12 @@ def _read_json(path: Path) -> dict[str, Any]:
     return value
 
 
-def _difference(before: dict[str, Any], now: dict[str, Any], path: str = "") -> str:
-    """The first setting that is not as it was."""
+def _difference(before: Mapping[str, Any], now: Mapping[str, Any], path: str = "") -> str:
+    """The first setting that is not as it was, or nothing."""
     for key in sorted(before.keys() | now.keys()):
         old, new = before.get(key), now.get(key)
         if isinstance(old, dict) and isinstance(new, dict) and old != new:
             return _difference(old, new, f"{path}{key}.")
         if old != new:
             return f"{path}{key} was {old!r}, now {new!r}"
-    return "nothing"
+    return ""

@@ -24,6 +24,7 @@ from federico.learning.blueprint import Blueprint
 from federico.learning.board import to_input
 from federico.learning.learner import ClientData, Learner
 from federico.learning.models import Factory
+from federico.learning.storage import Storage
 from federico.methods import METHODS
 from federico.methods.base import Federation, Method
 from federico.types import IntArray
@@ -44,14 +45,20 @@ class Setup:
     data_hash: str
     warnings: list[str]
 
-    def method(self, name: str, team: Team | None = None) -> Method:
+    def method(self, name: str, team: Team | None = None, storage: Storage | None = None) -> Method:
         """The method of that name, ready for its first round, for the clients that this member of the team hosts."""
         team = team or Alone()
         _check_team(team, len(self.clients), device(self.experiment.system.device))
         hosting = Hosting(len(self.clients), team.rank, team.ranks)
-        return self.hosted_method(name, hosting, partial(team.connect, hosting))
+        return self.hosted_method(name, hosting, partial(team.connect, hosting), storage)
 
-    def hosted_method(self, name: str, hosting: Hosting, connect: Callable[[Bank, int], Exchange]) -> Method:
+    def hosted_method(
+        self,
+        name: str,
+        hosting: Hosting,
+        connect: Callable[[Bank, int], Exchange],
+        storage: Storage | None = None,
+    ) -> Method:
         """The same for any sharing out of the clients, over any exchange."""
         experiment = self.experiment
         hosted = set(hosting.hosted.tolist())
@@ -63,6 +70,7 @@ class Setup:
             batch_size=experiment.training.batch_size,
             seed=self.seed,
             device=device(experiment.system.device),
+            storage=storage,
         )
         epochs = experiment.training.local_epochs
         federation = Federation(self.shares.ids, learner, connect, hosting, self.seed, epochs)

@@ -5,7 +5,7 @@ import platform
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import tomli_w
@@ -16,16 +16,15 @@ from federico.errors import RunError
 from federico.exchange.team import Alone, Team
 from federico.experiment import checkpoint
 from federico.experiment.bundle import save_clients
-from federico.experiment.config import Experiment
+from federico.experiment.config import Experiment, System, cell_options
 from federico.experiment.files import disk_errors, publish, publish_text
+from federico.experiment.memory import gib, memory_limit, plan, scratch
 from federico.experiment.records import Journal, Record
 from federico.experiment.rundir import CellDir, Description, RunDir
 from federico.experiment.setup import Setup, prepare
 from federico.learning.models import Factory
-from federico.methods import METHODS
+from federico.learning.storage import Storage
 from federico.methods.base import Method
-
-NOT_PART_OF_A_CELL = {"name", "methods", "seeds", "rounds", "system"}
 
 
 class Observer(Protocol):
@@ -64,13 +63,27 @@ def simulate(
     methods = sorted(experiment.methods, key=lambda method: method != "local")
     setups = [prepare(experiment, seed, dataset=dataset, factory=factory) for seed in experiment.seeds]
     torch.set_num_threads(experiment.system.threads or max(1, torch.get_num_threads() // team.neighbors_here))
+    storage = _storage(setups, run, observer, team)
     with run.locked() if team.rank == 0 else nullcontext():
         if team.rank == 0:
             _open(run, setups, methods, observer)
         for setup in setups:
             for method in methods:
-                run_cell(run.cell(method, setup.seed), setup, method, observer, command, team)
+                run_cell(run.cell(method, setup.seed), setup, method, observer, command, team, storage)
     return run
+
+
+def _storage(setups: Sequence[Setup], run: RunDir, observer: Observer, team: Team) -> Storage:
+    """Where models will lie; too little memory for anything is an error."""
+    needed = plan(setups[0], seeds_held=len(setups), ranks=team.ranks)
+    limit = memory_limit(setups[0], team.neighbors_here)
+    place = scratch(needed, limit, run.path)
+    if place is not None and team.rank == 0:
+        observer.say(
+            f"it needs about {gib(needed.total)} of memory and has {gib(limit)}: {gib(needed.rows)} of models and "
+            "optimizers lie on the disk, which takes longer"
+        )
+    return Storage(place)
 
 
 def _open(run: RunDir, setups: Sequence[Setup], methods: Sequence[str], observer: Observer) -> None:
@@ -86,7 +99,13 @@ def _open(run: RunDir, setups: Sequence[Setup], methods: Sequence[str], observer
 
 
 def run_cell(
-    cell: CellDir, setup: Setup, method_name: str, observer: Observer, command: str = "", team: Team | None = None
+    cell: CellDir,
+    setup: Setup,
+    method_name: str,
+    observer: Observer,
+    command: str = "",
+    team: Team | None = None,
+    storage: Storage | None = None,
 ) -> None:
     """Bring one cell to its last round, from wherever it stands."""
     team = team or Alone()
@@ -95,7 +114,7 @@ def run_cell(
         _describe_cell(cell, setup, method_name, command)
     done = team.broadcast(cell.rounds_done)
     if done < rounds:
-        method = setup.method(method_name, team)
+        method = setup.method(method_name, team, storage)
         _play(cell, setup, method, observer, team)
         save_clients(cell.path / "clients", setup, method, method.predictors(rounds), team)
         if team.rank == 0:
@@ -117,13 +136,6 @@ def _describe_cell(cell: CellDir, setup: Setup, method_name: str, command: str) 
 def to_toml(experiment: Experiment) -> str:
     """The experiment with every default spelled out, readable as an experiment file."""
     return tomli_w.dumps(experiment.model_dump(mode="json", exclude_none=True))
-
-
-def cell_options(experiment: Experiment, method: str) -> dict[str, Any]:
-    """Every setting that can change a number of this method's cells."""
-    others = METHODS.keys() - {method}
-    options = experiment.model_dump(mode="json", exclude=NOT_PART_OF_A_CELL | others)
-    return {**options, "dtype": experiment.system.dtype}
 
 
 def _refuse(cell: CellDir, setup: Setup, method: str) -> None:
@@ -151,10 +163,10 @@ def _play(cell: CellDir, setup: Setup, method: Method, observer: Observer, team:
             with clock("record"):
                 parts = team.gather(part)
                 record = _write_down(journal, parts) if team.rank == 0 else part
-            saving = last or index % system.checkpoint_every == 0
+            saving = team.broadcast(checkpoint_due(system, index, writer, last=last))
             if saving:
                 with clock("checkpoint"):
-                    writer.wait()
+                    writer.wait()  # so that there is never more than one copy of the state
                     state, size = team.assemble(method.state()), journal.size() if team.rank == 0 else 0
             seconds = clock.take()
             if team.rank == 0:
@@ -162,6 +174,13 @@ def _play(cell: CellDir, setup: Setup, method: Method, observer: Observer, team:
                 if saving:
                     writer.save(index, size, state)
                 observer.round_done(cell, record)
+            state = {}  # held by nobody but the writer
+
+
+def checkpoint_due(system: System, index: int, writer: checkpoint.Writer, *, last: bool) -> bool:
+    """After the last round, and as often as asked for; else after the first, and when the last one is some time ago."""
+    every = system.checkpoint_every
+    return last or ((index == 1 or writer.rested) if every is None else index % every == 0)
 
 
 def _write_down(journal: Journal, parts: Sequence[Record]) -> Record:

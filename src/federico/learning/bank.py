@@ -8,10 +8,13 @@ import torch
 from torch import Tensor
 
 from federico.learning.blueprint import Blueprint
+from federico.learning.storage import Storage
 from federico.types import FloatArray, IntArray
 
 SMALL = 1 << 14
-"""Rows shorter than this are added all at once; longer ones one by one, which needs no copy of them."""
+"""Rows shorter than this are added many at once; longer ones one by one, which needs no copy of them."""
+TOGETHER = 1024
+"""So many at once, at most."""
 
 
 @dataclass(frozen=True)
@@ -56,22 +59,31 @@ class Bank:
     The first rows are at home here; behind them there is room for guests, models of owners hosted elsewhere.
     """
 
-    def __init__(self, blueprint: Blueprint, owners: IntArray, rows: Tensor) -> None:
+    def __init__(self, blueprint: Blueprint, owners: IntArray, rows: Tensor, storage: Storage | None = None) -> None:
         """`owners` is sorted; `rows[k]` is the model of `owners[k]`."""
         self.blueprint = blueprint
         self.owners = owners
         self.rows = rows
+        self.storage = storage or Storage()
         self.counters = blueprint.initial_counters().repeat(len(rows), 1)
         self._known, self._order = owners, np.arange(len(owners))
 
     @classmethod
-    def start(cls, blueprint: Blueprint, seed: int, names: Mapping[int, str], device: torch.device) -> "Bank":
+    def start(
+        cls,
+        blueprint: Blueprint,
+        seed: int,
+        names: Mapping[int, str],
+        device: torch.device,
+        storage: Storage | None = None,
+    ) -> "Bank":
         """A new model for each owner, drawn from the stream of its name; equal names give equal models."""
+        storage = storage or Storage()
         owners = np.array(sorted(names), dtype=np.int64)
-        rows = torch.empty(len(owners), blueprint.size, dtype=blueprint.dtype, device=device)
+        rows = storage.empty(len(owners), blueprint.size, dtype=blueprint.dtype, device=device)
         for row, owner in zip(rows, owners, strict=True):
             row.copy_(blueprint.initial(seed, names[int(owner)]))
-        return cls(blueprint, owners, rows)
+        return cls(blueprint, owners, rows, storage)
 
     @property
     def home(self) -> Tensor:
@@ -82,7 +94,7 @@ class Bank:
         """Make room for the models of these owners instead of earlier guests; returns their rows, to be filled."""
         here = len(self.owners)
         if here + len(guests) > len(self.rows):
-            self.rows = torch.cat([self.home, self.rows.new_empty(len(guests), self.rows.shape[1])])
+            self.rows = self._enlarged(self.home, here + len(guests))
             self.counters = (
                 self.blueprint.initial_counters()
                 .repeat(len(self.rows), 1)
@@ -116,20 +128,30 @@ class Bank:
         """Which rows hold the models of these owners."""
         return torch.from_numpy(self._order[np.searchsorted(self._known, owners)]).to(self.rows.device)
 
-    def add(self, owners: IntArray, moves: Tensor, shares: FloatArray) -> None:
-        """Move the model of owners[k] by shares[k] * moves[k], for all k in order."""
-        places = self.places(owners)
+    def add(self, owners: IntArray, moves: Tensor, shares: FloatArray, columns: slice = slice(None)) -> None:
+        """Move these columns of the model of owners[k] by shares[k] * moves[k], for all k in order."""
+        places, rows, moves = self.places(owners), self.rows[:, columns], moves[:, columns]
         if self.blueprint.size < SMALL:
-            self.rows.index_add_(0, places, moves * torch.from_numpy(shares).to(moves)[:, None])
+            factors = torch.from_numpy(shares).to(moves)[:, None]
+            for some in (slice(first, first + TOGETHER) for first in range(0, len(moves), TOGETHER)):
+                rows.index_add_(0, places[some], moves[some] * factors[some])
             return
         for place, move, share in zip(places.tolist(), moves, shares.tolist(), strict=True):
-            self.rows[place].add_(move, alpha=share)
+            rows[place].add_(move, alpha=share)
+
+    def copy(self) -> Tensor:
+        """The rows at home, as they are now."""
+        return self._enlarged(self.home, len(self.owners))
+
+    def _enlarged(self, rows: Tensor, count: int) -> Tensor:
+        """So many rows, the first of which hold what `rows` hold; memory that is not touched is not used."""
+        enlarged = self.storage.empty(count, rows.shape[1], dtype=rows.dtype, device=rows.device)
+        enlarged[: len(rows)].copy_(rows)
+        return enlarged
 
     def _grow(self, more: int) -> None:
         if more > 0:
-            count = len(self.rows)
-            grown = self.rows.new_empty(count + more, self.rows.shape[1])  # memory that is not touched is not used
-            grown[:count], self.rows = self.rows, grown
+            self.rows = self._enlarged(self.rows, len(self.rows) + more)
             self.counters = torch.cat([self.counters, self.blueprint.initial_counters().repeat(more, 1)])
 
     def _seat(self, guests: Mapping[int, int]) -> None:

@@ -14,6 +14,7 @@ from federico.learning.blueprint import Blueprint
 from federico.learning.board import Batch, Board
 from federico.learning.objectives import mixable, objective_for
 from federico.learning.optimizers import Optimizer, OptimizerStates, Rows
+from federico.learning.storage import Storage
 from federico.learning.workshop import Bench, Workshop
 from federico.rng import key, stream
 from federico.types import Array, FloatArray, IntArray, Task
@@ -68,6 +69,7 @@ class Learner:
         batch_size: int,
         seed: int,
         device: torch.device | str = "cpu",
+        storage: Storage | None = None,
     ) -> None:
         self.blueprint = blueprint
         self.task = task
@@ -75,6 +77,7 @@ class Learner:
         self.batch_size = batch_size
         self.seed = seed
         self.device = torch.device(device)
+        self.storage = storage or Storage()
         # Losses are summed and probabilities mixed in double precision, where the device has it.
         self._precise = torch.float32 if self.device.type == "mps" else torch.float64
         self.names = [client.name for client in clients]
@@ -93,7 +96,8 @@ class Learner:
 
     def new_states(self) -> OptimizerStates:
         """Optimizer states for this model, none kept yet."""
-        return OptimizerStates(self.optimizer.moments, self.blueprint.parameters, self.blueprint.dtype, self.device)
+        count, dtype = self.blueprint.parameters, self.blueprint.dtype
+        return OptimizerStates(self.optimizer.moments, count, dtype, self.device, self.storage)
 
     def hold_out(self, fraction: float) -> None:
         """Take samples out of every client's training part; they are the part `validation` from now on.
@@ -156,7 +160,7 @@ class Learner:
         through its data in one order per (round, epoch), the same for every model it visits. `sample_weights`, laid
         out as `losses` gives them, multiply each sample's loss; a batch still counts by its number of samples.
         """
-        deltas = torch.empty(len(visits), self.blueprint.size, dtype=self.blueprint.dtype, device=self.device)
+        deltas = self.new_rows(len(visits))
         states = self.new_states() if fresh else self.states
 
         def learn(bench: Bench, job: tuple[Stack, Moments]) -> tuple[Tensor, Tensor]:
@@ -178,7 +182,7 @@ class Learner:
     def gradient(self, bank: Bank, visits: Visits, round_index: int) -> Tensor:
         """The gradient of the summed loss over all the client's training data: [visits, size]."""
         board = self.boards["train"]
-        gradients = torch.zeros(len(visits), self.blueprint.size, dtype=self.blueprint.dtype, device=self.device)
+        gradients = self.new_rows(len(visits))
 
         def differentiate(bench: Bench, stack: Stack) -> None:
             self._load(bench, bank, stack.visits)
@@ -199,6 +203,10 @@ class Learner:
         moments, steps = self.states.rows([(int(b), int(b)) for b in owners])
         rows = [bank.rows[place, :count] for place in bank.places(owners)]
         self.optimizer.step(rows, list(gradients[:, :count].unbind()), moments, steps)
+
+    def new_rows(self, count: int) -> Tensor:
+        """So many rows to be filled, wherever rows lie."""
+        return self.storage.empty(count, self.blueprint.size, dtype=self.blueprint.dtype, device=self.device)
 
     @torch.no_grad()
     def score(self, bank: Bank, visits: Visits, weights: FloatArray, part: Part = "test") -> Scores:
@@ -307,8 +315,12 @@ class Learner:
     def _whole(self, board: Board, visits: Visits) -> Iterator[Batch]:
         """All samples of these visits as stored, in batches that stay in the cache."""
         # By what a stack may hold, not by what it holds: how visits are cut into stacks must not change a sum.
-        size = EVALUATION_NUMBERS // (board.width * self._workshop.capacity)
-        return board.whole(visits.clients, max(1, min(EVALUATION_SAMPLES, size)))
+        return board.whole(visits.clients, evaluation_batch(board.width, self._workshop.capacity))
+
+
+def evaluation_batch(width: int, models: int) -> int:
+    """How many samples of this many numbers are measured at once, for each of so many models."""
+    return max(1, min(EVALUATION_SAMPLES, EVALUATION_NUMBERS // (width * models)))
 
 
 def held_out(samples: IntArray, fraction: float) -> IntArray:

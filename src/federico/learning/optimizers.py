@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.optim.adam import adam
 from torch.optim.sgd import sgd
 
+from federico.learning.storage import Storage
 from federico.options import Options
 
 Rows = list[Tensor]
@@ -86,8 +87,11 @@ class OptimizerStates:
 
     BLOCK_BYTES = 64 << 20
 
-    def __init__(self, moments: int, size: int, dtype: torch.dtype, device: torch.device) -> None:
+    def __init__(
+        self, moments: int, size: int, dtype: torch.dtype, device: torch.device, storage: Storage | None = None
+    ) -> None:
         self._moments, self._size, self._dtype, self._device = moments, size, dtype, device
+        self._storage = storage or Storage()
         self._per_block = 0  # set by the first request
         self._blocks: list[tuple[Tensor, Tensor]] = []
         self._slots: dict[tuple[int, int], int] = {}
@@ -122,10 +126,12 @@ class OptimizerStates:
     def state(self) -> dict[str, Tensor]:
         """A copy of all of it as tensors with one entry per pair."""
         places = [self._place(pair) for pair in self.pairs]
-        none = torch.empty(0, self._moments, self._size, dtype=self._dtype)
+        moments = self._empty(len(places))
+        for copy, (block, row) in zip(moments, places, strict=True):
+            copy.copy_(block[0][row])
         return {
             "pairs": torch.tensor(self.pairs, dtype=torch.int64).reshape(-1, 2),
-            "moments": torch.stack([b[0][r] for b, r in places]) if places else none,
+            "moments": moments,
             "steps": torch.stack([b[1][r] for b, r in places]) if places else torch.empty(0),
         }
 
@@ -153,12 +159,14 @@ class OptimizerStates:
     def _claim(self) -> int:
         if not self._free:
             first = len(self._blocks) * self._per_block
-            shape = (self._per_block, self._moments, self._size)
-            moments = torch.zeros(shape, dtype=self._dtype, device=self._device)
-            self._blocks.append((moments, torch.zeros(self._per_block, device=self._device)))
+            steps = torch.empty(self._per_block, device=self._device)
+            self._blocks.append((self._empty(self._per_block), steps))
             self._free = list(range(first + self._per_block - 1, first - 1, -1))
         slot = self._free.pop()
         moments, steps = self._blocks[slot // self._per_block]
         moments[slot % self._per_block].zero_()
         steps[slot % self._per_block].zero_()
         return slot
+
+    def _empty(self, pairs: int) -> Tensor:
+        return self._storage.empty(pairs, self._moments, self._size, dtype=self._dtype, device=self._device)

@@ -53,8 +53,7 @@ class Workshop:
         stacked = chain(blueprint) is not None
         drawing = not stacked and draws(blueprint, sample)
         vmapped = accelerated(device) and not drawing and vmappable(blueprint)
-        numbers = VMAP_NUMBERS if accelerated(device) else STACK_NUMBERS
-        self.capacity = min(STACK_ROWS, max(1, numbers // blueprint.size)) if stacked or vmapped else 1
+        self.capacity = capacity(blueprint, device, together=stacked or vmapped)
         # Random numbers come from one generator for all threads: a model that draws them must run alone.
         self.threads = 1 if accelerated(device) or drawing else torch.get_num_threads()
         self._size = blueprint.size
@@ -86,6 +85,12 @@ class Workshop:
 def accelerated(device: torch.device) -> bool:
     """Whether many models at once are faster than one after the other, whatever the model."""
     return device.type != "cpu"
+
+
+def capacity(blueprint: Blueprint, device: torch.device, *, together: bool) -> int:
+    """How many models a stack may hold, where they can run together at all."""
+    numbers = VMAP_NUMBERS if accelerated(device) else STACK_NUMBERS
+    return min(STACK_ROWS, max(1, numbers // blueprint.size)) if together else 1
 
 
 def draws(blueprint: Blueprint, sample: Tensor) -> bool:

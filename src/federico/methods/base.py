@@ -102,6 +102,21 @@ class Mixtures:
     weights: FloatArray
 
 
+@dataclass(frozen=True)
+class Needs:
+    """How many rows of numbers a method holds at its peak, for all clients together."""
+
+    models: int
+    updates: int
+    """Moves of models on their way to the owners."""
+    pairs: int
+    """Whose optimizer is kept between rounds."""
+    fresh: int = 0
+    """Optimizers that live as long as the updates do."""
+    copies: int = 0
+    """Rows that are put side by side in memory, wherever the others lie."""
+
+
 class Method(ABC):
     """One federated method. Subclasses own their options and read like their paper."""
 
@@ -115,6 +130,11 @@ class Method(ABC):
         """Refuse options that do not go with the data or the model; called before anything starts."""
 
     @classmethod
+    def needs(cls, options: Any, clients: int, distribution: Sequence[int] | None, rounds: int) -> Needs:
+        """What must be held if `distribution` says which clients are alike: here a model per client, trained by it."""
+        return Needs(clients, clients, clients)
+
+    @classmethod
     def trains_on(cls, options: Any, samples: IntArray) -> IntArray:
         """How many of its samples each client trains on."""
         return samples
@@ -124,7 +144,9 @@ class Method(ABC):
         self.federation = federation
         self.learner = federation.learner
         self.opt = options
-        self.bank = Bank.start(self.learner.blueprint, federation.seed, self._home(), self.learner.device)
+        self.bank = Bank.start(
+            self.learner.blueprint, federation.seed, self._home(), self.learner.device, self.learner.storage
+        )
         self.exchange = federation.connect(self.bank, max(self.owners()) + 1)
 
     @abstractmethod
@@ -171,15 +193,18 @@ class Method(ABC):
         """
         kept = {f"optimizer.{key}": value for key, value in self.learner.states.state().items()}
         home = len(self.bank.owners)
-        models = {"rows": self.bank.home, "counters": self.bank.counters[:home], "owners": self.bank.owners}
-        return {**{f"bank.{key}": torch.as_tensor(value).clone() for key, value in models.items()}, **kept}
+        models = {"rows": self.bank.copy(), "counters": self.bank.counters[:home].clone()}
+        models |= {"owners": torch.from_numpy(self.bank.owners.copy())}
+        return {**{f"bank.{key}": value for key, value in models.items()}, **kept}
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
         """Go on from what `state` gave, of these peers or more: each process takes what it hosts."""
         places, home = self._places(state), len(self.bank.owners)
-        self.bank.home.copy_(state["bank.rows"][places])
+        for row, place in zip(self.bank.home, places.tolist(), strict=True):  # one by one: a copy of all may not fit
+            row.copy_(state["bank.rows"][place])
         self.bank.counters[:home] = state["bank.counters"][places]
-        mine = torch.isin(state["optimizer.pairs"][:, 0], torch.from_numpy(self.federation.hosted))
+        hosted, visitors = self.federation.hosted, state["optimizer.pairs"][:, 0].numpy()
+        mine = slice(*np.searchsorted(visitors, [hosted[0], hosted[-1] + 1]).tolist())
         self.learner.states.restore({key: state[f"optimizer.{key}"][mine] for key in ("pairs", "moments", "steps")})
 
     def _places(self, state: Mapping[str, Tensor]) -> Tensor:
@@ -229,10 +254,8 @@ def finite(updates: Updates) -> Updates:
 def average_into(bank: Bank, updates: Updates, anchor: float = 0.0, buffers: Buffers = "average") -> None:
     """phi_b += sum_i c_ib delta_ib / sum_i c_ib. A model that got no update does not move."""
     updates = finite(updates)
-    share, rows = shares(updates, anchor), updates.rows
-    if buffers != "average":
-        whole = (updates.owners == updates.contributors) & (buffers == "owner")
-        factor = torch.from_numpy(np.divide(1.0, share, out=np.zeros_like(share), where=whole)).to(rows)
-        rows = rows.clone()
-        rows[:, bank.blueprint.parameters :] *= factor[:, None]
-    bank.add(updates.owners, rows, share)
+    share, cut = shares(updates, anchor), bank.blueprint.size if buffers == "average" else bank.blueprint.parameters
+    bank.add(updates.owners, updates.rows, share, slice(cut))
+    if buffers == "owner":
+        own = updates.owners == updates.contributors
+        bank.add(updates.owners, updates.rows, own.astype(np.float64), slice(cut, None))

@@ -1,8 +1,8 @@
 """Clustered federated learning (Sattler et al. 2020): FedAvg inside clusters that split where clients disagree."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from federico.methods.base import (
     Federation,
     Method,
     Mixtures,
+    Needs,
     Posterior,
     Round,
     average_into,
@@ -49,6 +50,11 @@ class Clustered(Method):
     summary = "FedAvg inside clusters, which split in two where the clients' updates point apart."
     options = ClusteredOptions
     opt: ClusteredOptions
+
+    @classmethod
+    def needs(cls, options: Any, clients: int, distribution: Sequence[int] | None, rounds: int) -> Needs:
+        """A row per client, and the updates twice more where they are compared."""
+        return Needs(clients, clients, clients, copies=2 * clients)
 
     def __init__(self, federation: Federation, options: ClusteredOptions) -> None:
         super().__init__(federation, options)

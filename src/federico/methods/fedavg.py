@@ -1,12 +1,13 @@
 """Federated averaging (McMahan et al. 2017): one model for everybody."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from federico.exchange.base import Updates
 from federico.learning.bank import Visits
-from federico.methods.base import GLOBAL, Method, Mixtures, Round, average_into
+from federico.methods.base import GLOBAL, Method, Mixtures, Needs, Round, average_into
 
 
 class FedAvg(Method):
@@ -15,6 +16,11 @@ class FedAvg(Method):
     name = "fedavg"
     title = "FedAvg"
     summary = "One global model, averaged over all clients every round."
+
+    @classmethod
+    def needs(cls, options: Any, clients: int, distribution: Sequence[int] | None, rounds: int) -> Needs:
+        """One model, trained by everybody."""
+        return Needs(1, clients, clients)
 
     def owners(self) -> Mapping[int, str]:
         """The global model alone: owner K, whom no client is."""

@@ -1,10 +1,13 @@
 """FedAvg with local tuning (Jiang et al. 2019)."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 from pydantic import PositiveInt
 
 from federico.learning.bank import Bank
-from federico.methods.base import Mixtures
+from federico.methods.base import Mixtures, Needs
 from federico.methods.fedavg import FedAvg
 from federico.options import Options
 
@@ -25,12 +28,18 @@ class FedAvgPlus(FedAvg):
     options = FedAvgPlusOptions
     opt: FedAvgPlusOptions
 
+    @classmethod
+    def needs(cls, options: Any, clients: int, distribution: Sequence[int] | None, rounds: int) -> Needs:
+        """As FedAvg, and a tuned copy per client."""
+        return Needs(1, clients, clients, fresh=clients)
+
     def mixtures(self, round_index: int) -> Mixtures:
         """Tuned copies, with a fresh optimizer; the global model stays as it is."""
         epochs, visits = self.opt.tune_epochs, self.to_global()
         self.exchange.lend(visits)
         moved = self.learner.train(self.bank, visits, round_index, epochs=epochs, fresh=True)
-        moved += self.bank.rows[self.bank.places(visits.owners)]
+        for row, place in zip(moved, self.bank.places(visits.owners).tolist(), strict=True):
+            row.add_(self.bank.rows[place])
         return Mixtures(
             Bank(self.bank.blueprint, visits.clients, moved), self.federation.to_own(), np.ones(len(visits))
         )

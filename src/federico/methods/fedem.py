@@ -1,6 +1,6 @@
 """FedEM (Marfoq et al. 2021): a few components for everybody, mixed by each client in its own proportions."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
@@ -9,7 +9,7 @@ from torch import Tensor
 
 from federico.exchange.base import Updates
 from federico.learning.bank import Visits
-from federico.methods.base import GLOBAL, Federation, Method, Mixtures, Posterior, Round, average_into
+from federico.methods.base import GLOBAL, Federation, Method, Mixtures, Needs, Posterior, Round, average_into
 from federico.options import Options
 from federico.types import FloatArray
 
@@ -34,6 +34,11 @@ class FedEM(Method):
         super().__init__(federation, options)
         self.proportions: FloatArray = np.full((len(federation.hosted), options.components), 1 / options.components)
         """pi_im, a row per hosted client."""
+
+    @classmethod
+    def needs(cls, options: FedEMOptions, clients: int, distribution: Sequence[int] | None, rounds: int) -> Needs:
+        """The components, each trained by everybody."""
+        return Needs(options.components, clients * options.components, clients * options.components)
 
     def owners(self) -> Mapping[int, str]:
         """The components, K to K+C-1; the first starts where FedAvg does."""

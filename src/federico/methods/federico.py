@@ -3,7 +3,8 @@
 `federico.algorithm.reference` is the same method as plain loops; a test holds the two together.
 """
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -24,6 +25,7 @@ from federico.methods.base import (
     Federation,
     Method,
     Mixtures,
+    Needs,
     Posterior,
     Round,
     average_into,
@@ -116,6 +118,27 @@ class Federico(Method):
                 "federico.m_step = 'gradient': it cannot train float buffers (batch-norm statistics); use 'epochs'"
             )
 
+    @classmethod
+    def needs(cls, options: FedericoOptions, clients: int, distribution: Sequence[int] | None, rounds: int) -> Needs:
+        """Everybody trains what it visits, and keeps an optimizer for the models that weigh something.
+
+        Those are its like, once it has met them, and of the others about half of what a round visits: they are told
+        apart after one visit or after several. Where nobody knows who is alike, all that are met may weigh something.
+        """
+        neighbors = clients - 1 if options.sampler == "everyone" else min(options.neighbors, clients - 1)
+        sampling = max(0, rounds - options.solo_rounds)
+        visited = clients * neighbors * (sampling > 0)
+        visits = clients + visited
+        if options.m_step == "gradient":
+            return Needs(clients, visits + clients, clients)
+        if options.optimizer_state == "fresh":
+            return Needs(clients, visits, 0, fresh=visits)
+        others = clients * (clients - 1)
+        alike = others if distribution is None else sum(n * (n - 1) for n in Counter(distribution).values())
+        met = min(others, visited * sampling)
+        kept = alike * met + (others - alike) * min(met, visited // 2)
+        return Needs(clients, visits, clients + kept // max(1, others))
+
     def __init__(self, federation: Federation, options: FedericoOptions) -> None:
         super().__init__(federation, options)
         self.sampler = _sampler(options, min(options.neighbors, federation.count - 1))
@@ -189,9 +212,10 @@ class Federico(Method):
             return
         updates = finite(updates)
         owners, place = np.unique(updates.owners, return_inverse=True)
-        total = torch.zeros(len(owners), updates.rows.shape[1]).to(updates.rows)
-        weighted = updates.rows * torch.from_numpy(updates.coefficients).to(updates.rows)[:, None]
-        self.learner.descend(self.bank, owners, total.index_add_(0, torch.from_numpy(place).to(total.device), weighted))
+        total = self.learner.new_rows(len(owners)).zero_()
+        for row, k, weight in zip(updates.rows, place.tolist(), updates.coefficients.tolist(), strict=True):
+            total[k].add_(row, alpha=weight)
+        self.learner.descend(self.bank, owners, total)
 
     def mixtures(self, round_index: int) -> Mixtures:
         """Each peer's posterior over models without its negligible part; one's own model if nothing else is sane."""

@@ -1,6 +1,6 @@
 """FedFomo (Zhang et al. 2021): each client steps towards those models that do better on data it has held out."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from federico.algorithm.sampling import EpsilonGreedy, View
 from federico.learning.bank import Bank, Visits
 from federico.learning.blueprint import Blueprint
 from federico.learning.learner import held_out
-from federico.methods.base import GLOBAL, Federation, Posterior, Round, check_neighbors
+from federico.methods.base import GLOBAL, Federation, Needs, Posterior, Round, check_neighbors
 from federico.methods.local import Local
 from federico.options import Options
 from federico.rng import stream
@@ -54,11 +54,16 @@ class FedFomo(Local):
         """All but those held out."""
         return samples - held_out(samples, options.validation)
 
+    @classmethod
+    def needs(cls, options: Any, clients: int, distribution: Sequence[int] | None, rounds: int) -> Needs:
+        """A model per client, and where it began."""
+        return Needs(2 * clients, clients, clients)
+
     def __init__(self, federation: Federation, options: FedFomoOptions) -> None:
         super().__init__(federation, options)
         self.learner.hold_out(options.validation)
         hosted = federation.hosted
-        self.first = Bank(self.bank.blueprint, hosted, self.bank.home.clone())
+        self.first = Bank(self.bank.blueprint, hosted, self.bank.copy(), self.bank.storage)
         """theta_first: every hosted client's model before its last local training."""
         self.propensity: FloatArray = np.zeros((len(hosted), federation.count))
         """p_i[n]: what the model of n has been worth to each hosted client so far."""
@@ -119,12 +124,13 @@ class FedFomo(Local):
 
     def state(self) -> dict[str, Tensor]:
         """Models and optimizers, where everybody began, and whom it found worth trying."""
-        first, propensity = self.first.rows.clone(), torch.from_numpy(self.propensity.copy())
+        first, propensity = self.first.copy(), torch.from_numpy(self.propensity.copy())
         return {**super().state(), "first": first, "propensity": propensity}
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
         """Go on from what `state` gave."""
         super().restore(state)
-        hosted = torch.from_numpy(self.federation.hosted)
-        self.first.rows.copy_(state["first"][hosted])
-        self.propensity = state["propensity"][hosted].numpy()
+        hosted = self.federation.hosted
+        mine = slice(int(hosted[0]), int(hosted[-1]) + 1)
+        self.first.rows.copy_(state["first"][mine])
+        self.propensity = state["propensity"][mine].numpy().copy()

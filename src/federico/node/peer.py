@@ -18,7 +18,7 @@ from federico.experiment import checkpoint
 from federico.experiment.bundle import save_clients
 from federico.experiment.records import Journal, read_records
 from federico.experiment.setup import Setup
-from federico.experiment.simulate import play_round, resume
+from federico.experiment.simulate import checkpoint_due, play_round, resume
 from federico.methods.base import Method
 from federico.node import pki
 from federico.node.prepare import prepare
@@ -77,7 +77,7 @@ class Peer:
                 record = play_round(method, done, evaluate=last or done % system.evaluate_every == 0)
                 self._journal.append(record)
                 self._journal.append_seconds(done, method.federation.clock.take())
-                if last or self._stop.is_set() or done % system.checkpoint_every == 0:
+                if checkpoint_due(system, done, writer, last=last or self._stop.is_set()):
                     writer.save(done, self._journal.size(), method.state())
                 reporter.played(record)
         return done

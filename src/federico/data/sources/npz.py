@@ -73,14 +73,14 @@ def features(x: Array, origin: object) -> Array:
         raise DataError(f"{origin}: inputs must be numbers with one row per sample, not {x.dtype} of shape {x.shape}")
     if (x.dtype == np.uint8 and x.ndim == 4) or x.dtype == np.float64:
         return x
-    return x.astype(np.float32)
+    return x.astype(np.float32, copy=False)
 
 
 def _targets(y: Array, task: Task, origin: object) -> Array:
     if y.ndim == 0 or y.dtype.kind not in "biuf":
         raise DataError(f"{origin}: targets must be an array of numbers, not {y.dtype}: number the classes from 0")
     if task == "regression":
-        return (y[:, None] if y.ndim == 1 else y).astype(np.float64)
+        return (y[:, None] if y.ndim == 1 else y).astype(np.float64, copy=False)
     if y.dtype.kind == "f" and (unusable(y) or (y != np.floor(y)).any()):
         raise DataError(f"{origin}: labels must be class numbers 0, 1, 2, ...: put their names in an array of its own")
-    return y.astype(np.int64)
+    return y.astype(np.int64, copy=False)

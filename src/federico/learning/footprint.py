@@ -1,0 +1,51 @@
+"""How much memory the work on one sample takes, found out by trying."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from federico.learning.blueprint import Blueprint
+
+SAMPLES = 2
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """Bytes per sample."""
+
+    saved: int
+    """What training keeps on the way forward for the way back."""
+    largest: int
+    """The largest thing that a layer gives to the next."""
+
+    @property
+    def training(self) -> int:
+        """All that is saved, and the slopes before and behind the layer in hand."""
+        return self.saved + 2 * self.largest
+
+    @property
+    def measuring(self) -> int:
+        """What goes into a layer and what comes out of it."""
+        return 2 * self.largest
+
+
+def footprint(blueprint: Blueprint, sample: Tensor) -> Footprint:
+    """Send a few copies of one sample through a model, in training mode."""
+    module = blueprint.bind(torch.zeros(blueprint.size, dtype=blueprint.dtype), blueprint.initial_counters()).train()
+    own = {parameter.untyped_storage().data_ptr() for parameter in module.parameters()}
+    saved: dict[int, int] = {}
+    given: list[int] = [0]
+
+    def keep(tensor: Tensor) -> Tensor:
+        place = tensor.untyped_storage().data_ptr()
+        if place not in own:
+            saved[place] = tensor.untyped_storage().nbytes()
+        return tensor
+
+    for layer in module.modules():
+        layer.register_forward_hook(lambda _, __, out: given.append(out.nbytes if isinstance(out, Tensor) else 0))
+    with torch.random.fork_rng(devices=[]), torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        result = module(sample.cpu().expand(SAMPLES, *sample.shape).clone())
+    del result  # until here, so that no place is used twice
+    return Footprint(sum(saved.values()) // SAMPLES, max(given) // SAMPLES)

@@ -1,0 +1,64 @@
+"""Where models, moments and moves lie: in memory, or on the disk where memory is too small for them."""
+
+import mmap
+import os
+from math import prod
+from pathlib import Path
+from tempfile import TemporaryFile
+
+import torch
+
+from federico.errors import RunError
+
+LARGE = 1 << 20
+"""Bytes from which on a tensor is a map of its own: the room it took is free for anything once it is gone, where the
+heap would be left with a hole."""
+
+
+class Storage:
+    """Gives tensors to be filled: in memory, or as maps of unnamed files that are gone with the last tensor using them.
+
+    The system keeps of such a file in memory what there is room for, and takes it away again when others need the
+    room. Numbers do not depend on where they lie.
+    """
+
+    def __init__(self, scratch: Path | None = None) -> None:
+        """`scratch` is the folder of the files; without it all is in memory."""
+        self.scratch = scratch
+
+    def empty(self, *shape: int, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+        """A tensor of this shape that holds anything; the memory of other devices than the CPU is their own."""
+        size = prod(shape) * dtype.itemsize
+        if device.type != "cpu" or not size or (self.scratch is None and size < LARGE):
+            return torch.empty(shape, dtype=dtype, device=device)
+        flat = _in_memory(size, dtype) if self.scratch is None else _on_disk(self.scratch, size, dtype)
+        return flat.view(shape)
+
+
+def _in_memory(size: int, dtype: torch.dtype) -> torch.Tensor:
+    pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        pages.madvise(mmap.MADV_HUGEPAGE)
+    return torch.frombuffer(pages, dtype=dtype)
+
+
+def _on_disk(scratch: Path, size: int, dtype: torch.dtype) -> torch.Tensor:
+    try:
+        with TemporaryFile(dir=scratch) as file:
+            _reserve(file.fileno(), size)
+            # Opened once more by torch, which keeps the map and closes the file: thousands of maps need no open files.
+            name, count = f"/dev/fd/{file.fileno()}", size // dtype.itemsize
+            return torch.from_file(name, shared=True, size=count, dtype=dtype)
+    except OSError as error:
+        raise RunError(
+            f"{scratch}: no room for {size >> 20} MiB of models that do not fit into memory "
+            f"({error.strerror}). Nothing is lost: free some space or allow more memory (system.memory), start again"
+        ) from error
+
+
+def _reserve(file: int, size: int) -> None:
+    """Take the room now: a disk that is full later would end the process without a word."""
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(file, 0, size)
+    else:
+        os.truncate(file, size)

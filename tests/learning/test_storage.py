@@ -1,0 +1,81 @@
+import gc
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+from federico.errors import RunError
+from federico.learning import storage
+from federico.learning.storage import Storage
+
+CPU = torch.device("cpu")
+
+
+def test_tensors_on_disk_hold_what_was_written(tmp_path: Path) -> None:
+    rows = Storage(tmp_path).empty(3, 5, dtype=torch.float64, device=CPU)
+    rows.copy_(torch.arange(15).view(3, 5))
+    rows[1].add_(1)
+    assert rows.tolist() == [[0, 1, 2, 3, 4], [6, 7, 8, 9, 10], [10, 11, 12, 13, 14]]
+    assert rows.dtype == torch.float64
+
+
+def test_tensors_on_disk_are_files_without_a_name(tmp_path: Path) -> None:
+    rows = Storage(tmp_path).empty(1000, 1000, dtype=torch.float32, device=CPU)
+    assert list(tmp_path.iterdir()) == []
+    assert mapped(tmp_path) == 1
+    del rows
+    assert mapped(tmp_path) == 0, "the room is given back"
+
+
+def mapped(folder: Path) -> int:
+    return sum(str(folder) in line for line in Path("/proc/self/maps").read_text().splitlines())
+
+
+def test_tensors_in_memory_are_of_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(storage, "TemporaryFile", pytest.fail)
+    assert Storage().empty(2, 3, dtype=torch.float32, device=CPU).shape == (2, 3)
+    assert Storage(tmp_path).empty(0, 3, dtype=torch.float32, device=CPU).shape == (0, 3)
+    assert Storage(tmp_path).empty(2, 3, dtype=torch.float32, device=torch.device("meta")).device.type == "meta"
+
+
+def test_thousands_of_tensors_need_no_open_files(tmp_path: Path) -> None:
+    def open_files() -> int:
+        return len(os.listdir("/proc/self/fd"))  # noqa: PTH208 (the folder changes while it is read)
+
+    before = open_files()
+    held = [Storage(tmp_path).empty(1, dtype=torch.float32, device=CPU) for _ in range(50)]
+    assert open_files() == before
+    assert len(held) == 50
+
+
+def test_full_disk_is_told_before_anything_is_written(tmp_path: Path) -> None:
+    room = os.statvfs(tmp_path)
+    too_much = room.f_blocks * room.f_frsize // 4
+    with pytest.raises(RunError, match=r"no room for \d+ MiB of models .* allow more memory \(system\.memory\)"):
+        Storage(tmp_path).empty(2, too_much, dtype=torch.float32, device=CPU)
+
+
+def test_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"no room for 4 MiB of models .*No such file"):
+        Storage(tmp_path / "gone").empty(1 << 20, dtype=torch.float32, device=CPU)
+
+
+def test_memory_of_large_tensors_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The heap would keep it: between two large tensors that go there is a small one that stays."""
+
+    def resident() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    before = resident()
+    rows = [Storage().empty(4 << 20, dtype=torch.float32, device=CPU).fill_(1) for _ in range(8)]
+    assert resident() - before > 100 << 20
+    assert sum(int(row[-1]) for row in rows) == 8
+    del rows[::2]
+    assert resident() - before < 80 << 20
+
+
+def test_a_tensor_lives_as_long_as_its_last_view() -> None:
+    row = Storage().empty(2, 1 << 20, dtype=torch.float32, device=CPU).fill_(3)[1]
+    gc.collect()
+    assert row.sum().item() == 3 << 20
