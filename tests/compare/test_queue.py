@@ -53,21 +53,21 @@ def test_an_error_in_a_cell_is_the_error_of_the_queue(one_bad: list[Any], tmp_pa
     assert multiprocessing.active_children() == []
 
 
-def test_a_worker_that_is_killed_is_reported_and_its_cell_goes_on_later(tiny: Any, tmp_path: Path) -> None:
+def test_a_worker_that_is_killed_is_reported_and_no_round_is_lost(tiny: Any, tmp_path: Path) -> None:
     cells = first_cells(tiny({"at": ["given"]}, methods=["local"], seeds=[0], rounds=2000))
-    shot: list[int] = []
+    heard: list[News] = []
 
     def shoot(news: News) -> None:
-        if not shot and news.round > 1:
-            shot.append(news.round)
-            pid = multiprocessing.active_children()[0].pid
+        if not heard and news.round > 1:
+            heard.append(news)
+            pid = multiprocessing.active_children()[0].pid  # whichever of the two
             assert pid is not None
             os.kill(pid, signal.SIGKILL)
 
     with pytest.raises(RunError, match=r"its process was ended \(exit code -9\).*fewer --jobs"):
         queue.play(cells, tmp_path, 2, shoot)
-    short = first_cells(tiny({"at": ["given"]}, methods=["local"], seeds=[0], rounds=2))
-    assert len(StudyDir(tmp_path).cell(short[0]).records) == 2
+    (news,) = heard
+    assert len(StudyDir(tmp_path).cell(news.cell).records) >= news.round
 
 
 def test_a_leftover_worker_is_waited_for(tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

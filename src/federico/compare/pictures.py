@@ -129,7 +129,11 @@ def _curves(
     if fedavg is not None:
         axes.plot(whole[:, 0], _predict(fedavg, clients[0], whole), color=INK, linestyle=":", linewidth=2)
         handles.append(Line2D([], [], color=INK, ls=":", lw=2, label="FedAvg"))
-    below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.13), "ncols": 3}  # points may lie anywhere inside
+    below: dict[str, Any] = {
+        "loc": "upper center",
+        "bbox_to_anchor": (0.5, -0.13),
+        "ncols": 3,
+    }  # points may lie anywhere inside
     axes.legend(handles=handles, frameon=False, fontsize=9.5, labelcolor=INK, **below)
     axes.set(xlabel="x", ylabel="y")
     clean(axes)
