@@ -25,7 +25,7 @@ def test_experiment_is_weighed(federico: Command, tiny: Path) -> None:
     facts = json.loads(federico("doctor", tiny, "--json", "--set", "model.hidden=[20000]").out)
     sizes = {name: float(value.removesuffix(" GiB")) for name, value in facts.items() if name.startswith("memory ")}
     parts = [value for name, value in sizes.items() if name.startswith("memory for ")]
-    assert len(parts) == 7
+    assert len(parts) == 6
     assert sizes["memory for models"] > 0
     assert sizes["memory needed at the peak, about"] == pytest.approx(sum(parts), abs=0.04)
     assert facts["models and optimizers lie"] == "in memory"

@@ -13,6 +13,7 @@ from federico.errors import ConfigError
 from federico.experiment import memory
 from federico.experiment.config import Experiment
 from federico.experiment.memory import (
+    HEAP_LOSS,
     LATER_BYTES,
     ROWS,
     Plan,
@@ -44,12 +45,17 @@ def test_rows_may_lie_on_the_disk_and_nothing_else() -> None:
     assert (needed.total, needed.rows, needed.least) == (5, 3, 2)
 
 
-def test_training_alone_needs_a_model_an_update_and_an_optimizer_per_client(tiny: Tiny) -> None:
+def test_training_alone_needs_a_model_and_an_optimizer_per_client_and_a_copy_to_save(tiny: Tiny) -> None:
     found = parts(tiny(methods=["local"]))
     assert found["models"] == 4 * ROW
-    assert found["updates"] == 4 * ROW
     assert found["optimizers"] == 2 * 4 * ROW
-    assert found["checkpoint"] == 4 * ROW + 2 * 4 * ROW
+    assert found["updates or checkpoint"] == 4 * ROW + 2 * 4 * ROW
+
+
+def test_updates_count_where_they_are_more_than_a_checkpoint(tiny: Tiny) -> None:
+    found = parts(tiny(federico={"sampler": "everyone", "optimizer_state": "fresh"}))
+    assert found["optimizers"] == 0
+    assert found["updates or checkpoint"] == 4 * 4 * ROW + 2 * 4 * 4 * ROW, "each with an optimizer while it is made"
 
 
 def test_the_method_that_needs_most_counts(tiny: Tiny) -> None:
@@ -60,7 +66,7 @@ def test_the_method_that_needs_most_counts(tiny: Tiny) -> None:
 
 def test_fedem_visits_every_component_and_fedfomo_remembers_where_it_began(tiny: Tiny) -> None:
     found = parts(tiny(methods=["fedem"], fedem={"components": 3}))
-    assert (found["models"], found["updates"], found["optimizers"]) == (3 * ROW, 12 * ROW, 2 * 12 * ROW)
+    assert (found["models"], found["optimizers"]) == (3 * ROW, 2 * 12 * ROW)
     assert parts(tiny(methods=["fedfomo"]))["models"] == 2 * 4 * ROW
 
 
@@ -103,14 +109,14 @@ def test_every_thread_has_a_workspace_of_its_own(tiny: Tiny) -> None:
 def test_larger_batches_take_more(tiny: Tiny) -> None:
     wide = {"model": {"kind": "mlp", "hidden": [20000]}, "split": {"samples": 160, "max_train": 40}}
     small, large = (parts(tiny(training={"batch_size": size}, **wide))["workspace"] for size in (30, 40))
-    assert large - small == pytest.approx(10 * 4 * (64 + 3 * 20000), rel=0.01)
+    assert large - small == pytest.approx(HEAP_LOSS * 10 * 4 * (64 + 3 * 20000), rel=0.01)
 
 
 def test_ranks_share_the_rows(tiny: Tiny) -> None:
     one, two = parts(tiny(methods=["local"])), parts(tiny(methods=["local"]), ranks=2)
     assert two["optimizers"] == one["optimizers"] // 2
     assert two["data"] == SAMPLES + SAMPLES // 2
-    assert two["checkpoint"] > one["checkpoint"], "the first of them gathers all"
+    assert two["updates or checkpoint"] > one["updates or checkpoint"], "the first of them gathers all"
 
 
 def test_what_fits_is_in_memory(tmp_path: Path) -> None:

@@ -27,7 +27,9 @@ PROCESS_BYTES = 450 << 20
 """Python, torch and the libraries, where the system does not tell."""
 LATER_BYTES = 64 << 20
 """What the libraries take once they are at work."""
-ROWS = ("models", "updates", "optimizers", "checkpoint")
+HEAP_LOSS = 1.4
+"""How much of the heap large blocks of different sizes take for each byte that they hold."""
+ROWS = ("models", "optimizers", "updates or checkpoint")
 """The parts that may lie on the disk."""
 REMEDY = "use fewer clients or neighbors, a smaller model or batch, or a larger machine"
 
@@ -150,13 +152,15 @@ def _rows(setup: "Setup", needs: Needs, ranks: int) -> dict[str, int]:
     moments = setup.experiment.training.optimizer.moments * blueprint.parameters * blueprint.dtype.itemsize
     models, optimizers = needs.models * row, needs.pairs * moments
     updates = needs.updates * row + needs.fresh * moments
-    if ranks == 1:
-        return {"models": models, "updates": updates, "optimizers": optimizers, "checkpoint": models + optimizers}
+    guests, checkpoint = 0, models + optimizers
+    if ranks > 1:
+        guests, updates = min(models, updates // ranks), 3 * updates // ranks  # made, sent, received
+        checkpoint += 2 * checkpoint // ranks  # of all, at the first
     return {
-        "models": models // ranks + min(models, updates // ranks),  # at home, and guests
-        "updates": 3 * updates // ranks,  # made, sent, received
+        "models": models // ranks + guests,
         "optimizers": optimizers // ranks,
-        "checkpoint": (1 + 2 * ranks) * (models + optimizers) // ranks,  # of all, at the first
+        # One is written while models are measured, which comes before the next updates.
+        "updates or checkpoint": max(updates, checkpoint),
     }
 
 
@@ -170,8 +174,9 @@ def _workspace(setup: "Setup") -> int:
     batch = min(setup.experiment.training.batch_size, largest)
     measured = min(evaluation_batch(sample.numel(), rows), largest)
     models = 2 * rows * blueprint.size * blueprint.dtype.itemsize
-    samples = rows * max(batch * taken.training, measured * taken.measuring)
-    return (system.threads or torch.get_num_threads()) * (models + samples)
+    # Both: what one leaves free in the heap hardly fits the other.
+    samples = rows * (batch * taken.training + measured * taken.measuring)
+    return (system.threads or torch.get_num_threads()) * (models + int(HEAP_LOSS * samples))
 
 
 def _group_rooms() -> Iterator[int]:
