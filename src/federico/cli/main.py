@@ -92,7 +92,7 @@ def run(
 
 @app.command()
 def compare(
-    file: Annotated[Path, typer.Argument(help="Experiment file (TOML) with a [compare] table, or without.")],
+    file: Annotated[Path, typer.Argument(help="Experiment file (TOML), with a table `compare` or without.")],
     overrides: Overrides = [],  # noqa: B006 (typer copies it)
     row: Rows = [],  # noqa: B006
     column: Columns = [],  # noqa: B006

@@ -167,14 +167,18 @@ class Method(ABC):
         """Everybody's predictor as it stands after this round."""
 
     def predictors(self, round_index: int) -> Mixtures:
-        """The mixtures with their models at hand; those that cannot be had are left out, the others weigh more."""
+        """The mixtures with their models at hand; those that cannot be had are left out, the others weigh more.
+
+        A client of whose mixture nothing is left has its own model.
+        """
         asked = self.mixtures(round_index)
         came = self.exchange.lend(asked.visits)
         if len(came) == len(asked.visits):
             return asked
-        here = set(came.pairs)
-        weights = asked.weights[[pair in here for pair in asked.visits.pairs]]
-        return Mixtures(asked.bank, came, weights / np.bincount(came.clients, weights)[came.clients])
+        here, left = set(came.pairs), np.setdiff1d(asked.visits.clients, came.clients)
+        visits = Visits(np.concatenate([came.clients, left]), np.concatenate([came.owners, left]))
+        weights = np.append(asked.weights[[pair in here for pair in asked.visits.pairs]], np.ones(len(left)))
+        return Mixtures(asked.bank, visits, weights / np.bincount(visits.clients, weights)[visits.clients])
 
     def pull(self, neighbors: Sequence[IntArray]) -> Visits:
         """Visits of every hosted client to its own model and to those of its neighbors that came."""
