@@ -1,6 +1,6 @@
 """The directory of a study: a run directory per cell, and what is read from them.
 
-runs/<study>/ study.toml  result.json  table.{md,csv,tex}  report.html  figures/
+runs/<study>/ table.md  table.tex  runs.csv  report.html  figures/
               <method>-<seed>-<hash of its settings>/   the run directory of a cell, as `federico run` would write it
 """
 

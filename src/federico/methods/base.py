@@ -189,6 +189,15 @@ class Method(ABC):
         owners = np.concatenate([own.owners, came.owners])
         return Visits(clients, owners)[np.lexsort((owners, clients))]
 
+    def push_moves(self, visits: Visits, round_index: int, sample_weights: FloatArray | None = None) -> None:
+        """Train the visited models and send their owners the moves, each by the visitor's number of samples."""
+        clock, epochs = self.federation.clock, self.federation.local_epochs
+        with clock("m_step"):
+            moves = self.learner.train(self.bank, visits, round_index, epochs=epochs, sample_weights=sample_weights)
+        with clock("push"):
+            samples = self.learner.samples[visits.clients].astype(np.float64)
+            self.exchange.push(Updates(visits.owners, visits.clients, samples, moves))
+
     def state(self) -> dict[str, Tensor]:
         """All that must be saved of the hosted peers to go on later, bit for bit.
 
