@@ -11,8 +11,8 @@ from torch import nn
 
 from federico.data.sources.python import from_clients
 from federico.errors import ConfigError, DataError, RunError
-from federico.experiment import checkpoint
 from federico.experiment import bundle as bundle_module
+from federico.experiment import checkpoint
 from federico.experiment.bundle import MODELS, Bundle, folder_name
 from federico.experiment.rundir import RunDir
 from federico.experiment.setup import prepare
