@@ -35,7 +35,8 @@ WHO = """## What is compared
 
 - **federico**: whole rounds as `federico run` plays them, from sampling to the checkpoint, with evaluation of every
   client every round, and with the copy for a checkpoint, which a run makes every ten seconds or so; the checkpoint
-  before it is on the disk. What is no phase is in "whole round" all the same.
+  before it is on the disk (what writing takes from a round, in the background, is left out). What is no phase is in
+  "whole round" all the same.
 - **The limit**: the rate of plain float32 matrix products of {size} x {size} on the same threads, the median of bursts
   before, between and after the measured rounds. Only the useful arithmetic of E-step and M-step counts.
 - **The bare loop**: E-step and M-step of the same visits, with data preloaded in channels-last memory, one model and

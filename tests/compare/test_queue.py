@@ -95,3 +95,12 @@ def test_one_that_never_leaves_is_an_error(tiny: Any, tmp_path: Path, monkeypatc
     monkeypatch.setattr(queue, "PATIENCE", 0.0)
     with RunDir(tmp_path / cell.name).locked(), pytest.raises(RunError, match="another process"):
         queue.play([cell], tmp_path, 1, lambda news: None)
+
+
+def test_a_crew_shares_the_machine(tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study, sharing = tiny(), []
+    monkeypatch.setattr(queue, "simulate", lambda *args, team, **more: sharing.append(team.neighbors_here))
+    for crew in (1, 3):
+        cell = study.cells(study.rows[0], study.compare.columns[0], "given")[0]
+        queue._play_cell(cell, tmp_path, "", lambda news: None, crew)
+    assert sharing == [1, 3]

@@ -83,3 +83,11 @@ def test_long_curves_keep_their_ends() -> None:
     many = _thinned(400)
     assert (many[0], many[-1]) == (0, 399)
     assert len(many) == MOST_POINTS
+
+
+def test_runs_that_were_only_evaluated_later_say_nothing(play: Any, tiny: Any) -> None:
+    one = {"methods": ["local"], "seeds": [0], "system": {"threads": 1, "evaluate_every": 2}}
+    longer, shorter = (tiny({"at": ["given"], "paper": {}}, rounds=rounds, **one) for rounds in (2, 1))
+    folder = play(longer).folder
+    assert gather(longer, folder) is not None
+    assert gather(shorter, folder) is None

@@ -3,8 +3,11 @@ from typing import Any
 import pytest
 
 from federico.compare.studydir import StudyDir
+from federico.errors import RunError
 from federico.experiment.rundir import CellDir
 from federico.report.metric import ACCURACY
+
+ONE_CELL: dict[str, Any] = {"methods": ["local"], "seeds": [0]}
 
 
 def test_the_best_rate_is_the_one_that_scored_best_on_validation_data(played: Any) -> None:
@@ -49,3 +52,14 @@ def test_a_cell_that_has_gone_on_is_read_up_to_the_rounds_asked_for(played: Any,
     whole = CellDir(found.path)
     assert len(whole.records) == 2
     assert found.figure == pytest.approx(ACCURACY.mean(whole.records[0], whole.description))
+
+
+def test_a_rate_tuned_for_more_rounds_than_asked_for_has_no_score(play: Any, tiny: Any) -> None:
+    longer, shorter = (
+        tiny({"columns": [{"name": "two"}], "paper": {}, "tuning": {"rates": [0.01], "rounds": rounds}}, **ONE_CELL)
+        for rounds in (2, 1)
+    )
+    folder = play(longer).folder
+    assert folder.best_rate(longer, longer.rows[0], longer.compare.columns[0]) == 0.01
+    with pytest.raises(RunError, match="tuned for more rounds"):
+        folder.best_rate(shorter, shorter.rows[0], shorter.compare.columns[0])

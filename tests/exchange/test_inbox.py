@@ -149,6 +149,12 @@ def test_nobody_has_more_than_everybodys_samples(inbox: Inbox, peer: Peer) -> No
         send(inbox, peer, row(), coefficient=1001.0)
 
 
+def test_an_update_without_weight_is_refused(inbox: Inbox, peer: Peer) -> None:
+    """Alone in an average, it would divide by zero."""
+    with pytest.raises(ProtocolError, match="coefficient 0"):
+        send(inbox, peer, row(), coefficient=0.0)
+
+
 def test_a_chunk_nobody_announced_is_refused(inbox: Inbox, peer: Peer) -> None:
     sent = sealed(peer, row())
     with pytest.raises(RefusedError, match="no such update"):

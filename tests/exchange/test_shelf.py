@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from federico.exchange.shelf import GRACE, Shelf, digest_of, digests_of
+from federico.exchange.shelf import GRACE, OLDER, Shelf, digest_of, digests_of
 from federico.wire.schema import Layout
 from federico.wire.talk import RefusedError
 
@@ -131,3 +131,10 @@ def test_a_chunk_that_does_not_exist_is_refused(shelf: Shelf) -> None:
 
 def test_every_start_is_another_epoch(clock: Clock) -> None:
     assert Shelf(LAYOUT, "float32").epoch != Shelf(LAYOUT, "float32").epoch
+
+
+def test_who_reads_slowly_on_purpose_does_not_fill_the_memory(shelf: Shelf) -> None:
+    for version in range(1, 10):
+        shelf.chunk(published(shelf, version, row(version)), 1, 0)
+        shelf.settle()
+    assert len(shelf._editions) == OLDER + 1

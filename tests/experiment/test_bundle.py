@@ -11,6 +11,7 @@ from torch import nn
 
 from federico.data.sources.python import from_clients
 from federico.errors import ConfigError, DataError, RunError
+from federico.experiment import bundle as bundle_module
 from federico.experiment import checkpoint
 from federico.experiment.bundle import MODELS, Bundle, folder_name
 from federico.experiment.rundir import RunDir
@@ -247,3 +248,15 @@ def test_header_is_plain_json(bundle: Bundle) -> None:
     raw = json.loads((bundle.folder / "bundle.json").read_text(encoding="utf-8"))
     assert raw["format"] == 1
     assert raw["schema"]["label_names"] == [str(digit) for digit in range(10)]
+
+
+def test_old_models_stay_until_the_new_ones_are_in_their_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    new, folder = tmp_path / "clients.partial", tmp_path / "clients"
+    for place in (new, folder):
+        place.mkdir()
+        (place / "model").write_text(place.name)
+    present: list[bool] = []
+    monkeypatch.setattr(bundle_module.shutil, "rmtree", lambda path, **_: present.append((folder / "model").exists()))
+    bundle_module._swap(new, folder)
+    assert present == [True, True], "nothing is removed while no models are in place"
+    assert (folder / "model").read_text() == "clients.partial"

@@ -184,6 +184,18 @@ def test_what_cannot_be_lent_is_left_out_and_the_rest_weighs_more(
     np.testing.assert_allclose(after, before / before.sum())
 
 
+def test_a_client_whose_models_are_all_away_predicts_with_its_own(
+    method: Callable[..., Method], blobs: Callable[..., list[ClientData]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played = method("federico", blobs((6, 5, 7)), neighbors=2, solo_rounds=0)
+    played.round(1)
+    monkeypatch.setattr(played.exchange, "lend", lambda visits: visits[np.flatnonzero(visits.clients != 1)])
+    alone = played.predictors(1)
+    own = alone.visits.clients == 1
+    assert alone.visits.owners[own].tolist() == [1]
+    np.testing.assert_allclose(np.bincount(alone.visits.clients, alone.weights), 1)
+
+
 def test_a_process_takes_its_own_part_of_what_was_saved(
     method: Callable[..., Method], blobs: Callable[..., list[ClientData]]
 ) -> None:

@@ -130,3 +130,11 @@ def test_files_that_are_no_certificate_are_named(tmp_path: Path, file: str, reas
     (tmp_path / "junk.pem").write_text("junk")
     with pytest.raises(IdentityError, match=rf"{file}: .*{reason}"):
         pki.show(tmp_path / file)
+
+
+def test_the_authoritys_own_certificate_is_never_replaced_by_a_members(tmp_path: Path, ca: Path) -> None:
+    before = (ca / "ca.pem").read_bytes()
+    for replace in (lambda: pki.renew(ca / "ca.pem", ca), lambda: pki.approve(pki.request(tmp_path, "ca", []), ca)):
+        with pytest.raises(IdentityError, match="an authority's own certificate"):
+            replace()
+    assert (ca / "ca.pem").read_bytes() == before

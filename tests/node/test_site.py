@@ -38,6 +38,7 @@ def test_a_peer_that_nobody_could_meet_is_refused(sites: dict[str, Path]) -> Non
     ("old", "new", "reason"),
     [
         ("127.0.0.1:", "tls/127.0.0.1:", "listen"),
+        ("127.0.0.1:", '127.0.0.1:7447", "127.0.0.1:65536", "127.0.0.1:', "ports end at 65535"),
         ("linger", "lingers", "did you mean 'linger'"),
         ('kind = "label-groups"', 'kind = "label-group"', r"partition.kind = .*did you mean 'label-groups'"),
         ('kind = "label-groups"', 'kind = "label-groups"\nalpha = 1.0', r"partition.alpha: there is no such key"),

@@ -100,14 +100,16 @@ def test_killed_in_the_middle_of_a_write(
 def test_killed_again_and_again_at_random_moments(
     server: Server, undisturbed: dict[str, Any], expected: Outcome, outcome_of: OutcomeOf, tmp_path: Path
 ) -> None:
-    chance, kills = random.Random(20), 0
-    while kills < 12:
+    chance, kills, seconds = random.Random(20), 0, undisturbed["seconds"]
+    while kills < 8:
         folder = tmp_path / f"after-{kills}"  # a new run whenever the last got through
-        for _ in range(6):
-            end = server.run(folder, seconds=chance.uniform(0.05, 0.9) * undisturbed["seconds"])["code"]
-            if end == 0:
+        for attempt in range(6):
+            end = server.run(folder, seconds=chance.uniform(0.05, 0.9) * seconds)
+            if end["code"] == 0:
+                # A whole run in less time: the machine was busier when it was first measured.
+                seconds = min(seconds, end["seconds"]) if attempt == 0 else seconds
                 break
-            assert end == -signal.SIGKILL
+            assert end["code"] == -signal.SIGKILL
             kills += 1
         assert server.run(folder)["code"] == 0
         check(folder / "small", expected, outcome_of)

@@ -10,6 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from federico.cli import network
+from federico.cli.network import Json, Overrides
 from federico.compare import presets
 from federico.errors import FedericoError
 
@@ -60,10 +61,6 @@ def _federico(
     pass
 
 
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON and nothing else.")]
-Overrides = Annotated[
-    list[str], typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, e.g. federico.epsilon=0.1.")
-]
 Rows = Annotated[list[str], typer.Option("--row", help="Run this row only; may be given several times.")]
 Columns = Annotated[list[str], typer.Option("--column", help="Run this column only; may be given several times.")]
 Rates = Annotated[list[str], typer.Option("--at", help="Run at this learning rate only: given or best.")]
@@ -92,7 +89,7 @@ def run(
 
 @app.command()
 def compare(
-    file: Annotated[Path, typer.Argument(help="Experiment file (TOML) with a [compare] table, or without.")],
+    file: Annotated[Path, typer.Argument(help="Experiment file (TOML), with a table `compare` or without.")],
     overrides: Overrides = [],  # noqa: B006 (typer copies it)
     row: Rows = [],  # noqa: B006
     column: Columns = [],  # noqa: B006
@@ -196,7 +193,7 @@ def data_get(
 @app.command()
 def doctor(
     file: Annotated[Path | None, typer.Argument(help="Experiment file to check.")] = None,
-    overrides: Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Change a setting.")] = [],  # noqa: B006
+    overrides: Overrides = [],  # noqa: B006
     json: Json = False,
 ) -> None:
     """Check this machine, and whether an experiment is valid and fits into its memory."""

@@ -21,6 +21,9 @@ pki_app = typer.Typer(help="Certificates: who is who in a federation.", no_args_
 peer_app = typer.Typer(cls=PeerCommands, help="Run one site's peer, check it, look at it.", no_args_is_help=True)
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON and nothing else.")]
+Overrides = Annotated[
+    list[str], typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, e.g. federico.epsilon=0.1.")
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 SiteFile = Annotated[Path, typer.Argument(help="Site file (TOML).")]
 Authority = Annotated[Path, typer.Option("--ca", help="Folder of the authority: ca.pem and ca.key.")]
@@ -128,9 +131,7 @@ def relay(
 def launch(
     peers: Annotated[int, typer.Argument(help="How many peers.", min=2)],
     file: Annotated[Path, typer.Argument(help="Experiment file (TOML).")],
-    overrides: Annotated[
-        list[str], typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, e.g. federico.epsilon=0.1.")
-    ] = [],  # noqa: B006 (typer copies it)
+    overrides: Overrides = [],  # noqa: B006 (typer copies it)
     directory: Annotated[
         Path | None, typer.Option(help="Where certificates and sites are kept; a throw-away folder if not given.")
     ] = None,

@@ -28,6 +28,7 @@ class LiveStudy:
         )  # fmt: skip
         self._overall = self._bars.add_task("all runs, rounds", total=None)
         self._running: dict[str, TaskID] = {}
+        self._wanted: dict[str, int] = {}
         self._rounds: dict[str, int] = {}
         self._live = Live(console=console, refresh_per_second=4)
 
@@ -46,11 +47,11 @@ class LiveStudy:
 
     def expect(self, cells: Sequence[Cell]) -> None:
         """Count the rounds to come."""
-        wanted = {cell.name: cell.experiment.rounds for cell in cells}
         finished = {cell.name for cell in self._folder.finished(cells)}
-        self._rounds |= {name: rounds if name in finished else 0 for name, rounds in wanted.items()}
-        before = self._bars.tasks[0].total or 0
-        self._bars.update(self._overall, total=before + sum(wanted.values()), completed=sum(self._rounds.values()))
+        for cell in cells:  # the same one may stand in several places
+            self._wanted[cell.name] = cell.experiment.rounds
+            self._rounds[cell.name] = cell.experiment.rounds if cell.name in finished else 0
+        self._bars.update(self._overall, total=sum(self._wanted.values()), completed=sum(self._rounds.values()))
         self._show()
 
     def hear(self, news: News) -> None:

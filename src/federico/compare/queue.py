@@ -21,6 +21,7 @@ import torch
 
 from federico.compare.study import Cell
 from federico.errors import FedericoError, RunError
+from federico.exchange.team import Alone
 from federico.experiment.records import Record
 from federico.experiment.rundir import CellDir, RunDir
 from federico.experiment.simulate import simulate
@@ -59,7 +60,8 @@ def play(cells: Sequence[Cell], folder: Path, jobs: int, hear: Hear, command: st
         for cell in waiting:
             _play_cell(cell, folder, command, hear)
         return
-    crew = [_Worker(folder, command, jobs) for _ in range(min(jobs, len(waiting)))]
+    size = min(jobs, len(waiting))
+    crew = [_Worker(folder, command, size) for _ in range(size)]
     try:
         _share_out(waiting, crew, hear)
     finally:
@@ -86,11 +88,11 @@ def _share_out(waiting: list[Cell], crew: Sequence["_Worker"], hear: Hear) -> No
 class _Worker:
     """A process that plays one cell at a time, seen from the queue."""
 
-    def __init__(self, folder: Path, command: str, jobs: int) -> None:
+    def __init__(self, folder: Path, command: str, crew: int) -> None:
+        """One of a crew of so many, who share cores and memory."""
         context = multiprocessing.get_context("spawn")  # a fork would share the threads of torch
         self.pipe, theirs = context.Pipe()
-        threads = max(1, (os.cpu_count() or 1) // jobs)
-        self.process: BaseProcess = context.Process(target=_work, args=(theirs, folder, command, threads), daemon=True)
+        self.process: BaseProcess = context.Process(target=_work, args=(theirs, folder, command, crew), daemon=True)
         self.process.start()
         theirs.close()
         self.cell: Cell | None = None
@@ -121,15 +123,14 @@ class _Worker:
         self.pipe.close()
 
 
-def _work(pipe: Connection, folder: Path, command: str, threads: int) -> None:
+def _work(pipe: Connection, folder: Path, command: str, crew: int) -> None:
     """The life of a worker."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the queue, which then ends its workers
     threading.Thread(target=_leave_with_parent, daemon=True).start()
-    torch.set_num_threads(threads)
     while True:
         cell = pipe.recv()
         try:
-            _play_cell(cell, folder, command, pipe.send)
+            _play_cell(cell, folder, command, pipe.send, crew)
         except Exception as error:
             acted_on = error if isinstance(error, FedericoError) else None
             pipe.send(Failure(acted_on, traceback.format_exc()))
@@ -142,11 +143,12 @@ def _leave_with_parent() -> None:
     os._exit(1)
 
 
-def _play_cell(cell: Cell, folder: Path, command: str, hear: Hear) -> None:
-    run = RunDir(folder / cell.name)
+def _play_cell(cell: Cell, folder: Path, command: str, hear: Hear, crew: int = 1) -> None:
+    run, threads = RunDir(folder / cell.name), torch.get_num_threads()
     if run.cell(cell.method, cell.seed).rounds_done < cell.experiment.rounds:
         _wait_until_free(run)
-        simulate(cell.experiment, folder, _Reporter(cell, hear), command=command)
+        simulate(cell.experiment, folder, _Reporter(cell, hear), command=command, team=Alone(crew))
+        torch.set_num_threads(threads)  # what this cell has set is not for the next
         if cell.at == "tuning":
             _keep_records_only(run.cell(cell.method, cell.seed))
     hear(News(cell, cell.experiment.rounds, finished=True))

@@ -158,11 +158,12 @@ def _result(study: Study, entries: list[Entry], missing: int, first: PlayedCell)
 
 
 def _runs(study: Study, folder: StudyDir, row: Row, column: Column, at: At) -> dict[int, PlayedCell]:
-    """The finished runs by seed."""
+    """The finished runs by seed, those that have a figure within the rounds asked for."""
     rate = folder.best_rate(study, row, column) if at == "best" else None
     if at == "best" and rate is None:
         return {}
-    return {cell.seed: folder.cell(cell) for cell in folder.finished(study.cells(row, column, at, rate))}
+    finished = {cell.seed: folder.cell(cell) for cell in folder.finished(study.cells(row, column, at, rate))}
+    return {seed: cell for seed, cell in finished.items() if cell.figure is not None}
 
 
 def _entry(row: Row, column: Column, at: At, runs: dict[int, PlayedCell], reference: dict[int, PlayedCell]) -> Entry:

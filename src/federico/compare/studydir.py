@@ -1,6 +1,6 @@
 """The directory of a study: a run directory per cell, and what is read from them.
 
-runs/<study>/ study.toml  result.json  table.{md,csv,tex}  report.html  figures/
+runs/<study>/ table.md  table.tex  runs.csv  report.html  figures/
               <method>-<seed>-<hash of its settings>/   the run directory of a cell, as `federico run` would write it
 """
 
@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from federico.compare.study import Cell, Column, Row, Study
+from federico.errors import RunError
 from federico.experiment.records import Record
 from federico.experiment.rundir import CellDir, RunDir
 from federico.report.metric import metric_of
@@ -78,5 +79,14 @@ class StudyDir:
     def _score(self, cells: Sequence[Cell], rate: float) -> float:
         tried = [self.cell(cell) for cell in cells if cell.rate == rate]
         metric = metric_of(tried[0].description.task)
-        scores = [metric.gain(played.figure) for played in tried if played.figure is not None]
+        scores = [metric.gain(_scored(played)) for played in tried]
         return float(np.mean(scores)) if np.isfinite(scores).all() else -np.inf
+
+
+def _scored(played: PlayedCell) -> float:
+    if played.figure is None:
+        raise RunError(
+            f"{played.path.parent}: was tuned for more rounds before, and scored after the last of them only; "
+            "delete the folder to tune anew, or choose another --directory"
+        )
+    return played.figure

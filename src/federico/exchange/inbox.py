@@ -63,8 +63,8 @@ class Inbox:
     def offer(self, sealed: Sealed) -> None:
         """Get ready for the chunks of this update, or refuse it. Who sent it, and to whom, is proven already."""
         header = sealed.header
-        if header.coefficient > self._peer.limits.samples:
-            raise ProtocolError(f"coefficient {header.coefficient:g}: more than anybody's samples")
+        if not 0 < header.coefficient <= self._peer.limits.samples:
+            raise ProtocolError(f"coefficient {header.coefficient:g}: none, or more than anybody's samples")
         with self._lock:
             self._check_age(header)
             before = self._parcels.get(header.contributor)

@@ -1,8 +1,8 @@
 """How patient a peer is, and how much it puts up with."""
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from federico.options import Options
 
@@ -35,3 +35,9 @@ class Limits(Options):
     """Seconds of a pause."""
     pauses: NonNegativeInt = 2
     """Pauses before a peer is in quarantine until this one starts again."""
+
+    @model_validator(mode="after")
+    def _agree(self) -> Self:
+        if self.clip > self.refuse:
+            raise ValueError(f"clip = {self.clip:g} is above refuse = {self.refuse:g}: nothing would be shortened")
+        return self

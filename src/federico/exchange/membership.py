@@ -97,7 +97,7 @@ class Membership:
                 self._note_presence(member, came=came)
             elif what == "alive":
                 self._note_estranged(member, came=came)
-            elif what == "finished" and came and rest.isdigit():
+            elif what == "finished" and came and rest.isdecimal():
                 self._finished[member] = max(int(rest[:9]), self._finished.get(member, 0))
                 self._reached[member] = max(self._finished[member], self._reached.get(member, 0))
             self._changed.notify_all()

@@ -14,6 +14,8 @@ from federico.wire.talk import RefusedError
 
 GRACE = 15.0
 """Seconds after its last question that a reader is still waited for: longer than a cut that heals."""
+OLDER = 2
+"""Editions kept for slow readers, at most: one who reads on purpose slowly must not fill the memory."""
 
 
 def digests_of(packed: Array, layout: Layout) -> tuple[bytes, ...]:
@@ -26,7 +28,7 @@ def digest_of(digests: tuple[bytes, ...]) -> bytes:
     return hashlib.sha256(b"".join(digests)).digest()
 
 
-@dataclass
+@dataclass(eq=False)
 class Edition:
     """One version of the model, as it is sent."""
 
@@ -41,7 +43,7 @@ class Edition:
 
 
 class Shelf:
-    """The newest edition, and the one before for as long as somebody is in the middle of it.
+    """The newest edition, and a few before it for as long as somebody is in the middle of them.
 
     An edition is the peer's own row, not a copy: it has to be told before the row changes or moves.
     """
@@ -65,7 +67,7 @@ class Shelf:
         edition = Edition(version, packed, packed is row, digests, digest_of(digests))
         with self._lock:
             others = [old for old in self._editions if old.digest != edition.digest and self._is_read(old)]
-            self._editions = [*others, edition]
+            self._editions = [*others[-OLDER:], edition]
 
     def settle(self) -> None:
         """The row is about to change: keep a copy for who is reading it, and serve it to nobody else."""

@@ -17,7 +17,7 @@ class Team(Protocol):
     rank: int
     ranks: int
     neighbors_here: int
-    """How many of the processes share this machine, this one included."""
+    """How many processes share this machine, this one included."""
 
     def connect(self, hosting: Hosting, bank: Bank, participants: int) -> Exchange:
         """The exchange that carries the models of this bank."""
@@ -43,7 +43,10 @@ class Alone:
 
     rank = 0
     ranks = 1
-    neighbors_here = 1
+
+    def __init__(self, neighbors_here: int = 1) -> None:
+        """`neighbors_here`: processes that share this machine, each with an experiment of its own."""
+        self.neighbors_here = neighbors_here
 
     def connect(self, hosting: Hosting, bank: Bank, participants: int) -> Exchange:
         """Everything is in memory."""

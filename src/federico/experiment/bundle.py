@@ -89,9 +89,18 @@ def save_clients(folder: Path, setup: Setup, method: Method, mixtures: Mixtures,
                 sync(written)
         team.wait()
         if team.rank == 0:
-            shutil.rmtree(folder, ignore_errors=True)
-            partial.replace(folder)
+            _swap(partial, folder)
             sync(folder.parent)
+
+
+def _swap(new: Path, folder: Path) -> None:
+    """Put the new folder in the place of the old one, which is gone only once the new one is there."""
+    old = folder.with_name(f"{folder.name}.old{PARTIAL}")
+    shutil.rmtree(old, ignore_errors=True)
+    if folder.exists():
+        folder.replace(old)
+    new.replace(folder)
+    shutil.rmtree(old, ignore_errors=True)
 
 
 def _save_models(folder: Path, bank: Bank, owners: IntArray) -> str:

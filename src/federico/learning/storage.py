@@ -2,6 +2,7 @@
 
 import mmap
 import os
+from contextlib import suppress
 from math import prod
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -38,7 +39,8 @@ class Storage:
 def _in_memory(size: int, dtype: torch.dtype) -> torch.Tensor:
     pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if hasattr(mmap, "MADV_HUGEPAGE"):
-        pages.madvise(mmap.MADV_HUGEPAGE)
+        with suppress(OSError):  # a kernel without them
+            pages.madvise(mmap.MADV_HUGEPAGE)
     return torch.frombuffer(pages, dtype=dtype)
 
 

@@ -167,14 +167,18 @@ class Method(ABC):
         """Everybody's predictor as it stands after this round."""
 
     def predictors(self, round_index: int) -> Mixtures:
-        """The mixtures with their models at hand; those that cannot be had are left out, the others weigh more."""
+        """The mixtures with their models at hand; those that cannot be had are left out, the others weigh more.
+
+        A client of whose mixture nothing is left has its own model.
+        """
         asked = self.mixtures(round_index)
         came = self.exchange.lend(asked.visits)
         if len(came) == len(asked.visits):
             return asked
-        here = set(came.pairs)
-        weights = asked.weights[[pair in here for pair in asked.visits.pairs]]
-        return Mixtures(asked.bank, came, weights / np.bincount(came.clients, weights)[came.clients])
+        here, left = set(came.pairs), np.setdiff1d(asked.visits.clients, came.clients)
+        visits = Visits(np.concatenate([came.clients, left]), np.concatenate([came.owners, left]))
+        weights = np.append(asked.weights[[pair in here for pair in asked.visits.pairs]], np.ones(len(left)))
+        return Mixtures(asked.bank, visits, weights / np.bincount(visits.clients, weights)[visits.clients])
 
     def pull(self, neighbors: Sequence[IntArray]) -> Visits:
         """Visits of every hosted client to its own model and to those of its neighbors that came."""
@@ -184,6 +188,15 @@ class Method(ABC):
         clients = np.concatenate([own.clients, came.clients])
         owners = np.concatenate([own.owners, came.owners])
         return Visits(clients, owners)[np.lexsort((owners, clients))]
+
+    def push_moves(self, visits: Visits, round_index: int, sample_weights: FloatArray | None = None) -> None:
+        """Train the visited models and send their owners the moves, each by the visitor's number of samples."""
+        clock, epochs = self.federation.clock, self.federation.local_epochs
+        with clock("m_step"):
+            moves = self.learner.train(self.bank, visits, round_index, epochs=epochs, sample_weights=sample_weights)
+        with clock("push"):
+            samples = self.learner.samples[visits.clients].astype(np.float64)
+            self.exchange.push(Updates(visits.owners, visits.clients, samples, moves))
 
     def state(self) -> dict[str, Tensor]:
         """All that must be saved of the hosted peers to go on later, bit for bit.

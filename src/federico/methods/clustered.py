@@ -76,11 +76,7 @@ class Clustered(Method):
         clock = self.federation.clock
         with clock("pull"):
             visits = self.exchange.pull(self.to_cluster())
-        with clock("m_step"):
-            deltas = self.learner.train(self.bank, visits, round_index, epochs=self.federation.local_epochs)
-        with clock("push"):
-            samples = self.learner.samples[visits.clients].astype(np.float64)
-            self.exchange.push(Updates(visits.owners, visits.clients, samples, deltas))
+        self.push_moves(visits, round_index)
         with clock("update"):
             updates = finite(self.exchange.collect())
             if round_index > self.opt.min_round:

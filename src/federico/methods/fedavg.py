@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from federico.exchange.base import Updates
 from federico.learning.bank import Visits
 from federico.methods.base import GLOBAL, Method, Mixtures, Needs, Round, average_into
 
@@ -36,11 +35,7 @@ class FedAvg(Method):
         clock = self.federation.clock
         with clock("pull"):
             visits = self.exchange.pull(self.to_global())
-        with clock("m_step"):
-            deltas = self.learner.train(self.bank, visits, round_index, epochs=self.federation.local_epochs)
-        with clock("push"):
-            samples = self.learner.samples[visits.clients].astype(np.float64)
-            self.exchange.push(Updates(visits.owners, visits.clients, samples, deltas))
+        self.push_moves(visits, round_index)
         with clock("update"):
             average_into(self.bank, self.exchange.collect())
         return Round()

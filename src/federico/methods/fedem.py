@@ -7,7 +7,6 @@ import torch
 from pydantic import PositiveInt
 from torch import Tensor
 
-from federico.exchange.base import Updates
 from federico.learning.bank import Visits
 from federico.methods.base import GLOBAL, Federation, Method, Mixtures, Needs, Posterior, Round, average_into
 from federico.options import Options
@@ -57,12 +56,7 @@ class FedEM(Method):
             visits = self.exchange.pull(self.to_components())
         with clock("e_step"):
             q = self.e_step(visits)
-        with clock("m_step"):
-            epochs = self.federation.local_epochs
-            deltas = self.learner.train(self.bank, visits, round_index, epochs=epochs, sample_weights=q)
-        with clock("push"):
-            samples = self.learner.samples[visits.clients].astype(np.float64)
-            self.exchange.push(Updates(visits.owners, visits.clients, samples, deltas))
+        self.push_moves(visits, round_index, q)
         with clock("update"):
             average_into(self.bank, self.exchange.collect())
         return Round(posteriors=[Posterior(np.array(list(self.owners())), row) for row in self.proportions])

@@ -155,6 +155,8 @@ def _issue(
     authority: Path,
     days: int,
 ) -> Path:
+    if target.name == "ca.pem":
+        raise IdentityError(f"{target}: is what an authority's own certificate is called; no member can be named 'ca'")
     issuer, key = load(authority / "ca.pem"), _load_key(authority / "ca.key")
     leaf = (
         _builder(_named(name), issuer.subject, public, days)

@@ -7,7 +7,7 @@ from federico.data.conform import conform
 from federico.data.dataset import Client, Dataset
 from federico.data.partition import Partition
 from federico.errors import ConfigError
-from federico.experiment.setup import Setup, assemble, data_folder, device, divide, draw
+from federico.experiment.setup import Setup, assemble, data_folder, divide, draw
 from federico.node.site import Site
 
 NOTHING = np.empty(0, dtype=np.int64)
@@ -16,7 +16,6 @@ NOTHING = np.empty(0, dtype=np.int64)
 def prepare(site: Site) -> Setup:
     """The site with its data among the names of the others, who have theirs elsewhere."""
     experiment, seed = site.experiment, site.agreement.seed
-    device(experiment.system.device)
     data_seed = experiment.data_seed(seed)
     loaded = draw(experiment.split, experiment.data.load(data_folder(), data_seed), data_seed)
     dataset = conform(loaded, site.agreement.sample.as_schema())

@@ -1,6 +1,6 @@
-"""A relay for sites that only dial out: passes messages on, and can neither read a key's place nor forge a sender.
+"""A relay for sites that only dial out: it sees what passes, and can neither change a message nor forge one.
 
-Members sign what they send end to end, so a relay that changes or invents a message is found out by whoever gets it.
+Members sign what they send end to end: whoever gets a message finds out if it is not the sender's.
 """
 
 import logging

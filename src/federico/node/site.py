@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Self
 
-from pydantic import Field, PositiveFloat, PositiveInt, StringConstraints, model_validator
+from pydantic import AfterValidator, Field, PositiveFloat, PositiveInt, StringConstraints, model_validator
 
 from federico.data.partition import Partitioning
 from federico.data.sources import Source
@@ -15,7 +15,20 @@ from federico.experiment.tables import read_tables, validated
 from federico.node.federation import Agreement, PeerName, load_agreement
 from federico.options import Options
 
-HostPort = Annotated[str, StringConstraints(pattern=r"^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}$")]
+LAST_PORT = 65535
+
+
+def _port_exists(address: str) -> str:
+    if int(address.rpartition(":")[2]) > LAST_PORT:
+        raise ValueError(f"ports end at {LAST_PORT}")
+    return address
+
+
+HostPort = Annotated[
+    str,
+    StringConstraints(pattern=r"^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}$"),
+    AfterValidator(_port_exists),
+]
 
 
 class SiteOptions(Options):
@@ -45,8 +58,6 @@ class SiteOptions(Options):
     """Which part of the partition is this site's; the one of its own name if not set."""
     split: Split = Split()
     """What is kept for testing."""
-    device: str = "cpu"
-    """`cpu`, `cuda`, `cuda:1`, `mps`, or `auto` for the best there is."""
     threads: PositiveInt | None = None
     """Threads for computing; as many as there are cores if not set."""
     evaluate_every: PositiveInt = 1
@@ -111,7 +122,6 @@ class Site:
             training=agreed.training,
             federico=agreed.federico,
             system=System(
-                device=mine.device,
                 dtype=agreed.dtype,
                 threads=mine.threads,
                 evaluate_every=mine.evaluate_every,

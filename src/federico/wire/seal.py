@@ -42,7 +42,7 @@ class Seal:
     def __init__(self, certificate: bytes, key: bytes, authority: bytes) -> None:
         """All three as PEM."""
         private = load_pem_private_key(key, None)
-        if not isinstance(private, ec.EllipticCurvePrivateKey):
+        if not (isinstance(private, ec.EllipticCurvePrivateKey) and isinstance(private.curve, ec.SECP256R1)):
             raise ConfigError("key: it must be an elliptic-curve key (P-256); make it with `federico pki request`")
         self._key = private
         self._certificate = x509.load_pem_x509_certificate(certificate).public_bytes(Encoding.DER)
