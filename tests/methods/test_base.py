@@ -158,16 +158,22 @@ def test_every_method_runs_and_predicts_with_weights_that_sum_to_one(
 
 @pytest.mark.parametrize("name", METHODS)
 def test_a_method_needs_what_it_then_holds(
-    method: Callable[..., Method], blobs: Callable[..., list[ClientData]], name: str
+    method: Callable[..., Method],
+    blobs: Callable[..., list[ClientData]],
+    name: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Where everybody visits everybody and every weight counts, the needs are exact."""
     everything = {"sampler": "everyone", "w_min": 0.0} if name == "federico" else {}
     at_work = method(name, blobs((7, 4, 5, 6)), **everything)
+    moves: list[int] = []
+    plain = at_work.learner.new_rows
+    monkeypatch.setattr(at_work.learner, "new_rows", lambda count: moves.append(count) or plain(count))
     for index in (1, 2, 3):
         at_work.round(index)
     needs = METHODS[name].needs(at_work.opt, 4, None, 3)
     held = sum(bank.rows.shape[0] for bank in vars(at_work).values() if isinstance(bank, Bank))
-    assert (needs.models, needs.pairs) == (held, len(at_work.learner.states))
+    assert (needs.models, needs.updates, needs.pairs) == (held, max(moves), len(at_work.learner.states))
 
 
 def test_what_cannot_be_lent_is_left_out_and_the_rest_weighs_more(
