@@ -65,7 +65,7 @@ def test_save_keeps_result_figures_and_the_command_without_places(
 def test_dry_run_counts_and_runs_nothing(federico: Command, study: Path, tmp_path: Path) -> None:
     answer = federico("compare", study, "--dry-run", "--jobs", "2")
     assert answer.code == 0
-    assert "4 runs (tuning included), 0 finished; about 0.00 hours with --jobs 2." in answer.out
+    assert "4 runs (tuning included), 0 finished; about 0:00:0" in answer.out
     assert not (tmp_path / "runs").exists()
     found = json.loads(federico("compare", study, "--dry-run", "--json").out)
     assert {row: (entry["runs"], entry["finished"]) for row, entry in found["rows"].items()} == {
@@ -78,6 +78,7 @@ def test_reproduce_runs_a_preset_at_a_scale_and_says_so(federico: Command) -> No
     answer = federico("reproduce", "figure1", "--scale", "0.01", "--save")
     assert answer.code == 0
     assert "10 clients, 4 rounds, 1 seed" in answer.out
+    assert "Not as in the paper: Run at --scale 0.01: 4 of 400 rounds, 1 of 10 seeds." in " ".join(answer.out.split())
     assert "Saved: results/figure1.json" in answer.out
     assert read_saved(Path("results/figure1.json")).command == "federico reproduce figure1 --scale 0.01 --save"
     assert Path("results/figure1-figure.png").exists()

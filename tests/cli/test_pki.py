@@ -1,4 +1,5 @@
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,8 @@ def test_a_certificate_is_shown_whole(certified: Command) -> None:
     text = certified("pki", "show", "keys/north.pem", "ca/ca.pem").out
     assert "127.0.0.1, north.example.org" in text
     assert text.count("issued by  authority") == 2
+    assert "…" not in text
+    assert sum(line.count(":") for line in text.splitlines() if re.fullmatch(r"[ :0-9a-fSHA-]+", line)) == 2 * 31
 
 
 def test_renewal_says_until_when(certified: Command) -> None:

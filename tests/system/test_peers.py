@@ -47,7 +47,9 @@ def test_a_state_folder_holds_a_personal_model(
     folder = lock_step / "1" / "state" / "clients" / "1"
     output = tmp_path / "out.csv"
     monkeypatch.setattr(
-        sys, "argv", ["federico", "predict", str(folder), str(tmp_path / "new.npz"), "--output", str(output)]
+        sys,
+        "argv",
+        ["federico", "predict", str(lock_step / "1" / "state"), str(tmp_path / "new.npz"), "--output", str(output)],
     )
     with pytest.raises(SystemExit) as leaving:
         main()
@@ -121,6 +123,7 @@ def test_papers_of_another_authority_stay_outside(tmp_path: Path) -> None:
             assert site.status is not None
             assert site.status.members[other.name].last_seen is None
             assert set(site.records[-1].posterior[0]) == {site.name}
+            assert f"not here: {other.name}. This site trains alone until somebody comes." in site.said
 
 
 def test_expired_papers_are_refused_at_the_start(tmp_path: Path) -> None:

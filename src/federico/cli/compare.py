@@ -1,9 +1,11 @@
 """`federico compare` and `federico reproduce`."""
 
+import math
 import shlex
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -116,16 +118,20 @@ def _show_estimate(study: Study, rows: Sequence[Estimate], wishes: Wishes) -> No
         print_json({"rows": found, "seconds": total})
         return
     table = Table("", title=f"{study.title}: nothing was run", title_justify="left")
-    for heading in ("runs", "finished", "hours left"):
+    for heading in ("runs", "finished", "time left"):
         table.add_column(heading, justify="right")
     for row in rows:
-        table.add_row(title_of(row.row), str(row.runs), str(row.finished), f"{row.seconds / 3600:.2f}")
+        table.add_row(title_of(row.row), str(row.runs), str(row.finished), _duration(row.seconds))
     out.print(table)
     done, runs = sum(row.finished for row in rows), sum(row.runs for row in rows)
     out.print(
-        f"{runs} runs (tuning included), {done} finished; about {total / 3600:.2f} hours with --jobs {wishes.jobs}.",
+        f"{runs} runs (tuning included), {done} finished; about {_duration(total)} with --jobs {wishes.jobs}.",
         **PLAIN,
     )
+
+
+def _duration(seconds: float) -> str:
+    return str(timedelta(seconds=math.ceil(seconds)))
 
 
 def _command(typed: list[str], wishes: Wishes) -> str:

@@ -53,6 +53,8 @@ def show(certificates: list[Path], *, as_json: bool) -> None:
 
 def _facts(identity: pki.Identity) -> Table:
     table = Table.grid(padding=(0, 2))
+    table.add_column()
+    table.add_column(overflow="fold")  # a fingerprint that is cut cannot be compared
     for name, value in {
         "  name": identity.name,
         "  addresses": ", ".join(identity.addresses) or "none",

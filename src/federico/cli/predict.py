@@ -53,6 +53,8 @@ def predict_file(
 def _bundle(run: Path, client: str, method: str, seed: int | None) -> Bundle:
     if (run / "bundle.json").exists():
         return Bundle(run)
+    if (own := [*run.glob("clients/*/bundle.json")]) and len(own) == 1:  # the state folder of a site
+        return Bundle(own[0].parent)
     opened = load(run)
     if not client:
         raise ConfigError(f"--client: say whose model; {run} has {', '.join(opened.clients)}")

@@ -287,7 +287,10 @@ def scaled(study: Study, scale: float) -> Study:
     file, tuning = study.file, study.compare.tuning
     rounds, seeds = part(file.rounds), file.seeds[: part(len(file.seeds))]
     shorter = tuning.model_copy(update={"rounds": part(tuning.rounds) if tuning.rounds else None})
-    compare = study.compare.model_copy(update={"tuning": shorter})
+    less = f"Run at --scale {scale:g}: {rounds} of {file.rounds} rounds, {len(seeds)} of {len(file.seeds)} seeds."
+    paper = study.compare.paper
+    paper = paper.model_copy(update={"differs": (*paper.differs, less)}) if scale < 1 else paper
+    compare = study.compare.model_copy(update={"tuning": shorter, "paper": paper})
     changed = file.model_copy(update={"rounds": rounds, "seeds": seeds, "compare": compare})
     return replace(study, file=changed, tables={**study.tables, "rounds": rounds})
 

@@ -238,7 +238,7 @@ def check_neighbors(table: str, options: Options, neighbors: int, clients: int) 
     if "neighbors" in options.model_fields_set and neighbors >= clients:
         raise ConfigError(
             f"{table}.neighbors = {neighbors}: with {clients} clients a peer has {clients - 1} to visit; "
-            f"set it to {clients - 1} or less"
+            f"set it to {clients - 1} or less (--set {table}.neighbors={clients - 1})"
         )
 
 

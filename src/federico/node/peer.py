@@ -66,6 +66,12 @@ class Peer:
         while not self._stop.is_set() and time.monotonic() < until:
             if exchange.membership.wait(members, GLANCE):
                 return
+        missing = [name for name in members if name != self._site.name and not exchange.membership.here(name)]
+        if missing and not self._stop.is_set():
+            alone = " This site trains alone until somebody comes." if len(missing) == len(members) - 1 else ""
+            log.warning(
+                "not here: %s.%s `federico peer check` says who cannot be reached, and why", ", ".join(missing), alone
+            )
 
     def _play(self, method: Method, done: int, reporter: Reporter) -> int:
         system = self._setup.experiment.system
