@@ -102,14 +102,14 @@ class Plain:
         assert isinstance(mixed, Tensor), "every client predicts with one model at least"
         if not self._problem.classes:
             return float(nn.functional.mse_loss(mixed, y))
-        return float(nn.functional.nll_loss(mixed.log(), y))
+        return float(nn.functional.nll_loss(mixed.clamp_min(1e-30).log(), y))
 
     @torch.no_grad()
     def _predict(self, state: State, data: Data) -> Tensor:
         model = self._model(state).eval()
         parts = [model(x) for x, _ in DataLoader(TensorDataset(*data), batch_size=self._problem.batch_size)]
         outputs = torch.cat(parts)
-        return outputs.softmax(1) if self._problem.classes else outputs
+        return outputs.double().softmax(1) if self._problem.classes else outputs
 
     def _model(self, state: State) -> nn.Module:
         model = copy.deepcopy(self._problem.blueprint.template)
