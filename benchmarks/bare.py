@@ -32,7 +32,7 @@ class Bare:
             self._measure(work.visits)
         with clock("m_step"):
             self._train(list(work.trained))
-        return clock.take()
+        return clock.take().seconds
 
     @torch.no_grad()
     def _measure(self, visits: list[Pair]) -> None:

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 from benchmarks.store import CACHE
 from federico.api import Quiet
-from federico.experiment.records import Record, read_seconds
+from federico.experiment.records import Record, read_spent
 from federico.experiment.rundir import CellDir
 
 PATIENCE = 600.0
@@ -59,7 +59,7 @@ class Pace(Quiet):
         whole = time.perf_counter() - self._began
         _wait_for_checkpoint(cell, record.round)
         if (record.round - self._first + 1) % (self._plan.lead + 1) == 0:
-            self.rounds.append(Measured(whole, read_seconds(cell.path)[-1]))
+            self.rounds.append(Measured(whole, read_spent(cell.path)[-1].seconds))
             self._pause(cell, record)
         self._began = time.perf_counter()
 

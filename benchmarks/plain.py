@@ -59,7 +59,7 @@ class Plain:
             states = [self._average(b, states[b], work, trained) for b in range(len(states))]
         with clock("evaluate"):
             test_losses = [self._score(i, row, states) for i, row in enumerate(work.mixtures)]
-        return Played(clock.take(), losses, test_losses)
+        return Played(clock.take().seconds, losses, test_losses)
 
     def _measure(self, state: State, data: Data) -> float:
         model, total = self._model(state).eval(), 0.0

@@ -28,4 +28,4 @@ def test_rounds_left_are_counted_at_the_seconds_already_measured(played: Any, ti
     (row,) = estimate(longer, played.folder, Part(rows=("local",)))
     first = played.folder.cell(longer.cells(longer.rows[1], longer.compare.columns[0], "given")[0])
     assert (row.runs, row.finished) == (4, 0)
-    assert row.seconds == pytest.approx(4 * (10 - 2) * sum(first.seconds[1].values()))
+    assert row.seconds == pytest.approx(4 * (10 - 2) * sum(first.spent[1].seconds.values()))

@@ -18,7 +18,7 @@ def test_cost_curves_end_at_the_result(result: Result) -> None:
     left, right = figures.cost(result).axes[:2]
     entry = result.entry("fedavg", "two", "best")
     assert entry is not None
-    for axes, spent in ((left, entry.bytes_moved[-1] / 1e6), (right, entry.seconds[-1])):
+    for axes, spent in ((left, entry.bytes_moved[-1] / 1e6), (right, entry.processor_seconds[-1])):
         (line,) = (line for line in axes.lines if line.get_label() == "FedAvg")
         x, y = np.asarray(line.get_xdata()), np.asarray(line.get_ydata())
         assert (x[-1], y[-1]) == pytest.approx((spent, 100 * entry.mean))

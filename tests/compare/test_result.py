@@ -66,9 +66,9 @@ def test_costs_add_up_without_evaluation(played: Any, result: Result) -> None:
     assert entry is not None
     cells = [played.folder.cell(cell) for cell in played.study.cells(*next(played.study.pairs()), "given")]
     assert entry.bytes_moved[-1] == pytest.approx(np.mean([sum(r.moved for r in cell.records) for cell in cells]))
-    whole = np.mean([sum(sum(each.values()) for each in cell.seconds) for cell in cells])
-    assert 0 < entry.seconds[-1] < whole
-    assert entry.seconds == sorted(entry.seconds)
+    whole = np.mean([sum(sum(each.processor_seconds.values()) for each in cell.spent) for cell in cells])
+    assert 0 < entry.processor_seconds[-1] < whole
+    assert entry.processor_seconds == sorted(entry.processor_seconds)
     local = result.entry("local", "two", "given")
     assert local is not None
     assert local.bytes_moved == [0, 0]

@@ -30,7 +30,7 @@ def test_a_result_survives_the_disk(kept: Path, result: Result) -> None:
 
 def test_all_seconds_count_tuning_too(kept: Path, played: Any) -> None:
     cells = {cell.name: cell for cell in played.told.expected}
-    spent = sum(sum(each.values()) for cell in cells.values() for each in played.folder.cell(cell).seconds)
+    spent = sum(sum(each.seconds.values()) for cell in cells.values() for each in played.folder.cell(cell).spent)
     assert read_saved(kept).seconds == pytest.approx(spent, abs=1e-3)
 
 

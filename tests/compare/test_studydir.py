@@ -48,7 +48,7 @@ def test_a_cell_that_has_gone_on_is_read_up_to_the_rounds_asked_for(played: Any,
     found = StudyDir(played.folder.path).cell(cell)
     assert found.finished
     assert [record.round for record in found.records] == [1]
-    assert len(found.seconds) == 1
+    assert len(found.spent) == 1
     whole = CellDir(found.path)
     assert len(whole.records) == 2
     assert found.figure == pytest.approx(ACCURACY.mean(whole.records[0], whole.description))

@@ -42,7 +42,7 @@ def test_the_best_of_each_column_is_bold_and_nothing_else(result: Result) -> Non
 
 def test_gains_rates_and_costs_of_every_row(result: Result) -> None:
     given, best = tables.grids(result)[1], tables.grids(result)[3]
-    assert given.headings == ["", "two, against Local", "four, against Local", "MB moved", "seconds"]
+    assert given.headings == ["", "two, against Local", "four, against Local", "MB moved", "processor s"]
     assert cell(given, "Local", "two, against Local").text == ""
     assert cell(given, "FedAvg", "two, against Local").text.endswith(" of 2)")
     rates = [result.entry("fedavg", column, "best") for column in result.columns]
@@ -61,7 +61,7 @@ def test_a_single_column_is_one_wide_table(played: Any) -> None:
     result = replace(played.result, columns=["two"], at=["given"])
     (grid,) = tables.grids(result)
     assert grid.headings == [
-        "", "accuracy (%)", "paper", "against Local", "models used", "on own distribution", "MB moved", "seconds",
+        "", "accuracy (%)", "paper", "against Local", "models used", "on own distribution", "MB moved", "processor s",
     ]  # fmt: skip
     assert cell(grid, "FedeRiCo", "on own distribution").text.endswith("%")
     assert cell(grid, "Local", "models used").text == ""

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from federico.errors import RunError
-from federico.experiment.records import Journal, Record, mean_accuracy, mean_loss, read_records, read_seconds
+from federico.experiment.records import Journal, Record, mean_accuracy, mean_loss, read_records, read_spent
 from federico.experiment.rundir import RunDir
 from federico.learning.learner import Scores
-from federico.methods.base import Posterior, Round
+from federico.methods.base import Posterior, Round, Spent
 
 
 def make(index: int = 1, loss: list[float | None] | None = None) -> Record:
@@ -20,26 +20,30 @@ def make(index: int = 1, loss: list[float | None] | None = None) -> Record:
     )
 
 
+def spent(seconds: float) -> Spent:
+    return Spent({"m_step": seconds}, {"m_step": 2 * seconds})
+
+
 @pytest.fixture
 def journal(tmp_path: Path) -> Journal:
     """Three rounds."""
     journal = Journal(tmp_path)
     for index in (1, 2, 3):
         journal.append(make(index))
-        journal.append_seconds(index, {"m_step": index / 10})
+        journal.append_spent(index, spent(index / 10))
     return journal
 
 
 def test_records_come_back_as_they_were_written(journal: Journal, tmp_path: Path) -> None:
     assert read_records(tmp_path) == [make(1), make(2), make(3)]
-    assert read_seconds(tmp_path) == [{"m_step": 0.1}, {"m_step": 0.2}, {"m_step": 0.3}]
+    assert read_spent(tmp_path) == [spent(0.1), spent(0.2), spent(0.3)]
 
 
 def test_rewind_forgets_what_came_after(journal: Journal, tmp_path: Path) -> None:
     first = journal.records.read_bytes().index(b"\n") + 1
     journal.rewind(first, 1)
     assert read_records(tmp_path) == [make(1)]
-    assert read_seconds(tmp_path) == [{"m_step": 0.1}]
+    assert read_spent(tmp_path) == [spent(0.1)]
     journal.append(make(2))
     assert [record.round for record in read_records(tmp_path)] == [1, 2]
 
@@ -47,7 +51,7 @@ def test_rewind_forgets_what_came_after(journal: Journal, tmp_path: Path) -> Non
 def test_rewind_to_the_start_works_where_nothing_is_yet(tmp_path: Path) -> None:
     Journal(tmp_path).rewind(0, 0)
     assert read_records(tmp_path) == []
-    assert read_seconds(tmp_path) == []
+    assert read_spent(tmp_path) == []
 
 
 def test_rewind_refuses_records_shorter_than_the_checkpoint_says(journal: Journal) -> None:
@@ -59,7 +63,7 @@ def test_rewind_refuses_records_shorter_than_the_checkpoint_says(journal: Journa
 def test_line_cut_short_by_a_crash_is_not_read(journal: Journal, tmp_path: Path, cut: int) -> None:
     for file in (journal.records, journal.timings):
         file.write_bytes(file.read_bytes()[:-cut])
-    assert len(read_records(tmp_path)) == len(read_seconds(tmp_path)) == 2
+    assert len(read_records(tmp_path)) == len(read_spent(tmp_path)) == 2
 
 
 def test_size_is_where_the_next_record_begins(journal: Journal) -> None:
@@ -123,10 +127,10 @@ def test_number_that_json_cannot_hold_is_never_written(tmp_path: Path) -> None:
 def test_damaged_timings_cost_nothing_but_themselves(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
     journal.append(make(1))
-    journal.append_seconds(1, {"m_step": 1.0})
+    journal.append_spent(1, spent(1.0))
     journal.timings.write_bytes(b"\x00\xff{not json\n")
     journal.rewind(journal.size(), 1)
-    assert read_seconds(tmp_path) == []
+    assert read_spent(tmp_path) == []
     assert len(read_records(tmp_path)) == 1
 
 

@@ -1,12 +1,13 @@
 import json
 import multiprocessing
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
 from federico.errors import RunError
 from federico.experiment.rundir import CellDir, Description, RunDir
+from federico.methods.base import Spent
 
 
 def describe(**changes: object) -> Description:
@@ -126,6 +127,7 @@ def test_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
 
 
 def test_records_and_seconds_are_those_of_the_files(cell: CellDir) -> None:
-    (cell.path / "timings.jsonl").write_text(json.dumps({"round": 1, "seconds": {"pull": 0.5}}) + "\n")
-    assert cell.seconds == [{"pull": 0.5}]
+    spent = Spent({"pull": 0.5}, {"pull": 0.25})
+    (cell.path / "timings.jsonl").write_text(json.dumps({"round": 1} | asdict(spent)) + "\n")
+    assert cell.spent == [spent]
     assert cell.records == []

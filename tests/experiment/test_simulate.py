@@ -227,7 +227,7 @@ def test_checkpoints_come_with_time_if_none_are_asked_for(play: Play, monkeypatc
 def test_every_phase_of_a_round_has_its_seconds(play: Play) -> None:
     run, _ = play(rounds=3, methods=["federico"], system={"evaluate_every": 3, "checkpoint_every": 2})
     always = {"sample", "pull", "e_step", "m_step", "push", "update", "record"}
-    first, second, third = (set(phases) for phases in run.cell("federico", 0).seconds)
+    first, second, third = (set(spent.seconds) for spent in run.cell("federico", 0).spent)
     assert first == always
     assert second == always | {"checkpoint"}
     assert third == always | {"evaluate", "checkpoint"}

@@ -1,3 +1,4 @@
+import time
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -13,7 +14,7 @@ from federico.learning.bank import Bank
 from federico.learning.blueprint import Blueprint
 from federico.learning.learner import ClientData
 from federico.methods import METHODS
-from federico.methods.base import Buffers, Method, Stopwatch, average_into, finite, shares
+from federico.methods.base import Buffers, Method, Spent, Stopwatch, average_into, finite, shares
 
 Coefficients = dict[tuple[int, int], float]
 
@@ -130,9 +131,19 @@ def test_a_stopwatch_adds_up_each_phase_and_starts_again() -> None:
         with clock(phase):
             pass
     taken = clock.take()
-    assert taken.keys() == {"a", "b"}
-    assert min(taken.values()) > 0
-    assert clock.take() == {}
+    for seconds in (taken.seconds, taken.processor_seconds):
+        assert seconds.keys() == {"a", "b"}
+        assert min(seconds.values()) > 0
+    assert clock.take() == Spent({}, {})
+
+
+def test_a_stopwatch_tells_waiting_from_computing() -> None:
+    clock = Stopwatch()
+    with clock("wait"):
+        time.sleep(0.2)
+    spent = clock.take()
+    assert spent.seconds["wait"] >= 0.2
+    assert spent.processor_seconds["wait"] < 0.1
 
 
 @pytest.mark.parametrize("name", METHODS)

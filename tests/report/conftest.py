@@ -10,6 +10,7 @@ from federico.experiment.config import validate
 from federico.experiment.records import Record
 from federico.experiment.rundir import Description
 from federico.experiment.simulate import simulate
+from federico.methods.base import Spent
 
 DESCRIPTION = Description(
     method="federico",
@@ -52,8 +53,10 @@ def write_cell(tmp_path: Path) -> Callable[..., None]:
         folder.mkdir()
         (folder / "cell.json").write_text(json.dumps(description))
         (folder / "records.jsonl").write_text("".join(json.dumps(asdict(line)) + "\n" for line in records))
-        seconds = [{"round": line.round, "seconds": {"m_step": 0.75, "evaluate": 0.25}} for line in records]
-        (folder / "timings.jsonl").write_text("".join(json.dumps(line) + "\n" for line in seconds))
+        spent = asdict(Spent({"m_step": 0.75, "evaluate": 0.25}, {"m_step": 1.5, "evaluate": 0.5}))
+        (folder / "timings.jsonl").write_text(
+            "".join(json.dumps({"round": line.round} | spent) + "\n" for line in records)
+        )
         if finished:
             (folder / "done.json").write_text(json.dumps({"rounds": len(records)}))
 

@@ -161,7 +161,7 @@ def _as_json(result: Result) -> dict[str, Any]:
                 "mean": _finite(entry.mean),
                 "sd": entry.sd(result.spread),
                 "bytes_moved": entry.bytes_moved[-1],
-                "seconds": entry.seconds[-1],
+                "processor_seconds": entry.processor_seconds[-1],
             }
             for entry in result.entries
         ],

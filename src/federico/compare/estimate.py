@@ -59,7 +59,7 @@ def _unchosen(study: Study, folder: StudyDir, part: Part) -> list[Cell]:
 
 def _seconds_per_round(cell: Cell, folder: StudyDir) -> float:
     played = folder.cell(cell)
-    if len(played.seconds) > 1:
+    if len(played.spent) > 1:
         return _mean_round(played)
     short = cell.experiment.model_copy(update={"rounds": min(MINIATURE, cell.experiment.rounds)})
     small = Cell(cell.row, cell.column, cell.at, short)
@@ -69,5 +69,5 @@ def _seconds_per_round(cell: Cell, folder: StudyDir) -> float:
 
 
 def _mean_round(played: PlayedCell) -> float:
-    rounds = [sum(phases.values()) for phases in played.seconds]
+    rounds = [sum(spent.seconds.values()) for spent in played.spent]
     return float(np.mean(rounds[1:] or rounds))

@@ -47,7 +47,7 @@ def overview(result: Result) -> Figure:
 
 
 def cost(result: Result) -> Figure:
-    """Accuracy over the megabytes moved and over the seconds spent, a line per row."""
+    """Accuracy over the megabytes moved and over the processor seconds spent, a line per row."""
     at, columns = words.shown_at(result), result.columns
     figure = sheet(10, 0.9 + 3.0 * len(columns), f"{result.title}: what it costs")
     grid = figure.subplots(len(columns), 2, squeeze=False, sharey="row")
@@ -55,8 +55,8 @@ def cost(result: Result) -> Figure:
         entries = result.column(column, at)
         for entry in entries:
             _cost_line(left, result, entry, [moved / 1e6 for moved in entry.bytes_moved])
-            _cost_line(right, result, entry, entry.seconds)
-        for axes, label in ((left, "megabytes moved"), (right, "seconds of computing")):
+            _cost_line(right, result, entry, entry.processor_seconds)
+        for axes, label in ((left, "megabytes moved"), (right, "processor seconds")):
             axes.set(xlabel=label, xlim=(0, None))
             clean(axes, "y")
         left.set_ylabel(result.metric.axis)

@@ -48,8 +48,8 @@ class Entry:
     curve: Curve
     bytes_moved: list[float]
     """Bytes of all messages up to each round of the curve."""
-    seconds: list[float]
-    """Seconds of the method, without evaluation and checkpoints, up to each round of the curve."""
+    processor_seconds: list[float]
+    """Of the method, all cores together, without evaluation and checkpoints, up to each round of the curve."""
     trust: Trust | None
 
     @property
@@ -183,13 +183,16 @@ def _entry(row: Row, column: Column, at: At, runs: dict[int, PlayedCell], refere
         versus=compare_runs(runs, reference),
         curve=Curve(rounds, [curve.mean[place] for place in kept], [curve.sd[place] for place in kept]),
         bytes_moved=_so_far(cells, rounds, lambda cell: [record.moved for record in cell.records]),
-        seconds=_so_far(cells, rounds, _method_seconds),
+        processor_seconds=_so_far(cells, rounds, _method_seconds),
         trust=trust_of(cells) if row.method == FEDERICO else None,
     )
 
 
 def _method_seconds(cell: PlayedCell) -> list[float]:
-    return [sum(spent for phase, spent in each.items() if phase not in NOT_THE_METHOD) for each in cell.seconds]
+    return [
+        sum(seconds for phase, seconds in spent.processor_seconds.items() if phase not in NOT_THE_METHOD)
+        for spent in cell.spent
+    ]
 
 
 def _so_far(

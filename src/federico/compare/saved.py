@@ -86,7 +86,7 @@ def to_json(kept: Saved) -> str:
 
 def _seconds(study: Study, folder: StudyDir) -> float:
     cells = {cell.name: cell for cell in [*first_cells(study), *best_cells(study, folder)]}
-    return sum(sum(phases.values()) for cell in cells.values() for phases in folder.cell(cell).seconds)
+    return sum(sum(spent.seconds.values()) for cell in cells.values() for spent in folder.cell(cell).spent)
 
 
 def _commit() -> str:

@@ -14,6 +14,7 @@ from federico.compare.study import Cell, Column, Row, Study
 from federico.errors import RunError
 from federico.experiment.records import Record
 from federico.experiment.rundir import CellDir, RunDir
+from federico.methods.base import Spent
 from federico.report.metric import metric_of
 
 
@@ -30,9 +31,9 @@ class PlayedCell(CellDir):
         return [record for record in super().records if record.round <= self.rounds]
 
     @cached_property
-    def seconds(self) -> list[dict[str, float]]:
-        """Seconds per phase of the rounds that count."""
-        return super().seconds[: self.rounds]
+    def spent(self) -> list[Spent]:
+        """What the rounds that count took."""
+        return super().spent[: self.rounds]
 
     @property
     def finished(self) -> bool:

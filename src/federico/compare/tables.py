@@ -98,7 +98,7 @@ def _wide(result: Result, at: At) -> list[Grid]:
         shown["on own distribution"] = _friends
     if at == "best":
         shown["learning rate"] = _rate
-    shown |= {"MB moved": lambda entry: _cost([entry])[0], "seconds": lambda entry: _cost([entry])[1]}
+    shown |= {"MB moved": lambda entry: _cost([entry])[0], "processor s": lambda entry: _cost([entry])[1]}
     lines = [
         [
             _name(row),
@@ -135,7 +135,7 @@ def _more(result: Result, at: At, title: str) -> Grid:
     headings, lines = [""], [[_name(row)] for row in result.rows]
     if result.reference:
         headings += [f"{column}, against {title_of(result.reference)}" for column in result.columns]
-    headings += [*(["learning rates"] if at == "best" else []), "MB moved", "seconds"]
+    headings += [*(["learning rates"] if at == "best" else []), "MB moved", "processor s"]
     for line, row in zip(lines, result.rows, strict=True):
         found = [result.entry(row, column, at) for column in result.columns]
         if result.reference:
@@ -147,11 +147,11 @@ def _more(result: Result, at: At, title: str) -> Grid:
 
 
 def _cost(entries: Sequence[Entry]) -> list[Piece]:
-    """Megabytes and seconds of one run, mean over columns."""
+    """Megabytes and processor seconds of one run, mean over columns."""
     if not entries:
         return [Piece(NOTHING), Piece(NOTHING)]
     moved, seconds = (
-        float(np.mean([getattr(entry, what)[-1] for entry in entries])) for what in ("bytes_moved", "seconds")
+        float(np.mean([getattr(entry, what)[-1] for entry in entries])) for what in ("bytes_moved", "processor_seconds")
     )
     return [Piece(megabytes(moved)), Piece(f"{seconds:,.1f}")]
 

@@ -5,6 +5,11 @@ from federico.compare.study import At
 from federico.report.summary import FEDERICO, title_of
 from federico.report.words import count, listed
 
+COST = (
+    "Megabytes and processor seconds are of one run: seconds of all cores together, whatever else the machine did, "
+    "without evaluation and checkpoints."
+)
+
 
 def headline(result: Result) -> str:
     """The main result in one sentence, at the fairest learning rate there is."""
@@ -71,7 +76,7 @@ def notes(result: Result) -> str:
             f"Best learning rates were chosen after {after} on a validation part of the clients' training data, for "
             "each row and column; no test data was looked at."
         )
-    return " ".join([*parts, "Megabytes and seconds are of one run, seconds without evaluation and checkpoints."])
+    return " ".join([*parts, COST])
 
 
 def _winner(result: Result, entry: Entry) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 from federico.errors import RunError
 from federico.experiment.files import disk_errors, publish_text, sync
 from federico.learning.learner import Scores
-from federico.methods.base import Round
+from federico.methods.base import Round, Spent
 from federico.types import FloatArray, IntArray
 
 
@@ -105,10 +105,10 @@ class Journal:
         with disk_errors(self.records):
             _append(self.records, asdict(record))
 
-    def append_seconds(self, round_index: int, seconds: dict[str, float]) -> None:
+    def append_spent(self, round_index: int, spent: Spent) -> None:
         """Add what a round took, per phase."""
         with disk_errors(self.timings):
-            _append(self.timings, {"round": round_index, "seconds": seconds})
+            _append(self.timings, {"round": round_index} | asdict(spent))
 
     def size(self) -> int:
         """Bytes of records safely on the disk."""
@@ -122,9 +122,9 @@ def read_records(folder: Path) -> list[Record]:
     return [Record(**line) for line in _lines(folder / "records.jsonl")]
 
 
-def read_seconds(folder: Path) -> list[dict[str, float]]:
-    """Seconds per phase of every round of a cell."""
-    return [line["seconds"] for line in _timings(folder / "timings.jsonl")]
+def read_spent(folder: Path) -> list[Spent]:
+    """What every round of a cell took."""
+    return [Spent(line["seconds"], line["processor_seconds"]) for line in _timings(folder / "timings.jsonl")]
 
 
 def mean_accuracy(record: Record, samples: Iterable[int]) -> float | None:
@@ -160,7 +160,7 @@ def _lines(path: Path) -> list[dict[str, Any]]:
 def _timings(path: Path) -> list[dict[str, Any]]:
     """Seconds are nice to have: a damaged file of them is as good as none."""
     try:
-        return [line for line in _lines(path) if line.keys() >= {"round", "seconds"}]
+        return [line for line in _lines(path) if line.keys() >= {"round", "seconds", "processor_seconds"}]
     except (RunError, AttributeError):
         return []
 

@@ -17,7 +17,8 @@ from typing import Any
 from federico.errors import RunError
 from federico.experiment.config import as_of_now
 from federico.experiment.files import disk_errors, publish_text
-from federico.experiment.records import Record, read_records, read_seconds
+from federico.experiment.records import Record, read_records, read_spent
+from federico.methods.base import Spent
 from federico.types import Task
 
 
@@ -90,9 +91,9 @@ class CellDir:
         return read_records(self.path)
 
     @cached_property
-    def seconds(self) -> list[dict[str, float]]:
-        """Seconds per phase of every round so far."""
-        return read_seconds(self.path)
+    def spent(self) -> list[Spent]:
+        """What every round so far took."""
+        return read_spent(self.path)
 
     def refuse_other(self, new: Description) -> None:
         """Nothing may be added to a cell that has been something else before."""

@@ -168,9 +168,9 @@ def _play(cell: CellDir, setup: Setup, method: Method, observer: Observer, team:
                 with clock("checkpoint"):
                     writer.wait()  # so that there is never more than one copy of the state
                     state, size = team.assemble(method.state()), journal.size() if team.rank == 0 else 0
-            seconds = clock.take()
+            spent = clock.take()
             if team.rank == 0:
-                journal.append_seconds(index, seconds)  # before the save: a round that is saved has its seconds
+                journal.append_spent(index, spent)  # before the save: a round that is saved has its seconds
                 if saving:
                     writer.save(index, size, state)
                 observer.round_done(cell, record)

@@ -27,22 +27,36 @@ GLOBAL = "*global"
 Buffers = Literal["average", "owner", "frozen"]
 
 
+@dataclass(frozen=True)
+class Spent:
+    """What a round took, per phase."""
+
+    seconds: dict[str, float]
+    """By the clock on the wall."""
+    processor_seconds: dict[str, float]
+    """Of all threads of this process together: the same whatever else the machine does."""
+
+
 class Stopwatch:
-    """Seconds per phase of a round."""
+    """Measures the phases of a round."""
 
     def __init__(self) -> None:
-        self.seconds: dict[str, float] = defaultdict(float)
+        self._seconds: dict[str, float] = defaultdict(float)
+        self._processor_seconds: dict[str, float] = defaultdict(float)
 
     @contextmanager
     def __call__(self, phase: str) -> Iterator[None]:
         """Time what happens inside as `phase`."""
-        start = time.perf_counter()
+        start, processor_start = time.perf_counter(), time.process_time()
         yield
-        self.seconds[phase] += time.perf_counter() - start
+        self._seconds[phase] += time.perf_counter() - start
+        self._processor_seconds[phase] += time.process_time() - processor_start
 
-    def take(self) -> dict[str, float]:
-        """The seconds so far; counting starts again at zero."""
-        taken, self.seconds = dict(self.seconds), defaultdict(float)
+    def take(self) -> Spent:
+        """What was spent so far; counting starts again at zero."""
+        taken = Spent(dict(self._seconds), dict(self._processor_seconds))
+        self._seconds.clear()
+        self._processor_seconds.clear()
         return taken
 
 

@@ -82,7 +82,7 @@ class Peer:
                 last = done == self._rounds
                 record = play_round(method, done, evaluate=last or done % system.evaluate_every == 0)
                 self._journal.append(record)
-                self._journal.append_seconds(done, method.federation.clock.take())
+                self._journal.append_spent(done, method.federation.clock.take())
                 if checkpoint_due(system, done, writer, last=last or self._stop.is_set()):
                     writer.save(done, self._journal.size(), method.state())
                 reporter.played(record)

@@ -191,7 +191,7 @@ def _summarize_method(name: str, cells: Mapping[int, CellDir], local: Mapping[in
         versus_local=None if name == LOCAL else compare_runs(cells, local),
         bytes_by_round=mean_by_position(moved),
         bytes_moved=_mean([sum(cell) for cell in moved]),
-        seconds=_mean([sum(sum(phases.values()) for phases in cell.seconds) for cell in cells.values()]),
+        seconds=_mean([sum(sum(spent.seconds.values()) for spent in cell.spent) for cell in cells.values()]),
         trust=trust_of(cells.values()) if name == FEDERICO else None,
     )
 
