@@ -1,3 +1,4 @@
+import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -159,8 +160,25 @@ def test_writer_that_finds_the_disk_full_leaves_the_old_ones(folder: Path, monke
     assert sorted(folder.iterdir()) == before
 
 
+def writer_to(folder: Path) -> Writer:
+    """Whose records are a file that is there."""
+    return Writer(folder, Path(__file__))
+
+
+def test_records_are_on_the_disk_before_the_checkpoint_that_counts_on_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+    monkeypatch.setattr(os, "fsync", lambda handle: synced.append(Path(f"/proc/self/fd/{handle}").resolve().name))
+    records = tmp_path / "records.jsonl"
+    records.touch()
+    with Writer(tmp_path / "checkpoint", records) as writer:
+        writer.save(1, 0, state(1))
+    assert synced == ["records.jsonl", "round.partial", "checkpoint"], "a power cut leaves none ahead of its records"
+
+
 def test_writer_has_saved_all_when_it_is_left(tmp_path: Path) -> None:
-    with Writer(tmp_path) as writer:
+    with writer_to(tmp_path) as writer:
         for index in (1, 2, 3):
             writer.save(index, index, state(index))
     found = load_latest(tmp_path, silent)
@@ -179,7 +197,7 @@ def test_writer_goes_on_while_the_disk_is_slow(tmp_path: Path, monkeypatch: pyte
         plain(*arguments, **named)
 
     monkeypatch.setattr(checkpoint, "save_file", slow)
-    with Writer(tmp_path) as writer:
+    with writer_to(tmp_path) as writer:
         writer.save(1, 1, state(1))
         assert begun.wait(10), "it is being saved, and we are here"
         assert not list(tmp_path.glob("*.safetensors"))
@@ -193,7 +211,7 @@ def test_writer_rests_once_it_has_written_and_some_time_has_passed(
     allowed = threading.Event()
     monkeypatch.setattr(checkpoint, "save", lambda *_: allowed.wait(60))
     monkeypatch.setattr(checkpoint, "PAUSE", 0)
-    with Writer(tmp_path) as writer:
+    with writer_to(tmp_path) as writer:
         assert writer.rested
         writer.save(1, 1, state(1))
         assert not writer.rested, "it is at it"
@@ -210,7 +228,7 @@ def failing(*arguments: object, **named: object) -> None:
 
 def test_failed_save_is_told_by_the_next_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpoint, "save_file", failing)
-    with pytest.raises(RunError, match="no space left"), Writer(tmp_path) as writer:  # noqa: PT012
+    with pytest.raises(RunError, match="no space left"), writer_to(tmp_path) as writer:  # noqa: PT012
         writer.save(1, 1, state(1))
         writer.save(2, 2, state(2))
         pytest.fail("it went on as if nothing had happened")
@@ -218,12 +236,12 @@ def test_failed_save_is_told_by_the_next_one(tmp_path: Path, monkeypatch: pytest
 
 def test_failed_last_save_is_told_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpoint, "save_file", failing)
-    with pytest.raises(RunError, match="no space left"), Writer(tmp_path) as writer:
+    with pytest.raises(RunError, match="no space left"), writer_to(tmp_path) as writer:
         writer.save(1, 1, state(1))
 
 
 def test_other_error_is_not_hidden_by_a_failed_save(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpoint, "save_file", failing)
-    with pytest.raises(KeyError), Writer(tmp_path) as writer:  # noqa: PT012
+    with pytest.raises(KeyError), writer_to(tmp_path) as writer:  # noqa: PT012
         writer.save(1, 1, state(1))
         raise KeyError

@@ -1,5 +1,4 @@
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -68,13 +67,6 @@ def test_line_cut_short_by_a_crash_is_not_read(journal: Journal, tmp_path: Path,
 
 def test_size_is_where_the_next_record_begins(journal: Journal) -> None:
     assert journal.size() == len(journal.records.read_bytes())
-
-
-def test_size_counts_only_what_the_disk_has(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
-    synced: list[Path] = []
-    monkeypatch.setattr(os, "fsync", lambda handle: synced.append(Path(f"/proc/self/fd/{handle}").resolve()))
-    journal.size()
-    assert synced == [journal.records.resolve()], "a power cut must not leave a checkpoint ahead of its records"
 
 
 def test_two_runs_of_one_experiment_leave_the_same_bytes(finished: RunDir, play: Callable[..., tuple[RunDir, object]]):

@@ -123,3 +123,15 @@ def test_who_is_at_home_is_untouched_by_guests(bank_of_one: Bank) -> None:
     assert torch.equal(bank_of_one.counters[:1], counters)
     assert len(bank_of_one.counters) == len(bank_of_one.rows)
     assert bank_of_one.places(np.array([4])).tolist() == [0]
+
+
+@pytest.mark.parametrize("small", [0, 1 << 14])
+def test_moves_are_differences_to_the_owners_models(
+    blueprint: Blueprint, small: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bank_module, "SMALL", small)
+    bank = Bank.start(blueprint, 0, {0: "a", 1: "b"}, CPU)
+    trained, moves = torch.randn(3, blueprint.size), torch.zeros(5, blueprint.size)
+    bank.subtract(np.array([1, 0, 1]), trained, moves, np.array([4, 0, 2]))
+    torch.testing.assert_close(moves[[4, 0, 2]], trained - bank.rows[[1, 0, 1]])
+    assert moves[[1, 3]].eq(0).all()

@@ -41,8 +41,9 @@ class Writer:
     What goes wrong there is raised by the next `wait`, or at the end of the `with` block.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, records: Path) -> None:
+        """Checkpoints into `folder`, each once the part of `records` that it counts on is on the disk too."""
+        self._folder, self._records = folder, records
         self._thread = ThreadPoolExecutor(max_workers=1)
         self._pending: Future[None] | None = None
         self._written = time.monotonic()
@@ -76,6 +77,8 @@ class Writer:
             self.wait()
 
     def _save(self, round_index: int, records_bytes: int, state: Mapping[str, Tensor]) -> None:
+        with disk_errors(self._records):
+            sync(self._records)
         save(self._folder, round_index, records_bytes, state)
         self._written = time.monotonic()
 

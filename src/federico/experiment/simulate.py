@@ -156,7 +156,7 @@ def _play(cell: CellDir, setup: Setup, method: Method, observer: Observer, team:
     _refuse_fewer(cell, done, rounds)
     if team.rank == 0:
         observer.cell_started(cell, done)
-    with checkpoint.Writer(saves) as writer:
+    with checkpoint.Writer(saves, journal.records) as writer:
         for index in range(done + 1, rounds + 1):
             last = index == rounds
             part = play_round(method, index, evaluate=last or index % system.evaluate_every == 0)

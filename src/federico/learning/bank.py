@@ -139,6 +139,16 @@ class Bank:
         for place, move, share in zip(places.tolist(), moves, shares.tolist(), strict=True):
             rows[place].add_(move, alpha=share)
 
+    def subtract(self, owners: IntArray, trained: Tensor, moves: Tensor, which: IntArray) -> None:
+        """Write into moves[which[k]] how far trained[k] is from the model of owners[k], for all k."""
+        places = self.places(owners)
+        if self.blueprint.size < SMALL:
+            moved = trained - self.rows.index_select(0, places)
+            moves.index_copy_(0, torch.from_numpy(which).to(moves.device), moved)
+            return
+        for row, place, k in zip(trained, places.tolist(), which.tolist(), strict=True):
+            torch.sub(row, self.rows[place], out=moves[k])
+
     def copy(self) -> Tensor:
         """The rows at home, as they are now."""
         return self._enlarged(self.home, len(self.owners))

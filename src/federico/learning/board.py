@@ -50,7 +50,7 @@ class Board:
 
     def x(self, index: Tensor | tuple[None, slice]) -> Tensor:
         """The inputs at these places, ready for a model; to be read only."""
-        return to_input(self._x[index], self.dtype)
+        return to_input(_rows(self._x, index), self.dtype)
 
     def choose(self, places: Sequence[IntArray]) -> "Board":
         """The board of these of each client's samples alone."""
@@ -103,6 +103,13 @@ class Board:
             if scale is not None:
                 share *= scale[cut]
             yield Batch(table[cut], torch.from_numpy(share).to(self.y.device, self.dtype))
+
+
+def _rows(x: Tensor, index: Tensor | tuple[None, slice]) -> Tensor:
+    """x[index]; whole rows are gathered several times faster than by indexing."""
+    if isinstance(index, tuple):
+        return x[index]
+    return x.index_select(0, index.flatten()).unflatten(0, index.shape)
 
 
 def to_input(x: Tensor, dtype: torch.dtype) -> Tensor:

@@ -168,9 +168,9 @@ class Learner:
             self._load(bench, bank, stack.visits)
             scale = None if sample_weights is None else sample_weights[stack.places]
             self._run_epochs(bench, stack.visits, moments, round_index, epochs, scale)
-            moved = bench.work[: len(stack.visits)].sub_(bank.rows[bank.places(stack.visits.owners)])
-            deltas[torch.from_numpy(stack.places)] = moved
-            return moved.sum(1).isfinite(), bench.engine.counters.clone()
+            trained = bench.work[: len(stack.visits)]
+            bank.subtract(stack.visits.owners, trained, deltas, stack.places)
+            return trained.sum(1).isfinite(), bench.engine.counters.clone()
 
         stacks = self._stacks(visits, self.boards["train"])
         done = self._workshop.map(learn, [(stack, states.rows(stack.visits.pairs)) for stack in stacks])

@@ -76,7 +76,7 @@ class Peer:
     def _play(self, method: Method, done: int, reporter: Reporter) -> int:
         system = self._setup.experiment.system
         reporter.enter("training")
-        with checkpoint.Writer(self._saves) as writer:
+        with checkpoint.Writer(self._saves, self._journal.records) as writer:
             while done < self._rounds and not self._stop.is_set():
                 done += 1
                 last = done == self._rounds
