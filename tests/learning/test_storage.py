@@ -62,12 +62,13 @@ def test_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
         Storage(tmp_path / "gone").empty(1 << 20, dtype=torch.float32, device=CPU)
 
 
+def resident() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
 def test_memory_of_large_tensors_is_given_back() -> None:
     """The heap would keep it: between two that go there is one that stays."""
     _keep_freed_memory()
-
-    def resident() -> int:
-        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
     before = resident()
     rows = [Storage().empty(4 << 20, dtype=torch.float32, device=CPU).fill_(1) for _ in range(8)]
@@ -81,3 +82,38 @@ def test_a_tensor_lives_as_long_as_its_last_view() -> None:
     row = Storage().empty(2, 1 << 20, dtype=torch.float32, device=CPU).fill_(3)[1]
     gc.collect()
     assert row.sum().item() == 3 << 20
+
+
+def rows_of(storage: Storage, megabytes: int) -> torch.Tensor:
+    return storage.empty(megabytes, 1 << 18, dtype=torch.float32, device=CPU)
+
+
+def test_memory_of_a_tensor_that_is_gone_is_used_again() -> None:
+    storage = Storage()
+    first = rows_of(storage, 8)
+    place = first.data_ptr()
+    view = first[3]
+    del first
+    second = rows_of(storage, 8)
+    assert second.data_ptr() != place, "a view of it is still there"
+    del view
+    assert rows_of(storage, 6).data_ptr() == place
+
+
+def test_what_lies_idle_goes_when_something_else_is_wanted() -> None:
+    storage = Storage()
+    rows_of(storage, 64).fill_(1)
+    before = resident()
+    small = rows_of(storage, 2)  # far too small for that map
+    assert before - resident() > 60 << 20
+    assert small.shape == (2, 1 << 18)
+
+
+def test_two_at_a_time_need_no_more_than_two_maps() -> None:
+    storage, places = Storage(), set()
+    for _ in range(5):
+        updates, copy = rows_of(storage, 4), rows_of(storage, 9)
+        places |= {updates.data_ptr(), copy.data_ptr()}
+        assert updates.data_ptr() != copy.data_ptr()
+        del updates, copy
+    assert len(places) == 2

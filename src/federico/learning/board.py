@@ -109,7 +109,7 @@ def _rows(x: Tensor, index: Tensor | tuple[None, slice]) -> Tensor:
     """x[index]; whole rows are gathered several times faster than by indexing."""
     if isinstance(index, tuple):
         return x[index]
-    return x.index_select(0, index.flatten()).unflatten(0, index.shape)
+    return x.index_select(0, index.flatten()).view(*index.shape, *x.shape[1:])
 
 
 def to_input(x: Tensor, dtype: torch.dtype) -> Tensor:

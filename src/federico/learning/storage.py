@@ -2,11 +2,14 @@
 
 import mmap
 import os
+import weakref
 from contextlib import suppress
 from math import prod
 from pathlib import Path
 from tempfile import TemporaryFile
+from threading import Lock
 
+import numpy as np
 import torch
 
 from federico.errors import RunError
@@ -14,6 +17,8 @@ from federico.errors import RunError
 LARGE = 1 << 20
 """Bytes from which on a tensor is a map of its own: the room it took is free for anything once it is gone, where the
 heap would be left with a hole."""
+ROOMY = 4
+"""How many times too large a map may be to be used again."""
 
 
 class Storage:
@@ -26,22 +31,52 @@ class Storage:
     def __init__(self, scratch: Path | None = None) -> None:
         """`scratch` is the folder of the files; without it all is in memory."""
         self.scratch = scratch
+        self._pages = _Pages()
 
     def empty(self, *shape: int, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
         """A tensor of this shape that holds anything; the memory of other devices than the CPU is their own."""
         size = prod(shape) * dtype.itemsize
         if device.type != "cpu" or not size or (self.scratch is None and size < LARGE):
             return torch.empty(shape, dtype=dtype, device=device)
-        flat = _in_memory(size, dtype) if self.scratch is None else _on_disk(self.scratch, size, dtype)
+        flat = self._pages.tensor(size).view(dtype) if self.scratch is None else _on_disk(self.scratch, size, dtype)
         return flat.view(shape)
 
 
-def _in_memory(size: int, dtype: torch.dtype) -> torch.Tensor:
+class _Pages:
+    """Maps of memory. Those of tensors that are gone are used again: fresh pages take longer than what is written.
+
+    Every round asks for the same: rows for its updates, and for the copy that a checkpoint is written from. When
+    something else is asked for, what lies idle is given back, so that never more is held than was once in use.
+    """
+
+    def __init__(self) -> None:
+        self._idle: list[mmap.mmap] = []
+        self._lock = Lock()
+
+    def tensor(self, size: int) -> torch.Tensor:
+        """So many bytes that hold anything."""
+        pages = self._take(size)
+        content = np.frombuffer(pages, dtype=np.uint8, count=size)  # lives as long as the tensor and all its views
+        weakref.finalize(content, self._idle.append, pages).atexit = False
+        return torch.from_numpy(content)
+
+    def _take(self, size: int) -> mmap.mmap:
+        with self._lock:
+            fitting = [pages for pages in self._idle if size <= len(pages) <= ROOMY * size]
+            if fitting:
+                pages = min(fitting, key=len)
+                self._idle.remove(pages)
+                return pages
+            self._idle.clear()
+        return _new_pages(size)
+
+
+def _new_pages(size: int) -> mmap.mmap:
     pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if hasattr(mmap, "MADV_HUGEPAGE"):
         with suppress(OSError):  # a kernel without them
             pages.madvise(mmap.MADV_HUGEPAGE)
-    return torch.frombuffer(pages, dtype=dtype)
+    return pages
 
 
 def _on_disk(scratch: Path, size: int, dtype: torch.dtype) -> torch.Tensor:
