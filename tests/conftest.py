@@ -1,8 +1,14 @@
-"""Small federations, built by hand: each fixture gives a builder, so that a test names what matters to it."""
+"""Small federations, built by hand: each fixture gives a builder, so that a test names what matters to it.
 
+The command line without a new process, and a throw-away certificate authority.
+"""
+
+import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +21,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from hypothesis import settings
 from torch import nn
 
+from federico.cli.main import main
 from federico.exchange.base import Hosting
 from federico.exchange.memory import MemoryExchange
 from federico.learning.blueprint import Blueprint
@@ -180,3 +187,34 @@ def new_authority() -> type[Authority]:
 @pytest.fixture(scope="session")
 def authority() -> Authority:
     return Authority()
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+
+Command = Callable[..., Answer]
+
+
+@pytest.fixture
+def federico(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
+    """The command line, run inside `tmp_path` without starting a process."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: str | Path) -> Answer:
+        monkeypatch.setattr(sys, "argv", ["federico", *map(str, arguments)])
+        capsys.readouterr()
+        try:
+            main()
+            code = 0
+        except SystemExit as leaving:
+            code = int(leaving.code or 0)
+        captured = capsys.readouterr()
+        return Answer(code, captured.out, captured.err)
+
+    return call

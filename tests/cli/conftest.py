@@ -1,10 +1,9 @@
-"""The command line without a new process, and a finished run to look at."""
+"""Small experiment files, and finished runs to look at."""
 
 import os
 import shutil
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -33,37 +32,6 @@ system = { threads = 1 }
 """
 
 DATA = Path(os.environ.get("FEDERICO_DATA", Path(__file__).parents[3] / "shared" / "data"))
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What a command left behind."""
-
-    code: int
-    out: str
-    err: str
-
-
-Command = Callable[..., Answer]
-
-
-@pytest.fixture
-def federico(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
-    """The command line, run inside `tmp_path` without starting a process."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments: str | Path) -> Answer:
-        monkeypatch.setattr(sys, "argv", ["federico", *map(str, arguments)])
-        capsys.readouterr()
-        try:
-            main()
-            code = 0
-        except SystemExit as leaving:
-            code = int(leaving.code or 0)
-        captured = capsys.readouterr()
-        return Answer(code, captured.out, captured.err)
-
-    return call
 
 
 @pytest.fixture

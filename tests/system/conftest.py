@@ -1,14 +1,11 @@
-"""A small experiment file, a command line without a new process, and what a run must come to."""
+"""A small experiment file, and what a run must come to."""
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from safetensors.torch import load_file
-
-from federico.cli.main import main
 
 # Test files of this folder share `peers`, which starts real ones.
 sys.path.insert(0, str(Path(__file__).parent))
@@ -49,37 +46,6 @@ components = 2
 threads = 1
 checkpoint_every = 1
 """
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What a command left behind."""
-
-    code: int
-    out: str
-    err: str
-
-
-Command = Callable[..., Answer]
-
-
-@pytest.fixture
-def federico(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
-    """The command line, run inside `tmp_path` without starting a process."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments: str | Path) -> Answer:
-        monkeypatch.setattr(sys, "argv", ["federico", *map(str, arguments)])
-        capsys.readouterr()
-        try:
-            main()
-            code = 0
-        except SystemExit as leaving:
-            code = int(leaving.code or 0)
-        captured = capsys.readouterr()
-        return Answer(code, captured.out, captured.err)
-
-    return call
 
 
 @pytest.fixture(scope="session")
