@@ -97,23 +97,19 @@ def test_every_line_of_an_error_is_marked(federico: Command, tiny: Path) -> None
     assert [line[:7] for line in answer.err.splitlines()] == ["error: "] * 2
 
 
-def _hear_ctrl_c() -> None:
-    """Tests that run in the background of a shell are deaf to it, and so would be what they start."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 def test_ctrl_c_says_how_to_go_on_and_leaves_with_130(tiny: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "federico.cli.main", "run", str(tiny), "--set", "rounds=1000000"]
     records = tmp_path / "runs" / "tiny" / "local-0" / "records.jsonl"
-    process = subprocess.Popen(
-        command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, preexec_fn=_hear_ctrl_c
-    )
+    # Where the tests run in the background of a shell they are deaf to it, and so would be what they start.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     try:
         while not records.exists() and process.poll() is None:
             time.sleep(0.005)
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=30)
     finally:
+        signal.signal(signal.SIGINT, before)
         process.kill()
     assert process.returncode == 130
     assert err == "stopped; start the same command again to go on from the last checkpoint\n"
