@@ -51,7 +51,7 @@ def test_a_run_that_is_alone_is_counted(
     assert float(lines[0].rpartition(" ")[2]) > 0
 
 
-def test_notes_are_shown(study: Study, live: Callable[..., tuple[LiveStudy, io.StringIO]]) -> None:
+def test_notes_are_shown(study: Study, tmp_path: Path, live: Callable[..., tuple[LiveStudy, io.StringIO]]) -> None:
     listener, text = live(False)
-    listener.hear(News(first_cells(study)[0], 0, note="[careful]"))
+    listener.hear(News(first_cells(study, StudyDir(tmp_path))[0], 0, note="[careful]"))
     assert text.getvalue() == "note: [careful]\n"

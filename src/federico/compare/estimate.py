@@ -29,7 +29,7 @@ class Estimate:
 def estimate(study: Study, folder: StudyDir, part: Part = EVERYTHING) -> list[Estimate]:
     """One per row; runs at learning rates that are not chosen yet are counted as different from all others."""
     part.check(study)
-    cells = first_cells(study, part)
+    cells = first_cells(study, folder, part)
     unchosen = _unchosen(study, folder, part)
     check_cells(cells)
     found = []

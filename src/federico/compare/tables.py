@@ -12,9 +12,10 @@ from rich.text import Text
 from federico.compare import words
 from federico.compare.result import Entry, Result
 from federico.compare.study import At
+from federico.compare.tuning import Tuned
 from federico.report.summary import title_of
 from federico.report.table import megabytes
-from federico.report.words import percent
+from federico.report.words import count, percent
 
 NOTHING = "-"
 
@@ -43,6 +44,20 @@ def grids(result: Result) -> list[Grid]:
     """For each learning rate the figures beside the paper's, the differences, and what it cost."""
     layout = _wide if len(result.columns) == 1 else _long
     return [grid for at in result.at if result.filled(at) for grid in layout(result, at)]
+
+
+def tuning(result: Result) -> list[Grid]:
+    """How the best learning rates were chosen, if they were: every rate's figure on the validation parts."""
+    rates = list(dict.fromkeys(rate for each in result.tuned for rate in each.scores))
+    lines = [
+        [
+            Piece(title_of(each.row) + (f", {each.column}" if each.column else "")),
+            *(_tried(result, each, rate) for rate in rates),
+        ]
+        for each in result.tuned
+    ]
+    heading = f"How learning rates were chosen: {result.metric.axis} on the clients' validation parts"
+    return [Grid(heading, ["", *(f"{rate:g}" for rate in rates)], lines)] if lines else []
 
 
 def markdown(grid: Grid) -> str:
@@ -163,8 +178,15 @@ def _name(row: str) -> Piece:
 def _figure(result: Result, entry: Entry) -> Piece:
     best = result.best(entry.column, entry.at)
     text = result.metric.bare(entry.mean) + result.metric.spread(entry.sd(result.spread))
-    missing = f" ({len(entry.by_seed)} of {len(result.seeds)})" if len(entry.by_seed) < len(result.seeds) else ""
-    return Piece(text + missing, bold=entry is best)
+    runs = [f"{len(entry.by_seed)} of {len(result.seeds)}"] if len(entry.by_seed) < len(result.seeds) else []
+    rounds = [count(entry.rounds, "round")] if entry.rounds != result.rounds else []
+    remarks = f" ({', '.join([*runs, *rounds])})" if runs or rounds else ""
+    return Piece(text + remarks, bold=entry is best)
+
+
+def _tried(result: Result, tuned: Tuned, rate: float) -> Piece:
+    score = tuned.scores.get(rate)
+    return Piece(NOTHING if score is None else result.metric.bare(score), bold=rate == tuned.rate)
 
 
 def _paper_knows(result: Result, column: str) -> bool:
