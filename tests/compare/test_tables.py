@@ -4,7 +4,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from federico.compare import tables
 from federico.compare.result import Result
@@ -113,9 +112,3 @@ def test_csv_has_a_line_per_run(result: Result) -> None:
         if (line["row"], line["column"], line["at"]) == ("local", "two", "given")
     ]
     assert found == pytest.approx(list(entry.by_seed.values()))
-
-
-def test_the_terminal_shows_names_as_they_are() -> None:
-    console = Console(width=100, record=True, file=io.StringIO())
-    console.print(tables.for_terminal(Grid("t", ["", "x"], [[Piece("[bold]a"), Piece("1", bold=True)]])))
-    assert "[bold]a" in console.export_text()

@@ -9,8 +9,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
-
 from federico.cli.console import PLAIN, err, for_tables, out, print_json
 from federico.cli.studytable import LiveStudy
 from federico.compare import tables, words
@@ -24,6 +22,8 @@ from federico.compare.run import Part, run_study
 from federico.compare.saved import Saved, file_of, read_saved, write_saved
 from federico.compare.study import Cell, Study, load_study, scaled
 from federico.compare.studydir import StudyDir
+from federico.compare.tables import Grid, Piece
+from federico.compare.terminal import for_terminal
 from federico.errors import ConfigError
 from federico.report.summary import title_of
 
@@ -141,8 +141,9 @@ def _finish(result: Result, page: Path, wishes: Wishes, saved: Path | None = Non
 
 def _show(result: Result) -> None:
     out.print(words.headline(result), style="bold", **PLAIN)
+    console = for_tables()
     for grid in tables.grids(result):
-        for_tables().print(tables.for_terminal(grid))
+        console.print(for_terminal(grid, console.width))
     out.print(f"{words.extent(result)}. {words.notes(result)}", highlight=False, markup=False)
     for difference in words.differences(result):
         out.print(f"Not as in the paper: {difference}", highlight=False, markup=False)
@@ -154,12 +155,13 @@ def _show_estimate(study: Study, rows: Sequence[Estimate], wishes: Wishes) -> No
         found = {row.row: {"runs": row.runs, "finished": row.finished, "seconds": row.seconds} for row in rows}
         print_json({"rows": found, "seconds": total})
         return
-    table = Table("", title=f"{study.title}: nothing was run", title_justify="left")
-    for heading in ("runs", "finished", "time left"):
-        table.add_column(heading, justify="right")
-    for row in rows:
-        table.add_row(title_of(row.row), str(row.runs), str(row.finished), _duration(row.seconds))
-    out.print(table)
+    lines = [[title_of(row.row), str(row.runs), str(row.finished), _duration(row.seconds)] for row in rows]
+    grid = Grid(
+        f"{study.title}: nothing was run",
+        ["", "runs", "finished", "time left"],
+        [[*map(Piece, line)] for line in lines],
+    )
+    out.print(for_terminal(grid, out.width))
     done, runs = sum(row.finished for row in rows), sum(row.runs for row in rows)
     out.print(
         f"{runs} runs (tuning included), {done} finished; about {_duration(total)} with --jobs {wishes.jobs}.",

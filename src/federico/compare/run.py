@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from federico.compare.drawable import check_figure
 from federico.compare.queue import News, play
 from federico.compare.study import At, Cell, Column, Row, Study
 from federico.compare.studydir import StudyDir
@@ -84,6 +85,7 @@ def run_study(
 ) -> None:
     """Run all cells that are not finished yet."""
     part.check(study)
+    check_figure(study)
     with RunDir(folder.path).locked():
         _play(first_cells(study, folder, part), folder, listener, jobs, command)
         _play(best_cells(study, folder, part), folder, listener, jobs, command)

@@ -1,4 +1,4 @@
-"""The tables of a study: laid out once, written as Markdown, LaTeX, CSV, or for the terminal."""
+"""The tables of a study: laid out once, written as Markdown, LaTeX or CSV."""
 
 import csv
 import io
@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from rich.table import Table
-from rich.text import Text
 
 from federico.compare import words
 from federico.compare.result import Entry, Result
@@ -18,6 +16,7 @@ from federico.report.table import megabytes
 from federico.report.words import count, percent
 
 NOTHING = "-"
+PAPER, MOVED, SECONDS = "paper", "MB moved", "processor s"
 
 
 @dataclass(frozen=True)
@@ -88,23 +87,12 @@ def as_csv(result: Result) -> str:
     return buffer.getvalue()
 
 
-def for_terminal(grid: Grid) -> Table:
-    """With the best in bold."""
-    table = Table(title=grid.title, title_justify="left", title_style="bold")
-    table.add_column(grid.headings[0], no_wrap=True)
-    for heading in grid.headings[1:]:
-        table.add_column(heading, justify="right")
-    for line in grid.lines:
-        table.add_row(*(Text(piece.text, "bold" if piece.bold else "") for piece in line))
-    return table
-
-
 def _wide(result: Result, at: At) -> list[Grid]:
     """A single column: everything about a row side by side."""
     column = result.columns[0]
     shown: dict[str, Show] = {result.metric.axis: lambda entry: _figure(result, entry)}
     if _paper_knows(result, column):
-        shown["paper"] = lambda entry: _paper(result, entry.row, column)
+        shown[PAPER] = lambda entry: _paper(result, entry.row, column)
     if result.reference:
         shown[f"against {title_of(result.reference)}"] = lambda entry: _versus(result, entry)
     if any(entry.trust for entry in result.entries):
@@ -113,7 +101,7 @@ def _wide(result: Result, at: At) -> list[Grid]:
         shown["on own distribution"] = _friends
     if at == "best":
         shown["learning rate"] = _rate
-    shown |= {"MB moved": lambda entry: _cost([entry])[0], "processor s": lambda entry: _cost([entry])[1]}
+    shown |= {MOVED: lambda entry: _cost([entry])[0], SECONDS: lambda entry: _cost([entry])[1]}
     lines = [
         [
             _name(row),
@@ -136,7 +124,7 @@ def _figures(result: Result, at: At, title: str) -> Grid:
     for column in result.columns:
         headings.append(column)
         both = _paper_knows(result, column)
-        headings += ["paper"] * both
+        headings += [PAPER] * both
         for line, row in zip(lines, result.rows, strict=True):
             entry = result.entry(row, column, at)
             line.append(_figure(result, entry) if entry else Piece(NOTHING))
@@ -150,7 +138,7 @@ def _more(result: Result, at: At, title: str) -> Grid:
     headings, lines = [""], [[_name(row)] for row in result.rows]
     if result.reference:
         headings += [f"{column}, against {title_of(result.reference)}" for column in result.columns]
-    headings += [*(["learning rates"] if at == "best" else []), "MB moved", "processor s"]
+    headings += [*(["learning rates"] if at == "best" else []), MOVED, SECONDS]
     for line, row in zip(lines, result.rows, strict=True):
         found = [result.entry(row, column, at) for column in result.columns]
         if result.reference:
