@@ -24,6 +24,10 @@ def test_variants_of_one_method_have_no_cost_figure(played: Any, tiny: Any) -> N
     assert list(images_of(variants, played.folder, played.result)) == ["overview"]
 
 
+def test_a_single_row_has_nothing_to_be_seen_beside(played: Any, tiny: Any) -> None:
+    assert images_of(tiny(methods=["local"], compare={"paper": {}}), played.folder, played.result) == {}
+
+
 def test_everything_is_written_beside_the_runs(result: Result, tmp_path: Path) -> None:
     page = write_study(StudyDir(tmp_path), result, {"overview": PNG}, ["federico compare t.toml"])
     place = tmp_path / "comparison"

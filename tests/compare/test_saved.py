@@ -65,16 +65,19 @@ def test_the_commit_is_that_of_a_checkout_and_of_nothing_else(tmp_path: Path, mo
         who = ["-c", "user.name=n", "-c", "user.email=e@x", "-c", "commit.gpgsign=false"]
         return subprocess.run(["git", *who, *words], cwd=tmp_path, check=True, capture_output=True, text=True).stdout
 
-    file = tmp_path / "saved.py"
+    file = tmp_path / "package" / "compare" / "saved.py"
+    file.parent.mkdir(parents=True)
     file.write_text("")
     monkeypatch.setattr(saved, "__file__", str(file))
     assert saved._commit() == "", "not in a repository"
     git("init", "-q")
     assert saved._commit() == "", "in somebody else's repository"
-    git("add", "saved.py")
+    git("add", str(file))
     git("commit", "-q", "-m", "x")
     head = git("rev-parse", "HEAD").strip()
     assert head.startswith(saved._commit())
+    (tmp_path / "result.json").write_text("{}")
+    assert head.startswith(saved._commit()), "a result is no change of the code"
     file.write_text("changed = 1\n")
     assert saved._commit().endswith("-dirty")
 

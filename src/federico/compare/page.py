@@ -25,7 +25,8 @@ def images_of(study: Study, folder: StudyDir, result: Result) -> dict[str, bytes
     """The figures as PNGs: the paper's own first, if the study asks for one."""
     own = picture(study, folder, result)
     drawn = {} if own is None else {OWN_FIGURE: own}
-    drawn["overview"] = figures.overview(result)
+    if len(study.rows) > 1:
+        drawn["overview"] = figures.overview(result)
     if len({row.method for row in study.rows}) == len(study.rows) > 1:
         drawn["cost"] = figures.cost(result)
     return {name: render(figure) for name, figure in drawn.items()}

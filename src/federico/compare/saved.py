@@ -114,14 +114,14 @@ def to_json(kept: Saved) -> str:
 def _commit() -> str:
     """Of the checkout this package is part of; a package installed into another project's folder has none."""
     here = Path(__file__)
+
+    def git(*words: str) -> str:
+        return subprocess.run(["git", *words], cwd=here.parent, capture_output=True, check=True, text=True).stdout
+
     try:
-        subprocess.run(
-            ["git", "ls-files", "--error-unmatch", here.name], cwd=here.parent, capture_output=True, check=True
-        )
-        found = subprocess.run(
-            ["git", "describe", "--always", "--dirty", "--exclude=*"],
-            cwd=here.parent, capture_output=True, check=True, text=True,
-        )  # fmt: skip
+        git("ls-files", "--error-unmatch", here.name)
+        head = git("describe", "--always", "--exclude=*").strip()
+        changed = git("status", "--porcelain", "--", "..")  # of the package: results may have been added
     except (OSError, subprocess.CalledProcessError):
         return ""
-    return found.stdout.strip()
+    return f"{head}-dirty" if changed else head
