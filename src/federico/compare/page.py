@@ -15,7 +15,7 @@ from federico.report.page import embedded, template
 
 CAPTIONS = {
     "figure": "The figure of the paper, drawn from these runs.",
-    "overview": "A large dot is a mean, a line one standard deviation, a small dot a run, a diamond the paper.",
+    "overview": "A large dot is a mean, a line one standard deviation, a small dot a run.",
     "cost": "How far each method gets with the megabytes it moves and the processor seconds it takes. A method that "
     "moves nothing is a level line at its end result.",
 }
