@@ -14,6 +14,13 @@ def test_the_headline_counts_columns_won_and_runs(result: Result) -> None:
     assert text == "FedeRiCo is best in 2 of 2 columns, +10.0 and +10.0 points against Local (better in 4 of 4 runs)."
 
 
+def test_columns_that_federico_was_not_run_in_yet_are_not_lost(result: Result) -> None:
+    begun = [entry for entry in result.entries if (entry.row, entry.column) != ("federico", "four")]
+    assert " of 1 column" in words.headline(replace(result, entries=begun))
+    without = [entry for entry in begun if entry.row != "federico"]
+    assert words.headline(replace(result, entries=without)).count(" is best with ") == 2
+
+
 def test_a_single_column_has_a_winner(result: Result) -> None:
     entries = [replace(entry, by_seed={0: 0.95}) for entry in result.entries if entry.row == "local"]
     text = words.headline(replace(result, columns=["two"], entries=entries))

@@ -16,10 +16,10 @@ def headline(result: Result) -> str:
     at = shown_at(result)
     best = [result.best(column, at) for column in result.columns]
     known = [entry for entry in best if entry is not None]
-    ours = [entry for entry in known if entry.row == FEDERICO]
-    if len(result.columns) == 1 or FEDERICO not in result.rows:
+    run = [entry for entry in known if result.entry(FEDERICO, entry.column, at)]
+    if len(result.columns) == 1 or not run:
         return " ".join(_winner(result, entry) for entry in known)
-    sentence = f"FedeRiCo is best in {len(ours)} of {count(len(known), 'column')}"
+    sentence = f"FedeRiCo is best in {sum(entry.row == FEDERICO for entry in run)} of {count(len(run), 'column')}"
     mine = [entry for column in result.columns if (entry := result.entry(FEDERICO, column, at)) and entry.versus]
     if mine:
         sentence += f", {_above(result, mine)}"
