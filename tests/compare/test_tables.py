@@ -47,6 +47,8 @@ def test_gains_rates_and_costs_of_every_row(result: Result) -> None:
     assert cell(given, "FedAvg", "two, against Local").text.endswith(" of 2)")
     rates = [result.entry("fedavg", column, "best") for column in result.columns]
     assert cell(best, "FedAvg", "learning rates").text == ", ".join(f"{entry.rate:g}" for entry in rates if entry)
+    without = replace(result, entries=[entry for entry in result.entries if entry.row != "fedavg"])
+    assert cell(tables.grids(without)[3], "FedAvg", "learning rates").text == "-"
 
 
 def test_what_is_missing_is_said(result: Result) -> None:

@@ -56,6 +56,8 @@ def test_rounds_are_those_of_the_entries(result: Result) -> None:
     (first, *rest) = result.entries
     longer = replace(result, entries=[replace(first, curve=Curve([9], [0.5], [0.0])), *rest])
     assert "2 and 9 rounds" in words.extent(longer)
+    assert "none is called best" in words.notes(longer)
+    assert "none is called best" not in words.notes(result)
     assert "2 and 9 rounds; the paper has 150." in words.differences(longer)
 
 

@@ -103,18 +103,16 @@ def _earlier(study: Study) -> Saved | None:
 
 def _say_known_rates(study: Study, folder: StudyDir, part: Part) -> None:
     part.check(study)
-    pairs = [
-        pair for pair in part.pairs(study) if "best" in part.rates(study) and not folder.tuning_cells(study, *pair)
-    ]
+    if "best" not in part.rates(study):
+        return
     known = [
-        f"{title_of(row.name)}{f', {column.name}' if column.name else ''}: {folder.best_rate(study, row, column):g}"
-        for row, column in pairs
+        f"{title_of(row.name)}{f', {column.name}' if column.name else ''}: {rate:g}"
+        for row, column in part.pairs(study)
+        if not folder.tuning_cells(study, row, column) and (rate := folder.best_rate(study, row, column))
     ]
     if known:
-        err.print(
-            f"note: best learning rates from {file_of(study.name, RESULTS)}, not tuned again: {'; '.join(known)}",
-            **PLAIN,
-        )
+        source = f"note: best learning rates from {file_of(study.name, RESULTS)}, not tuned again: "
+        err.print(source + "; ".join(known), **PLAIN | {"soft_wrap": not err.is_terminal})
 
 
 def _save(study: Study, folder: StudyDir, result: Result, wishes: Wishes, command: str, earlier: Saved | None) -> None:

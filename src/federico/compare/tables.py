@@ -144,7 +144,8 @@ def _more(result: Result, at: At, title: str) -> Grid:
         if result.reference:
             line.extend(_versus(result, entry) if entry else Piece(NOTHING) for entry in found)
         if at == "best":
-            line.append(Piece(", ".join(f"{entry.rate:g}" if entry else NOTHING for entry in found)))
+            rates = [f"{entry.rate:g}" if entry else NOTHING for entry in found]
+            line.append(Piece(", ".join(rates) if any(found) else NOTHING))
         line.extend(_cost([entry for entry in found if entry]))
     return Grid(title, headings, lines)
 

@@ -75,6 +75,8 @@ def notes(result: Result) -> str:
     """How to read the tables."""
     over = "runs" if result.spread == "seeds" else "clients"
     parts = [f"Means over runs; ± is the standard deviation over {over}. The best is in bold."]
+    if len({entry.rounds for entry in result.entries}) > 1:
+        parts.append("Not everything was run for as many rounds: in a column where rows differ, none is called best.")
     if result.reference:
         parts.append(
             f"Against {title_of(result.reference)}: the difference run by run, and in how many runs the row is better."
