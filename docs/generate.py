@@ -69,11 +69,12 @@ def results_page() -> str:
 
 
 RESULTS_INTRO = """\
-Each section is one command, run by us, with the paper's figures beside ours where it gives any. Every difference in the
-setting is listed under the tables; two are common to all: the paper publishes no code, so
-[what it leaves open](explanation-open-points.md) is settled by us, and a run here is one seed with a split of its own.
-Comparisons are made at the paper's learning rate (0.01 for everybody) and, where a section says so, at each method's
-own best rate, chosen without test data. The numbers are in `results/*.json`.
+Each section is a table or figure, run by us with the commands under it, with the paper's figures beside ours where it
+gives any. Every difference in the setting is listed under the tables; two are common to all: the paper publishes no
+code, so [what it leaves open](explanation-open-points.md) is settled by us, and a run here is one seed with a split of
+its own. Comparisons are made at the paper's learning rate (0.01 for everybody) and, where a section says so, at each
+method's own best rate, chosen without test data. The numbers are in `results/*.json`; a commit is that of the code that
+saved them.
 """
 
 

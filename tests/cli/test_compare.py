@@ -31,9 +31,9 @@ def test_compare_prints_tables_and_writes_a_report(federico: Command, study: Pat
     assert "Accuracy (%), learning rate 0.01" in answer.out
     assert "50.0 ± 1.0" in answer.out
     assert "Not as in the paper: 2 rounds; the paper has 100." in answer.out
-    assert answer.out.rstrip().endswith("Report: runs/study/report.html")
+    assert answer.out.rstrip().endswith("Report: runs/study/comparison/report.html")
     assert len([line for line in answer.err.splitlines() if "seed 0:" in line]) == 4
-    assert (tmp_path / "runs" / "study" / "figures" / "cost.png").exists()
+    assert (tmp_path / "runs" / "study" / "comparison" / "figures" / "cost.png").exists()
     assert not (tmp_path / "results").exists()
     again = federico("compare", study)
     assert again.out == answer.out
@@ -56,10 +56,45 @@ def test_save_keeps_result_figures_and_the_command_without_places(
     answer = federico("compare", "study.toml", "--save", "--directory", tmp_path / "elsewhere", "--set", "rounds=1")
     assert "Saved: results/study.json" in answer.out
     saved = read_saved(tmp_path / "results" / "study.json")
-    assert saved.command == "federico compare study.toml --set rounds=1 --save"
+    assert saved.saves[0].command == "federico compare study.toml --set rounds=1 --save"
     assert saved.figures == ["study-overview.png", "study-cost.png"]
     assert all((tmp_path / "results" / name).exists() for name in saved.figures)
     assert str(tmp_path) not in (tmp_path / "results" / "study.json").read_text()
+
+
+def test_a_result_grows_over_run_directories_and_rates_are_tuned_once(
+    federico: Command, study: Path, tmp_path: Path
+) -> None:
+    tuning = 'compare={at=["best"],tuning={rates=[0.01,0.1],rounds=1},columns=[{name="two"}]}'
+    for row in ("local", "federico"):
+        answer = federico("compare", "study.toml", "--save", "--set", tuning, "--row", row, "--directory", row)
+        assert answer.code == 0
+    saved = read_saved(tmp_path / "results" / "study.json")
+    assert [(entry.row, entry.save) for entry in saved.result.entries] == [("federico", 1), ("local", 0)]
+    assert [save.command.partition("--row ")[2] for save in saved.saves] == ["local --save", "federico --save"]
+    assert saved.result.unfinished == 0
+    assert saved.result.entries[0].versus is not None, "against a row that was run elsewhere"
+    page = (tmp_path / "federico" / "study" / "comparison" / "report.html").read_text()
+    assert "--row local --save</code>" in page
+    assert "--row federico --save</code>" in page
+    again = federico("compare", "study.toml", "--set", tuning, "--directory", "anew", "--quiet")
+    rates = {each.row: f"{each.rate:g}" for each in saved.result.tuned}
+    assert again.err == (
+        "note: best learning rates from results/study.json, not tuned again: "
+        f"FedeRiCo, two: {rates['federico']}; Local, two: {rates['local']}\n"
+    )
+    assert len(list(Path("anew/study").glob("*-0-*"))) == 2, "no tuning runs"
+    dropped = federico("compare", "study.toml", "--save", "--quiet", "--row", "local")
+    assert "note: results/study.json: FedeRiCo, two, best rate, 2 rounds: dropped" in dropped.err
+
+
+def test_compare_leaves_what_run_has_written(federico: Command, study: Path) -> None:
+    federico("run", "tiny.toml", "--name", "study")
+    federico("report", "runs/study")
+    before = {path: path.read_bytes() for path in Path("runs/study").rglob("*") if path.is_file()}
+    assert Path("runs/study/report.html") in before
+    federico("compare", "study.toml", "--quiet")
+    assert {path: path.read_bytes() for path in before} == before
 
 
 def test_dry_run_counts_and_runs_nothing(federico: Command, study: Path, tmp_path: Path) -> None:
@@ -80,7 +115,7 @@ def test_reproduce_runs_a_preset_at_a_scale_and_says_so(federico: Command) -> No
     assert "10 clients, 4 rounds, 1 seed" in answer.out
     assert "Not as in the paper: Run at --scale 0.01: 4 of 400 rounds, 1 of 10 seeds." in " ".join(answer.out.split())
     assert "Saved: results/figure1.json" in answer.out
-    assert read_saved(Path("results/figure1.json")).command == "federico reproduce figure1 --scale 0.01 --save"
+    assert read_saved(Path("results/figure1.json")).saves[0].command == "federico reproduce figure1 --scale 0.01 --save"
     assert Path("results/figure1-figure.png").exists()
 
 

@@ -1,8 +1,11 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from federico.compare import figures
 from federico.compare.result import Result
+from federico.report.summary import Curve
 
 
 def test_the_overview_has_every_row_and_the_papers_diamonds(result: Result) -> None:
@@ -30,3 +33,10 @@ def test_a_method_that_sends_nothing_is_a_level_line(result: Result) -> None:
     local = result.entry("local", "two", "best")
     assert local is not None
     assert np.asarray(line.get_ydata()) == pytest.approx([100 * local.mean] * 2)
+
+
+def test_errors_of_untrained_models_leave_room_for_the_rest(result: Result) -> None:
+    curves = [replace(entry, curve=Curve([1, 2], [50.0, 0.4], [0.0, 0.0])) for entry in result.entries]
+    errors = replace(result, task="regression", entries=curves)
+    assert figures.cost(errors).axes[0].get_ylim() == pytest.approx((0, 0.6))
+    assert figures.cost(result).axes[0].get_ylim()[1] > 0.6, "accuracies are shown as they are"

@@ -16,7 +16,7 @@ from federico.experiment.rundir import RunDir
 
 
 def test_two_workers_find_the_same_numbers_as_one(tiny: Any, tmp_path: Path) -> None:
-    cells = first_cells(tiny({"at": ["given"]}, methods=["federico", "local"]))
+    cells = first_cells(tiny({"at": ["given"]}, methods=["federico", "local"]), StudyDir(tmp_path))
     heard: dict[int, list[News]] = {1: [], 2: []}
     for jobs in (1, 2):
         queue.play(cells, tmp_path / str(jobs), jobs, heard[jobs].append)
@@ -31,7 +31,7 @@ def test_two_workers_find_the_same_numbers_as_one(tiny: Any, tmp_path: Path) -> 
 
 def test_the_same_cell_in_two_places_is_run_once(tiny: Any, tmp_path: Path) -> None:
     rows = [{"name": "a", "set": {"federico.epsilon": 0.3}}, {"name": "b"}]
-    cells = first_cells(tiny({"at": ["given"], "rows": rows, "paper": {}}, seeds=[0]))
+    cells = first_cells(tiny({"at": ["given"], "rows": rows, "paper": {}}, seeds=[0]), StudyDir(tmp_path))
     heard: list[News] = []
     queue.play(cells, tmp_path, 1, heard.append)
     assert len(cells) == 4
@@ -39,10 +39,13 @@ def test_the_same_cell_in_two_places_is_run_once(tiny: Any, tmp_path: Path) -> N
 
 
 @pytest.fixture
-def one_bad(tiny: Any) -> list[Any]:
+def one_bad(tiny: Any, tmp_path: Path) -> list[Any]:
     """Cells of which the last has no data, as if its files had been taken away after the check."""
-    good = first_cells(tiny({"at": ["given"]}, methods=["local"], seeds=[0]))
-    bad = first_cells(tiny({"at": ["given"]}, methods=["local"], seeds=[0], data={"kind": "office-home", "path": "no"}))
+    good = first_cells(tiny({"at": ["given"]}, methods=["local"], seeds=[0]), StudyDir(tmp_path))
+    bad = first_cells(
+        tiny({"at": ["given"]}, methods=["local"], seeds=[0], data={"kind": "office-home", "path": "no"}),
+        StudyDir(tmp_path),
+    )
     return [good[0], bad[0]]
 
 
@@ -54,7 +57,7 @@ def test_an_error_in_a_cell_is_the_error_of_the_queue(one_bad: list[Any], tmp_pa
 
 
 def test_a_worker_that_is_killed_is_reported_and_no_round_is_lost(tiny: Any, tmp_path: Path) -> None:
-    cells = first_cells(tiny({"at": ["given"]}, methods=["local"], seeds=[0], rounds=2000))
+    cells = first_cells(tiny({"at": ["given"]}, methods=["local"], seeds=[0], rounds=2000), StudyDir(tmp_path))
     heard: list[News] = []
 
     def shoot(news: News) -> None:
@@ -71,7 +74,7 @@ def test_a_worker_that_is_killed_is_reported_and_no_round_is_lost(tiny: Any, tmp
 
 
 def test_a_leftover_worker_is_waited_for(tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (cell, *_) = first_cells(tiny({"at": ["given"]}, methods=["local"], seeds=[0]))
+    (cell, *_) = first_cells(tiny({"at": ["given"]}, methods=["local"], seeds=[0]), StudyDir(tmp_path))
     leaves = threading.Event()
     monkeypatch.setattr(queue.time, "sleep", lambda seconds: leaves.set())
 
@@ -91,7 +94,7 @@ def test_a_leftover_worker_is_waited_for(tiny: Any, tmp_path: Path, monkeypatch:
 
 
 def test_one_that_never_leaves_is_an_error(tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (cell, *_) = first_cells(tiny({"at": ["given"]}, methods=["local"], seeds=[0]))
+    (cell, *_) = first_cells(tiny({"at": ["given"]}, methods=["local"], seeds=[0]), StudyDir(tmp_path))
     monkeypatch.setattr(queue, "PATIENCE", 0.0)
     with RunDir(tmp_path / cell.name).locked(), pytest.raises(RunError, match="another process"):
         queue.play([cell], tmp_path, 1, lambda news: None)

@@ -4,11 +4,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from federico.compare import tables
 from federico.compare.result import Result
 from federico.compare.tables import Grid, Piece
+from federico.report.summary import Curve
 
 GRID = Grid(
     "A & B", ["", "50 % _x_", "a|b"], [[Piece("Local"), Piece("1.0 ± 0.2", bold=True), Piece("\N{MINUS SIGN}3")]]
@@ -47,6 +47,8 @@ def test_gains_rates_and_costs_of_every_row(result: Result) -> None:
     assert cell(given, "FedAvg", "two, against Local").text.endswith(" of 2)")
     rates = [result.entry("fedavg", column, "best") for column in result.columns]
     assert cell(best, "FedAvg", "learning rates").text == ", ".join(f"{entry.rate:g}" for entry in rates if entry)
+    without = replace(result, entries=[entry for entry in result.entries if entry.row != "fedavg"])
+    assert cell(tables.grids(without)[3], "FedAvg", "learning rates").text == "-"
 
 
 def test_what_is_missing_is_said(result: Result) -> None:
@@ -55,6 +57,27 @@ def test_what_is_missing_is_said(result: Result) -> None:
     grid = tables.grids(short)[0]
     assert cell(grid, first.title, "two").text == "50.0 (1 of 2)"
     assert cell(grid, rest[0].title, "two").text == "-"
+
+
+def test_other_rounds_are_said_and_nobody_is_best_then(result: Result) -> None:
+    (first, *rest) = result.entries
+    longer = replace(result, entries=[replace(first, by_seed={0: 0.999}, curve=Curve([9], [0.5], [0.0])), *rest])
+    grid = tables.grids(longer)[0]
+    assert cell(grid, first.title, "two") == Piece("99.9 (1 of 2, 9 rounds)")
+    assert not any(cell(grid, line[0].text, "two").bold for line in grid.lines)
+    assert any(cell(grid, line[0].text, "four").bold for line in grid.lines)
+
+
+def test_every_rate_that_was_tried_is_shown_and_the_chosen_one_is_bold(result: Result) -> None:
+    (grid,) = tables.tuning(result)
+    assert grid.headings == ["", "0.01", "0.1"]
+    assert [line[0].text for line in grid.lines][:4] == ["FedeRiCo, two", "Local, two", "FedAvg, two", "FedeRiCo, four"]
+    for line, tuned in zip(grid.lines, result.tuned, strict=True):
+        assert [piece.text for piece in line[1:]] == [f"{100 * score:.1f}" for score in tuned.scores.values()]
+        assert [heading for heading, piece in zip(grid.headings, line, strict=True) if piece.bold] == [
+            f"{tuned.rate:g}"
+        ]
+    assert tables.tuning(replace(result, tuned=[])) == []
 
 
 def test_a_single_column_is_one_wide_table(played: Any) -> None:
@@ -91,9 +114,3 @@ def test_csv_has_a_line_per_run(result: Result) -> None:
         if (line["row"], line["column"], line["at"]) == ("local", "two", "given")
     ]
     assert found == pytest.approx(list(entry.by_seed.values()))
-
-
-def test_the_terminal_shows_names_as_they_are() -> None:
-    console = Console(width=100, record=True, file=io.StringIO())
-    console.print(tables.for_terminal(Grid("t", ["", "x"], [[Piece("[bold]a"), Piece("1", bold=True)]])))
-    assert "[bold]a" in console.export_text()

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 from federico.compare import words
 from federico.compare.result import Result
-from federico.report.summary import Comparison
+from federico.report.summary import Comparison, Curve
 
 
 def test_the_headline_counts_columns_won_and_runs(result: Result) -> None:
@@ -14,6 +14,13 @@ def test_the_headline_counts_columns_won_and_runs(result: Result) -> None:
     assert text == "FedeRiCo is best in 2 of 2 columns, +10.0 and +10.0 points against Local (better in 4 of 4 runs)."
 
 
+def test_columns_that_federico_was_not_run_in_yet_are_not_lost(result: Result) -> None:
+    begun = [entry for entry in result.entries if (entry.row, entry.column) != ("federico", "four")]
+    assert " of 1 column" in words.headline(replace(result, entries=begun))
+    without = [entry for entry in begun if entry.row != "federico"]
+    assert words.headline(replace(result, entries=without)).count(" is best with ") == 2
+
+
 def test_a_single_column_has_a_winner(result: Result) -> None:
     entries = [replace(entry, by_seed={0: 0.95}) for entry in result.entries if entry.row == "local"]
     text = words.headline(replace(result, columns=["two"], entries=entries))
@@ -22,7 +29,8 @@ def test_a_single_column_has_a_winner(result: Result) -> None:
 
 def test_every_difference_to_the_paper_is_named(result: Result) -> None:
     paper = result.paper.model_copy(update={"differs": ("Other features.",)})
-    found = words.differences(replace(result, paper=paper, unfinished=1))
+    (first, *rest) = result.entries
+    found = words.differences(replace(result, paper=paper, entries=[replace(first, by_seed={0: 0.5}), *rest]))
     assert found == [
         "Other features.",
         "2 rounds; the paper has 150.",
@@ -36,9 +44,31 @@ def test_every_difference_to_the_paper_is_named(result: Result) -> None:
 def test_notes_say_how_rates_were_chosen_only_where_they_were(result: Result) -> None:
     assert "after 1 round on a validation part of the clients' training data" in words.notes(result)
     given = [entry for entry in result.entries if entry.at == "given"]
-    assert "validation" not in words.notes(replace(result, entries=given))
+    assert "validation" not in words.notes(replace(result, entries=given, tuned=[]))
     assert words.shown_at(replace(result, entries=given)) == "given"
 
 
 def test_extent(result: Result) -> None:
     assert words.extent(result) == "4 clients, 2 rounds, 2 seeds, models of 650 parameters"
+
+
+def test_rounds_are_those_of_the_entries(result: Result) -> None:
+    (first, *rest) = result.entries
+    longer = replace(result, entries=[replace(first, curve=Curve([9], [0.5], [0.0])), *rest])
+    assert "2 and 9 rounds" in words.extent(longer)
+    assert "none is called best" in words.notes(longer)
+    assert "none is called best" not in words.notes(result)
+    assert "2 and 9 rounds; the paper has 150." in words.differences(longer)
+
+
+def test_what_a_save_gave_is_named_shortly(result: Result) -> None:
+    assert words.part(result, 0) == (
+        "all rows at the given rate; all rows at the best rate; learning rates chosen for FedeRiCo, Local and FedAvg"
+    )
+    later = [
+        replace(entry, save=1) if entry.at == "given" and (entry.row == "local" or entry.column == "two") else entry
+        for entry in result.entries
+    ]
+    parts = replace(result, entries=later)
+    assert words.part(parts, 1) == "FedeRiCo and FedAvg (two), Local at the given rate"
+    assert words.part(parts, 0).startswith("FedeRiCo and FedAvg (four) at the given rate; all rows at the best rate; ")

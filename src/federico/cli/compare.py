@@ -9,20 +9,21 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
-
 from federico.cli.console import PLAIN, err, for_tables, out, print_json
 from federico.cli.studytable import LiveStudy
 from federico.compare import tables, words
+from federico.compare.adding import add
 from federico.compare.estimate import Estimate, estimate
 from federico.compare.page import images_of, write_study
 from federico.compare.presets import preset
 from federico.compare.queue import News
 from federico.compare.result import Result, gather
 from federico.compare.run import Part, run_study
-from federico.compare.saved import save
+from federico.compare.saved import Saved, file_of, read_saved, write_saved
 from federico.compare.study import Cell, Study, load_study, scaled
 from federico.compare.studydir import StudyDir
+from federico.compare.tables import Grid, Piece
+from federico.compare.terminal import for_terminal
 from federico.errors import ConfigError
 from federico.report.summary import title_of
 
@@ -74,9 +75,11 @@ def reproduce_preset(name: str, scale: float, wishes: Wishes) -> None:
 
 
 def _perform(study: Study, wishes: Wishes, words_typed: list[str]) -> None:
-    folder = StudyDir(wishes.directory / study.name)
     if wishes.jobs < 1:
         raise ConfigError(f"--jobs {wishes.jobs}: at least one process must do the work")
+    earlier = _earlier(study)
+    folder = StudyDir(wishes.directory / study.name, earlier.result.tuned if earlier else ())
+    _say_known_rates(study, folder, wishes.part)
     if wishes.dry_run:
         _show_estimate(study, estimate(study, folder, wishes.part), wishes)
         return
@@ -85,14 +88,46 @@ def _perform(study: Study, wishes: Wishes, words_typed: list[str]) -> None:
     with nullcontext(Silent()) if silent else LiveStudy(err, study, folder) as listener:
         run_study(study, folder, listener, part=wishes.part, jobs=wishes.jobs, command=command)
     result = gather(study, folder)
-    if result is not None:
-        _finish(study, folder, result, wishes, command)
+    if result is not None and wishes.save:
+        _save(study, folder, result, wishes, command, earlier)
+    elif result is not None:
+        images = images_of(study, folder, result)
+        _finish(result, write_study(folder, result, images, [command]), wishes)
 
 
-def _finish(study: Study, folder: StudyDir, result: Result, wishes: Wishes, command: str) -> None:
-    images = images_of(study, folder, result)
-    page = write_study(folder, result, images, command)
-    saved = save(study, folder, result, images, command, RESULTS) if wishes.save else None
+def _earlier(study: Study) -> Saved | None:
+    """What was saved of this study before."""
+    file = file_of(study.name, RESULTS)
+    return read_saved(file) if file.exists() else None
+
+
+def _say_known_rates(study: Study, folder: StudyDir, part: Part) -> None:
+    part.check(study)
+    if "best" not in part.rates(study):
+        return
+    known = [
+        f"{title_of(row.name)}{f', {column.name}' if column.name else ''}: {rate:g}"
+        for row, column in part.pairs(study)
+        if not folder.tuning_cells(study, row, column) and (rate := folder.best_rate(study, row, column))
+    ]
+    if known:
+        source = f"note: best learning rates from {file_of(study.name, RESULTS)}, not tuned again: "
+        err.print(source + "; ".join(known), **PLAIN | {"soft_wrap": not err.is_terminal})
+
+
+def _save(study: Study, folder: StudyDir, result: Result, wishes: Wishes, command: str, earlier: Saved | None) -> None:
+    """Add to what was saved before; tables and figures show all of it."""
+    both = add(study, folder, result, command, earlier)
+    images = images_of(study, folder, both.result)
+    page = write_study(folder, both.result, images, [save.command for save in both.saves])
+    drawn_before = earlier.figures if earlier and study.compare.figure else ()
+    file = write_saved(both.saves, both.result, images, RESULTS, drawn_before)
+    for note in both.notes:
+        err.print(f"note: {file}: {note}", **PLAIN)
+    _finish(both.result, page, wishes, file)
+
+
+def _finish(result: Result, page: Path, wishes: Wishes, saved: Path | None = None) -> None:
     if wishes.as_json:
         print_json(_as_json(result))
     elif not wishes.quiet:
@@ -104,8 +139,9 @@ def _finish(study: Study, folder: StudyDir, result: Result, wishes: Wishes, comm
 
 def _show(result: Result) -> None:
     out.print(words.headline(result), style="bold", **PLAIN)
+    console = for_tables()
     for grid in tables.grids(result):
-        for_tables().print(tables.for_terminal(grid))
+        console.print(for_terminal(grid, console.width))
     out.print(f"{words.extent(result)}. {words.notes(result)}", highlight=False, markup=False)
     for difference in words.differences(result):
         out.print(f"Not as in the paper: {difference}", highlight=False, markup=False)
@@ -117,12 +153,13 @@ def _show_estimate(study: Study, rows: Sequence[Estimate], wishes: Wishes) -> No
         found = {row.row: {"runs": row.runs, "finished": row.finished, "seconds": row.seconds} for row in rows}
         print_json({"rows": found, "seconds": total})
         return
-    table = Table("", title=f"{study.title}: nothing was run", title_justify="left")
-    for heading in ("runs", "finished", "time left"):
-        table.add_column(heading, justify="right")
-    for row in rows:
-        table.add_row(title_of(row.row), str(row.runs), str(row.finished), _duration(row.seconds))
-    out.print(table)
+    lines = [[title_of(row.row), str(row.runs), str(row.finished), _duration(row.seconds)] for row in rows]
+    grid = Grid(
+        f"{study.title}: nothing was run",
+        ["", "runs", "finished", "time left"],
+        [[*map(Piece, line)] for line in lines],
+    )
+    out.print(for_terminal(grid, out.width))
     done, runs = sum(row.finished for row in rows), sum(row.runs for row in rows)
     out.print(
         f"{runs} runs (tuning included), {done} finished; about {_duration(total)} with --jobs {wishes.jobs}.",

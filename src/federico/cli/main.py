@@ -66,7 +66,7 @@ Columns = Annotated[list[str], typer.Option("--column", help="Run this column on
 Rates = Annotated[list[str], typer.Option("--at", help="Run at this learning rate only: given or best.")]
 Jobs = Annotated[int, typer.Option(help="Runs at a time, each in a process of its own.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Run nothing but a miniature; say how long it would take.")]
-Save = Annotated[bool, typer.Option("--save", help="Keep result and figures in results/<name>.json and .png.")]
+Save = Annotated[bool, typer.Option("--save", help="Add result and figures to results/<name>.json and .png.")]
 Directory = Annotated[Path, typer.Option(help="Where run directories are kept.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but warnings and errors.")]
 

@@ -7,12 +7,13 @@ import numpy as np
 from rich.console import Console, Group
 from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
-from rich.table import Table
 
 from federico.cli.console import PLAIN
 from federico.compare.queue import News
 from federico.compare.study import At, Cell, Column, Row, Study
 from federico.compare.studydir import StudyDir
+from federico.compare.tables import Grid, Piece
+from federico.compare.terminal import for_terminal
 from federico.report.metric import metric_of
 from federico.report.summary import title_of
 
@@ -23,14 +24,15 @@ class LiveStudy:
     def __init__(self, console: Console, study: Study, folder: StudyDir) -> None:
         self._console, self._study, self._folder = console, study, folder
         self._bars = Progress(
-            TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn(), TimeRemainingColumn(),
-            console=console,
+            TextColumn("{task.description}", markup=False), BarColumn(bar_width=24), MofNCompleteColumn(),
+            TimeRemainingColumn(), console=console,
         )  # fmt: skip
         self._overall = self._bars.add_task("all runs, rounds", total=None)
         self._running: dict[str, TaskID] = {}
         self._wanted: dict[str, int] = {}
         self._rounds: dict[str, int] = {}
         self._live = Live(console=console, refresh_per_second=4)
+        self._at = study.compare.at[0]
 
     def __enter__(self) -> "LiveStudy":
         """Show the table."""
@@ -60,6 +62,7 @@ class LiveStudy:
         if news.note:
             self._console.print(f"note: {news.note}", style="yellow", **PLAIN)
             return
+        self._at = "given" if news.cell.at == "given" else "best"
         self._rounds[name] = news.round
         self._bars.update(self._overall, completed=sum(self._rounds.values()))
         if name not in self._running:
@@ -76,17 +79,16 @@ class LiveStudy:
             self._console.print(f"{_label(cell)}: {self._figure([cell])}", **PLAIN)
 
     def _show(self) -> None:
-        self._live.update(Group(self._table(), self._bars))
+        self._live.update(Group(for_terminal(self._grid(), self._console.width), self._bars))
 
-    def _table(self) -> Table:
-        study = self._study
-        table = Table("", title=study.title, title_justify="left", title_style="bold")
-        places = [(column, at) for at in study.compare.at for column in study.compare.columns]
-        for column, at in places:
-            table.add_column("\n".join(filter(None, [column.name, f"{at} rate"])), justify="right")
-        for row in study.rows:
-            table.add_row(title_of(row.name), *(self._entry(row, column, at) for column, at in places))
-        return table
+    def _grid(self) -> Grid:
+        """The table at the learning rate that is being run."""
+        study, columns = self._study, self._study.compare.columns
+        lines = [
+            [title_of(row.name), *(self._entry(row, column, self._at) for column in columns)] for row in study.rows
+        ]
+        headings = ["", *(column.name or "mean" for column in columns)]
+        return Grid(f"{study.title}, {self._at} rate", headings, [[*map(Piece, line)] for line in lines])
 
     def _entry(self, row: Row, column: Column, at: At) -> str:
         rate = self._folder.best_rate(self._study, row, column) if at == "best" else None

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from federico.compare.drawable import check_figure
 from federico.compare.queue import play
 from federico.compare.run import EVERYTHING, Part, best_cells, check_cells, first_cells
 from federico.compare.study import Cell, Study
@@ -29,7 +30,8 @@ class Estimate:
 def estimate(study: Study, folder: StudyDir, part: Part = EVERYTHING) -> list[Estimate]:
     """One per row; runs at learning rates that are not chosen yet are counted as different from all others."""
     part.check(study)
-    cells = first_cells(study, part)
+    check_figure(study)
+    cells = first_cells(study, folder, part)
     unchosen = _unchosen(study, folder, part)
     check_cells(cells)
     found = []

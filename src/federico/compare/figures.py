@@ -60,6 +60,8 @@ def cost(result: Result) -> Figure:
             axes.set(xlabel=label, xlim=(0, None))
             clean(axes, "y")
         left.set_ylabel(result.metric.axis)
+        if not result.metric.higher_is_better:
+            left.set_ylim(0, _top(result, entries))
         subtitle(left, column)
     handles, labels = grid[0, 1].get_legend_handles_labels()
     figure.legend(
@@ -81,6 +83,12 @@ def over_rounds(axes: Axes, result: Result, entries: Sequence[Entry]) -> None:
     whole_numbers(axes)
     clean(axes, "y")
     axes.legend(frameon=False, fontsize=9, labelcolor=INK)
+
+
+def _top(result: Result, entries: Sequence[Entry]) -> float | None:
+    """Of an axis of errors: those of untrained models would leave no room for the rest."""
+    ends = [value for entry in entries if np.isfinite(value := result.metric.drawn(entry.curve.mean[-1]))]
+    return 1.5 * max(ends) if ends else None
 
 
 def _dots(axes: Axes, result: Result, entry: Entry, place: int) -> None:

@@ -51,7 +51,7 @@ def posteriors(study: Study, folder: StudyDir) -> Figure | None:
 def variants(study: Study, folder: StudyDir, clients: Sequence[int]) -> Figure | None:
     """Weights over rounds of a few clients, row beside row (figures 5 and 7)."""
     found = [(row, shown) for row in study.rows if (shown := _collaboration(study, folder, row))]
-    if not found:
+    if len(found) < len(study.rows):
         return None
     places = [(row, shown, client) for row, shown in found for client in clients]
     figure = sheet(2.9 * len(places), 3.4, study.title)

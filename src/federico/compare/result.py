@@ -1,13 +1,14 @@
 """A study in numbers: all that its tables and figures show; what `results/*.json` holds."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from federico.compare.study import At, Column, Paper, Row, Study
 from federico.compare.studydir import PlayedCell, StudyDir
+from federico.compare.tuning import Tuned
 from federico.report.metric import Metric, metric_of
 from federico.report.summary import (
     FEDERICO,
@@ -15,7 +16,7 @@ from federico.report.summary import (
     Curve,
     Trust,
     by_client,
-    compare_runs,
+    compare_figures,
     curve_of,
     mean_by_position,
     scores_of,
@@ -39,18 +40,27 @@ class Entry:
     column: str
     at: At
     rate: float
+    settings: str
+    """A hash of every setting that can change a number, as in the names of the run directories."""
     by_seed: dict[int, float]
     """The figure after the last round."""
     by_client: dict[str, float]
     """Each client's own, mean over runs."""
     versus: Comparison | None
-    """Against the reference row, run by run."""
+    """Against the reference row, run by run; None for itself, and where no run can be compared."""
     curve: Curve
     bytes_moved: list[float]
     """Bytes of all messages up to each round of the curve."""
     processor_seconds: list[float]
     """Of the method, all cores together, without evaluation and checkpoints, up to each round of the curve."""
     trust: Trust | None
+    save: int = 0
+    """In a saved result: the place of what says where this comes from, in its list of saves."""
+
+    @property
+    def rounds(self) -> int:
+        """After which the figure was taken."""
+        return self.curve.rounds[-1]
 
     @property
     def title(self) -> str:
@@ -84,12 +94,16 @@ class Result:
     at: list[At]
     reference: str | None
     spread: str
-    tuning_rounds: int | None
-    """Rounds after which learning rates were chosen; None where they were not."""
     paper: Paper
     entries: list[Entry]
-    unfinished: int
-    """Runs that are still to be finished."""
+    tuned: list[Tuned]
+    """How the best learning rates were chosen."""
+
+    @property
+    def unfinished(self) -> int:
+        """Runs that are still to be finished: on every seed that any row has."""
+        asked = len(self.rows) * len(self.columns) * len(self.at) * len(self.seeds)
+        return asked - sum(len(entry.by_seed) for entry in self.entries)
 
     @property
     def metric(self) -> Metric:
@@ -110,8 +124,11 @@ class Result:
         return [entry for entry in found if entry is not None]
 
     def best(self, column: str, at: At) -> Entry | None:
-        """The row with the best figure."""
-        return max(self.column(column, at), key=lambda entry: self.metric.gain(entry.mean), default=None)
+        """The row with the best figure; none is best where some were run for more rounds than others."""
+        found = self.column(column, at)
+        if len({entry.rounds for entry in found}) > 1:
+            return None
+        return max(found, key=lambda entry: self.metric.gain(entry.mean), default=None)
 
     def filled(self, at: At) -> bool:
         """Whether anything is known at this learning rate."""
@@ -120,22 +137,38 @@ class Result:
 
 def gather(study: Study, folder: StudyDir) -> Result | None:
     """Read what is finished; None before the first run is."""
-    entries, missing, first = [], 0, None
+    entries, first = [], None
     for at in study.compare.at:
         for column in study.compare.columns:
-            reference = next(
-                (_runs(study, folder, row, column, at) for row in study.rows if row.name == study.reference), {}
-            )
             for row in study.rows:
                 runs = _runs(study, folder, row, column, at)
-                missing += len(study.file.seeds) - len(runs)
                 if runs:
                     first = first or next(iter(runs.values()))
-                    entries.append(_entry(row, column, at, runs, {} if row.name == study.reference else reference))
-    return None if first is None else _result(study, entries, missing, first)
+                    entries.append(_entry(row, column, at, runs))
+    return None if first is None else compared(_result(study, entries, _tuned(study, folder), first))
 
 
-def _result(study: Study, entries: list[Entry], missing: int, first: PlayedCell) -> Result:
+def compared(result: Result) -> Result:
+    """With every row's difference to the reference row, where both have the same rounds and some of the same seeds."""
+    return replace(result, entries=[_compared(result, entry) for entry in result.entries])
+
+
+def _compared(result: Result, entry: Entry) -> Entry:
+    reference = result.entry(result.reference or "", entry.column, entry.at)
+    if reference is None or reference is entry or reference.rounds != entry.rounds:
+        return entry
+    shared = [seed for seed in entry.by_seed if seed in reference.by_seed]
+    pairs = [(entry.by_seed[seed], reference.by_seed[seed]) for seed in shared]
+    return replace(entry, versus=compare_figures(pairs, result.metric)) if pairs else entry
+
+
+def _tuned(study: Study, folder: StudyDir) -> list[Tuned]:
+    if "best" not in study.compare.at:
+        return []
+    return [found for row, column in study.pairs() if (found := folder.tuned(study, row, column)) is not None]
+
+
+def _result(study: Study, entries: list[Entry], tuned: list[Tuned], first: PlayedCell) -> Result:
     compare, about = study.compare, first.description
     return Result(
         name=study.name,
@@ -150,10 +183,9 @@ def _result(study: Study, entries: list[Entry], missing: int, first: PlayedCell)
         at=list(compare.at),
         reference=study.reference,
         spread=compare.spread,
-        tuning_rounds=(compare.tuning.rounds or study.file.rounds) if "best" in compare.at else None,
         paper=compare.paper,
         entries=entries,
-        unfinished=missing,
+        tuned=tuned,
     )
 
 
@@ -166,7 +198,7 @@ def _runs(study: Study, folder: StudyDir, row: Row, column: Column, at: At) -> d
     return {seed: cell for seed, cell in finished.items() if cell.figure is not None}
 
 
-def _entry(row: Row, column: Column, at: At, runs: dict[int, PlayedCell], reference: dict[int, PlayedCell]) -> Entry:
+def _entry(row: Row, column: Column, at: At, runs: dict[int, PlayedCell]) -> Entry:
     scores = {seed: scores_of(cell) for seed, cell in runs.items()}
     curve = curve_of(scores.values())
     kept = _thinned(len(curve.rounds))
@@ -177,10 +209,11 @@ def _entry(row: Row, column: Column, at: At, runs: dict[int, PlayedCell], refere
         method=row.method,
         column=column.name,
         at=at,
-        rate=cells[0].description.options["training"]["optimizer"]["learning_rate"],
+        rate=cells[0].cell.rate,
+        settings=cells[0].cell.settings,
         by_seed={seed: by_round[max(by_round)] for seed, by_round in scores.items()},
         by_client=by_client(cells),
-        versus=compare_runs(runs, reference),
+        versus=None,
         curve=Curve(rounds, [curve.mean[place] for place in kept], [curve.sd[place] for place in kept]),
         bytes_moved=_so_far(cells, rounds, lambda cell: [record.moved for record in cell.records]),
         processor_seconds=_so_far(cells, rounds, _method_seconds),

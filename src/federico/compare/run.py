@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from federico.compare.drawable import check_figure
 from federico.compare.queue import News, play
 from federico.compare.study import At, Cell, Column, Row, Study
 from federico.compare.studydir import StudyDir
@@ -57,14 +58,14 @@ class Listener(Protocol):
         """A cell has come further."""
 
 
-def first_cells(study: Study, part: Part = EVERYTHING) -> list[Cell]:
+def first_cells(study: Study, folder: StudyDir, part: Part = EVERYTHING) -> list[Cell]:
     """All that can be run before a learning rate is chosen: at the given one, then for tuning.
 
     Seed after seed, so that the table fills with single runs first.
     """
     pairs, rates = list(part.pairs(study)), part.rates(study)
     given = [cell for row, column in pairs for cell in study.cells(row, column, "given") if "given" in rates]
-    tuning = [cell for row, column in pairs for cell in study.tuning_cells(row, column) if "best" in rates]
+    tuning = [cell for row, column in pairs for cell in folder.tuning_cells(study, row, column) if "best" in rates]
     return sorted(given, key=lambda cell: study.file.seeds.index(cell.seed)) + tuning
 
 
@@ -84,8 +85,9 @@ def run_study(
 ) -> None:
     """Run all cells that are not finished yet."""
     part.check(study)
+    check_figure(study)
     with RunDir(folder.path).locked():
-        _play(first_cells(study, part), folder, listener, jobs, command)
+        _play(first_cells(study, folder, part), folder, listener, jobs, command)
         _play(best_cells(study, folder, part), folder, listener, jobs, command)
 
 

@@ -1,11 +1,14 @@
-"""`results/<name>.json`: a result with all that says where it comes from; its figures lie beside it."""
+"""`results/<name>.json`: a result with all that says where it comes from; its figures lie beside it.
+
+A result may grow over days and machines: what is saved is added to what was saved before.
+"""
 
 import json
 import os
 import platform
 import re
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -13,28 +16,34 @@ from pathlib import Path
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from federico.compare.result import Result
-from federico.compare.run import best_cells, first_cells
-from federico.compare.study import Study
-from federico.compare.studydir import StudyDir
 from federico.errors import DataError
 from federico.experiment.files import disk_errors, publish_bytes, publish_text
 
 DECIMALS = 6
+OWN_FIGURE = "figure"
+"""The paper's figure: all others can be drawn from the result alone, this one needs the runs."""
+
+
+@dataclass(frozen=True)
+class Save:
+    """One command, with what and where it was run."""
+
+    command: str
+    commit: str
+    """Of the code that saved; with `-dirty` if it had changes, empty if it was not a checkout."""
+    seconds: float
+    """Of all its runs together, tuning included."""
+    machine: str
+    versions: dict[str, str]
 
 
 @dataclass(frozen=True)
 class Saved:
-    """What was run, with what, where, and what came out."""
+    """What came out, and the commands it comes from: every entry names its own by its place in `saves`."""
 
     __pydantic_config__ = ConfigDict(ser_json_inf_nan="strings")
 
-    command: str
-    commit: str
-    """Of the code; with `-dirty` if it had changes, empty if it was not a checkout."""
-    seconds: float
-    """Of all runs together, tuning included."""
-    machine: str
-    versions: dict[str, str]
+    saves: list[Save]
     figures: list[str]
     """Files beside this one."""
     result: Result
@@ -43,38 +52,56 @@ class Saved:
 SAVED = TypeAdapter(Saved)
 
 
-def save(
-    study: Study, folder: StudyDir, result: Result, images: Mapping[str, bytes], command: str, target: Path
-) -> Path:
-    """Write the result and its figures below `target`."""
-    files = {f"{study.name}-{name}.png": png for name, png in images.items()}
-    kept = Saved(
+def file_of(study: str, target: Path) -> Path:
+    """Where the result of the study of that name is kept."""
+    return target / f"{study}.json"
+
+
+def this_save(command: str, seconds: float) -> Save:
+    """Here and now."""
+    return Save(
         command=command,
         commit=_commit(),
-        seconds=_seconds(study, folder),
+        seconds=seconds,
         machine=f"{platform.machine()}, {os.cpu_count()} cores",
         versions={name: version(name) for name in ("federico", "torch", "numpy")}
         | {"python": platform.python_version()},
-        figures=list(files),
-        result=result,
     )
+
+
+def write_saved(
+    saves: Sequence[Save], result: Result, images: Mapping[str, bytes], target: Path, before: Sequence[str] = ()
+) -> Path:
+    """Write the result and its figures below `target`; the paper's stays as it was `before` if it was not drawn now."""
+    files = {f"{result.name}-{name}.png": png for name, png in images.items()}
+    own = f"{result.name}-{OWN_FIGURE}.png"
+    kept = [own] if own in before and own not in files else []
     with disk_errors(target):
         target.mkdir(parents=True, exist_ok=True)
     for name, png in files.items():
         publish_bytes(target / name, png)
-    publish_text(target / f"{study.name}.json", to_json(kept))
-    return target / f"{study.name}.json"
+    file = file_of(result.name, target)
+    publish_text(file, to_json(Saved(list(saves), [*kept, *files], result)))
+    return file
 
 
 def read_saved(path: Path) -> Saved:
-    """What `save` has written."""
+    """What `write_saved` has written."""
     try:
         return SAVED.validate_json(path.read_bytes())
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror}") from error
     except ValidationError as error:
         first = error.errors()[0]
-        raise DataError(f"{path}: not a saved result: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+        raise DataError(
+            f"{path}: not a saved result: {'.'.join(map(str, first['loc']))}: {first['msg']}; "
+            "move it away to start a new one"
+        ) from None
+
+
+def rounded(result: Result) -> Result:
+    """As it will be read again."""
+    return SAVED.validate_json(to_json(Saved([], [], result))).result
 
 
 def to_json(kept: Saved) -> str:
@@ -84,22 +111,17 @@ def to_json(kept: Saved) -> str:
     return re.sub(r"\[\s+([^\[\]{}]*?)\s+\]", lambda found: f"[{' '.join(found[1].split())}]", text) + "\n"
 
 
-def _seconds(study: Study, folder: StudyDir) -> float:
-    cells = {cell.name: cell for cell in [*first_cells(study), *best_cells(study, folder)]}
-    return sum(sum(spent.seconds.values()) for cell in cells.values() for spent in folder.cell(cell).spent)
-
-
 def _commit() -> str:
     """Of the checkout this package is part of; a package installed into another project's folder has none."""
     here = Path(__file__)
+
+    def git(*words: str) -> str:
+        return subprocess.run(["git", *words], cwd=here.parent, capture_output=True, check=True, text=True).stdout
+
     try:
-        subprocess.run(
-            ["git", "ls-files", "--error-unmatch", here.name], cwd=here.parent, capture_output=True, check=True
-        )
-        found = subprocess.run(
-            ["git", "describe", "--always", "--dirty", "--exclude=*"],
-            cwd=here.parent, capture_output=True, check=True, text=True,
-        )  # fmt: skip
+        git("ls-files", "--error-unmatch", here.name)
+        head = git("describe", "--always", "--exclude=*").strip()
+        changed = git("status", "--porcelain", "--", "..")  # of the package: results may have been added
     except (OSError, subprocess.CalledProcessError):
         return ""
-    return found.stdout.strip()
+    return f"{head}-dirty" if changed else head

@@ -63,7 +63,10 @@ class Row(Options):
 
 
 class Tuning(Options):
-    """How the best learning rate of a row in a column is found: on training data alone, never on test data."""
+    """How the best learning rate of a row in a column is found: on training data alone, never on test data.
+
+    A rate that was found in the same way before, and saved in `results/<name>.json`, is used from there, and said.
+    """
 
     rates: tuple[PositiveFloat, ...] = (0.01, 0.003, 0.001, 0.0003)
     """The learning rates to choose from."""
@@ -187,6 +190,11 @@ class Cell:
         """Of its run directory. The same experiment has the same name in every row, column and study."""
         return self.experiment.name
 
+    @property
+    def settings(self) -> str:
+        """The hash in its name: the same for all seeds, and for any number of rounds."""
+        return self.name.rpartition("-")[2]
+
 
 @dataclass(frozen=True)
 class Study:
@@ -237,6 +245,17 @@ class Study:
             for rate in tuning.rates
             for seed in self.file.seeds[: tuning.seeds]
         ]
+
+    def cells_at(self, row: str, column: str, at: At, rate: float) -> list[Cell]:
+        """One per seed for the row and column of these names; `rate` is the best one. Nothing where there are none."""
+        found = [(r, c) for r, c in self.pairs() if (r.name, c.name) == (row, column) and at in self.compare.at]
+        return [cell for r, c in found for cell in self.cells(r, c, at, rate if at == "best" else None)]
+
+    def places(self) -> Iterator[tuple[str, str, At]]:
+        """Row, column and learning rate of every entry of its tables."""
+        for at in self.compare.at:
+            for row, column in self.pairs():
+                yield row.name, column.name, at
 
     def pairs(self) -> Iterator[tuple[Row, Column]]:
         """Every row in every column."""
@@ -296,9 +315,13 @@ def scaled(study: Study, scale: float) -> Study:
 
 
 def _run_name(experiment: Experiment) -> str:
-    """Method, seed, and a hash of every setting that can change a number."""
+    """Method, seed, and a hash of every setting that can change a number.
+
+    A default that is changed renames its runs, for they would not be the same; an option that is new does not, if it is
+    marked as added later.
+    """
     method, seed = experiment.methods[0], experiment.seeds[0]
-    options = json.dumps(cell_options(experiment, method), sort_keys=True)
+    options = json.dumps(experiment.as_named(cell_options(experiment, method)), sort_keys=True)
     return f"{method}-{seed}-{hashlib.sha256(options.encode()).hexdigest()[:12]}"
 
 

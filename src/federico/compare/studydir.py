@@ -1,6 +1,6 @@
 """The directory of a study: a run directory per cell, and what is read from them.
 
-runs/<study>/ table.md  table.tex  runs.csv  report.html  figures/
+runs/<study>/ comparison/   report.html  table.md  table.tex  runs.csv  figures/
               <method>-<seed>-<hash of its settings>/   the run directory of a cell, as `federico run` would write it
 """
 
@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from federico.compare.study import Cell, Column, Row, Study
+from federico.compare.tuning import Tuned
 from federico.errors import RunError
 from federico.experiment.records import Record
 from federico.experiment.rundir import CellDir, RunDir
@@ -21,9 +22,9 @@ from federico.report.metric import metric_of
 class PlayedCell(CellDir):
     """A cell as it stands, or as it stood after the rounds that were asked for: it may have gone on since."""
 
-    def __init__(self, path: Path, rounds: int) -> None:
+    def __init__(self, path: Path, cell: Cell) -> None:
         super().__init__(path)
-        self.rounds = rounds
+        self.cell, self.rounds = cell, cell.experiment.rounds
 
     @cached_property
     def records(self) -> list[Record]:
@@ -51,8 +52,9 @@ class PlayedCell(CellDir):
 class StudyDir:
     """Where the cells of a study are run and read."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, earlier: Sequence[Tuned] = ()) -> None:
+        """With the learning rates that were chosen earlier, in runs that need not be here."""
+        self.path, self.earlier = path, earlier
         self._read: dict[tuple[str, int], PlayedCell] = {}
 
     def cell(self, cell: Cell) -> PlayedCell:
@@ -60,7 +62,7 @@ class StudyDir:
         key = cell.name, cell.experiment.rounds
         if key not in self._read or not self._read[key].finished:
             folder = RunDir(self.path / cell.name).cell(cell.method, cell.seed).path
-            self._read[key] = PlayedCell(folder, cell.experiment.rounds)
+            self._read[key] = PlayedCell(folder, cell)
         return self._read[key]
 
     def finished(self, cells: Sequence[Cell]) -> list[Cell]:
@@ -68,20 +70,41 @@ class StudyDir:
         return [cell for cell in cells if self.cell(cell).finished]
 
     def best_rate(self, study: Study, row: Row, column: Column) -> float | None:
-        """The learning rate that scored best on the clients' validation parts; None before all of them are run.
+        """The learning rate that scored best on the clients' validation parts; None before all of them are run."""
+        found = self.tuned(study, row, column)
+        return None if found is None else found.rate
 
-        Of rates that score the same the first is taken, as the file lists them.
-        """
+    def tuned(self, study: Study, row: Row, column: Column) -> Tuned | None:
+        """How the best learning rate was chosen: by the runs here, or earlier; None before it is."""
+        return self._tuned_here(study, row, column) or self._tuned_earlier(study, row, column)
+
+    def tuning_cells(self, study: Study, row: Row, column: Column) -> list[Cell]:
+        """What is to be run to choose the rate; nothing where it was chosen earlier."""
+        if self._tuned_earlier(study, row, column) and not self._tuned_here(study, row, column):
+            return []
+        return study.tuning_cells(row, column)
+
+    def _tuned_earlier(self, study: Study, row: Row, column: Column) -> Tuned | None:
+        return next((found for found in self.earlier if found.answers(study, row, column)), None)
+
+    def _tuned_here(self, study: Study, row: Row, column: Column) -> Tuned | None:
         cells = study.tuning_cells(row, column)
         if len(self.finished(cells)) < len(cells):
             return None
-        return max(study.compare.tuning.rates, key=lambda rate: self._score(cells, rate))
-
-    def _score(self, cells: Sequence[Cell], rate: float) -> float:
-        tried = [self.cell(cell) for cell in cells if cell.rate == rate]
-        metric = metric_of(tried[0].description.task)
-        scores = [metric.gain(_scored(played)) for played in tried]
-        return float(np.mean(scores)) if np.isfinite(scores).all() else -np.inf
+        metric = metric_of(self.cell(cells[0]).description.task)
+        scores = {
+            rate: float(np.mean([_scored(self.cell(cell)) for cell in cells if cell.rate == rate]))
+            for rate in study.compare.tuning.rates
+        }
+        return Tuned(
+            row=row.name,
+            column=column.name,
+            settings=cells[0].settings,
+            rounds=cells[0].experiment.rounds,
+            seeds=list(dict.fromkeys(cell.seed for cell in cells)),
+            scores=scores,
+            rate=max(scores, key=lambda rate: metric.gain(scores[rate]) if np.isfinite(scores[rate]) else -np.inf),
+        )
 
 
 def _scored(played: PlayedCell) -> float:

@@ -1,4 +1,4 @@
-"""The tables of a study: laid out once, written as Markdown, LaTeX, CSV, or for the terminal."""
+"""The tables of a study: laid out once, written as Markdown, LaTeX or CSV."""
 
 import csv
 import io
@@ -6,17 +6,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from rich.table import Table
-from rich.text import Text
 
 from federico.compare import words
 from federico.compare.result import Entry, Result
 from federico.compare.study import At
+from federico.compare.tuning import Tuned
 from federico.report.summary import title_of
 from federico.report.table import megabytes
-from federico.report.words import percent
+from federico.report.words import count, percent
 
 NOTHING = "-"
+PAPER, MOVED, SECONDS = "paper", "MB moved", "processor s"
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,20 @@ def grids(result: Result) -> list[Grid]:
     """For each learning rate the figures beside the paper's, the differences, and what it cost."""
     layout = _wide if len(result.columns) == 1 else _long
     return [grid for at in result.at if result.filled(at) for grid in layout(result, at)]
+
+
+def tuning(result: Result) -> list[Grid]:
+    """How the best learning rates were chosen, if they were: every rate's figure on the validation parts."""
+    rates = list(dict.fromkeys(rate for each in result.tuned for rate in each.scores))
+    lines = [
+        [
+            Piece(title_of(each.row) + (f", {each.column}" if each.column else "")),
+            *(_tried(result, each, rate) for rate in rates),
+        ]
+        for each in result.tuned
+    ]
+    heading = f"How learning rates were chosen: {result.metric.axis} on the clients' validation parts"
+    return [Grid(heading, ["", *(f"{rate:g}" for rate in rates)], lines)] if lines else []
 
 
 def markdown(grid: Grid) -> str:
@@ -73,23 +87,12 @@ def as_csv(result: Result) -> str:
     return buffer.getvalue()
 
 
-def for_terminal(grid: Grid) -> Table:
-    """With the best in bold."""
-    table = Table(title=grid.title, title_justify="left", title_style="bold")
-    table.add_column(grid.headings[0], no_wrap=True)
-    for heading in grid.headings[1:]:
-        table.add_column(heading, justify="right")
-    for line in grid.lines:
-        table.add_row(*(Text(piece.text, "bold" if piece.bold else "") for piece in line))
-    return table
-
-
 def _wide(result: Result, at: At) -> list[Grid]:
     """A single column: everything about a row side by side."""
     column = result.columns[0]
     shown: dict[str, Show] = {result.metric.axis: lambda entry: _figure(result, entry)}
     if _paper_knows(result, column):
-        shown["paper"] = lambda entry: _paper(result, entry.row, column)
+        shown[PAPER] = lambda entry: _paper(result, entry.row, column)
     if result.reference:
         shown[f"against {title_of(result.reference)}"] = lambda entry: _versus(result, entry)
     if any(entry.trust for entry in result.entries):
@@ -98,7 +101,7 @@ def _wide(result: Result, at: At) -> list[Grid]:
         shown["on own distribution"] = _friends
     if at == "best":
         shown["learning rate"] = _rate
-    shown |= {"MB moved": lambda entry: _cost([entry])[0], "processor s": lambda entry: _cost([entry])[1]}
+    shown |= {MOVED: lambda entry: _cost([entry])[0], SECONDS: lambda entry: _cost([entry])[1]}
     lines = [
         [
             _name(row),
@@ -121,7 +124,7 @@ def _figures(result: Result, at: At, title: str) -> Grid:
     for column in result.columns:
         headings.append(column)
         both = _paper_knows(result, column)
-        headings += ["paper"] * both
+        headings += [PAPER] * both
         for line, row in zip(lines, result.rows, strict=True):
             entry = result.entry(row, column, at)
             line.append(_figure(result, entry) if entry else Piece(NOTHING))
@@ -135,13 +138,14 @@ def _more(result: Result, at: At, title: str) -> Grid:
     headings, lines = [""], [[_name(row)] for row in result.rows]
     if result.reference:
         headings += [f"{column}, against {title_of(result.reference)}" for column in result.columns]
-    headings += [*(["learning rates"] if at == "best" else []), "MB moved", "processor s"]
+    headings += [*(["learning rates"] if at == "best" else []), MOVED, SECONDS]
     for line, row in zip(lines, result.rows, strict=True):
         found = [result.entry(row, column, at) for column in result.columns]
         if result.reference:
             line.extend(_versus(result, entry) if entry else Piece(NOTHING) for entry in found)
         if at == "best":
-            line.append(Piece(", ".join(f"{entry.rate:g}" if entry else NOTHING for entry in found)))
+            rates = [f"{entry.rate:g}" if entry else NOTHING for entry in found]
+            line.append(Piece(", ".join(rates) if any(found) else NOTHING))
         line.extend(_cost([entry for entry in found if entry]))
     return Grid(title, headings, lines)
 
@@ -163,8 +167,15 @@ def _name(row: str) -> Piece:
 def _figure(result: Result, entry: Entry) -> Piece:
     best = result.best(entry.column, entry.at)
     text = result.metric.bare(entry.mean) + result.metric.spread(entry.sd(result.spread))
-    missing = f" ({len(entry.by_seed)} of {len(result.seeds)})" if len(entry.by_seed) < len(result.seeds) else ""
-    return Piece(text + missing, bold=entry is best)
+    runs = [f"{len(entry.by_seed)} of {len(result.seeds)}"] if len(entry.by_seed) < len(result.seeds) else []
+    rounds = [count(entry.rounds, "round")] if entry.rounds != result.rounds else []
+    remarks = f" ({', '.join([*runs, *rounds])})" if runs or rounds else ""
+    return Piece(text + remarks, bold=entry is best)
+
+
+def _tried(result: Result, tuned: Tuned, rate: float) -> Piece:
+    score = tuned.scores.get(rate)
+    return Piece(NOTHING if score is None else result.metric.bare(score), bold=rate == tuned.rate)
 
 
 def _paper_knows(result: Result, column: str) -> bool:

@@ -16,10 +16,10 @@ def headline(result: Result) -> str:
     at = shown_at(result)
     best = [result.best(column, at) for column in result.columns]
     known = [entry for entry in best if entry is not None]
-    ours = [entry for entry in known if entry.row == FEDERICO]
-    if len(result.columns) == 1 or FEDERICO not in result.rows:
+    run = [entry for entry in known if result.entry(FEDERICO, entry.column, at)]
+    if len(result.columns) == 1 or not run:
         return " ".join(_winner(result, entry) for entry in known)
-    sentence = f"FedeRiCo is best in {len(ours)} of {count(len(known), 'column')}"
+    sentence = f"FedeRiCo is best in {sum(entry.row == FEDERICO for entry in run)} of {count(len(run), 'column')}"
     mine = [entry for column in result.columns if (entry := result.entry(FEDERICO, column, at)) and entry.versus]
     if mine:
         sentence += f", {_above(result, mine)}"
@@ -35,7 +35,7 @@ def extent(result: Result) -> str:
     """How much was run."""
     parts = [
         count(result.clients, "client"),
-        count(result.rounds, "round"),
+        _rounds(result),
         count(len(result.seeds), "seed"),
         f"models of {result.model_parameters:,} parameters",
     ]
@@ -45,13 +45,22 @@ def extent(result: Result) -> str:
 def differences(result: Result) -> list[str]:
     """Where this is not what the paper did."""
     paper, found = result.paper, list(result.paper.differs)
-    if paper.rounds and paper.rounds != result.rounds:
-        found.append(f"{count(result.rounds, 'round')}; the paper has {paper.rounds}.")
+    if paper.rounds and {paper.rounds} != {entry.rounds for entry in result.entries}:
+        found.append(f"{_rounds(result)}; the paper has {paper.rounds}.")
     if paper.runs and paper.runs != len(result.seeds):
         found.append(f"{count(len(result.seeds), 'run')} (a seed and a split each); the paper has {paper.runs}.")
     if result.unfinished:
         found.append(f"{count(result.unfinished, 'run')} of this study {_is(result.unfinished)} not finished.")
     return found
+
+
+def part(result: Result, save: int) -> str:
+    """What comes from one save: rows, their columns if not all, at which learning rate."""
+    found = {at: _rows(result, save, at) for at in result.at}
+    parts = [f"{rows} at the {at} rate" for at, rows in found.items() if rows]
+    tuned = [title_of(each.row) for each in result.tuned if each.save == save]
+    parts += [f"learning rates chosen for {listed(list(dict.fromkeys(tuned)))}"] if tuned else []
+    return "; ".join(parts)
 
 
 def rate(result: Result, at: At) -> str:
@@ -66,17 +75,39 @@ def notes(result: Result) -> str:
     """How to read the tables."""
     over = "runs" if result.spread == "seeds" else "clients"
     parts = [f"Means over runs; ± is the standard deviation over {over}. The best is in bold."]
+    if len({entry.rounds for entry in result.entries}) > 1:
+        parts.append("Not everything was run for as many rounds: in a column where rows differ, none is called best.")
     if result.reference:
         parts.append(
             f"Against {title_of(result.reference)}: the difference run by run, and in how many runs the row is better."
         )
-    if result.filled("best"):
-        after = count(result.tuning_rounds or result.rounds, "round")
+    if result.tuned:
+        after = listed([count(rounds, "round") for rounds in sorted({each.rounds for each in result.tuned})])
         parts.append(
             f"Best learning rates were chosen after {after} on a validation part of the clients' training data, for "
             "each row and column; no test data was looked at."
         )
     return " ".join([*parts, COST])
+
+
+def _rounds(result: Result) -> str:
+    """Of all entries: some may have been run for longer than others."""
+    *fewer, most = sorted({entry.rounds for entry in result.entries})
+    return listed([*map(str, fewer), count(most, "round")])
+
+
+def _rows(result: Result, save: int, at: At) -> str:
+    """The rows that have an entry from this save; those in the same columns are named together."""
+    together: dict[tuple[str, ...], list[str]] = {}
+    for row in result.rows:
+        found = [entry for column in result.columns if (entry := result.entry(row, column, at)) is not None]
+        columns = tuple(entry.column for entry in found if entry.save == save)
+        together.setdefault(columns, []).append(title_of(row))
+    parts = []
+    for columns, rows in together.items():
+        named = "all rows" if len(rows) == len(result.rows) else listed(rows)
+        parts += [named if len(columns) == len(result.columns) else f"{named} ({listed(columns)})"] if columns else []
+    return ", ".join(parts)
 
 
 def _winner(result: Result, entry: Entry) -> str:

@@ -21,7 +21,7 @@ from federico.report.summary import Collaboration, true_groups
 MOST_PANELS = 12
 VISIBLE = 0.01
 """A model whose weight never gets this high is not drawn."""
-LABEL = "weight in the posterior (%)"
+LABEL = "weight (%)"
 
 
 def panels(shown: Collaboration, title: str) -> Figure:

@@ -239,15 +239,18 @@ def curve_of(scores: Iterable[Mapping[int, float]]) -> Curve:
 
 def compare_runs(cells: Mapping[int, CellDir], others: Mapping[int, CellDir]) -> Comparison | None:
     """Cells against others, both by seed."""
-    differences = []
+    pairs = []
     for seed in cells.keys() & others.keys():
         ours, theirs = scores_of(cells[seed]), scores_of(others[seed])
         shared = ours.keys() & theirs.keys()
         if shared:
-            differences.append(_difference(ours[max(shared)], theirs[max(shared)]))
-    if not differences:
-        return None
-    metric = metric_of(next(iter(others.values())).description.task)
+            pairs.append((ours[max(shared)], theirs[max(shared)]))
+    return compare_figures(pairs, metric_of(next(iter(others.values())).description.task)) if pairs else None
+
+
+def compare_figures(pairs: Sequence[tuple[float, float]], metric: Metric) -> Comparison:
+    """One against the other in each pair."""
+    differences = [_difference(*pair) for pair in pairs]
     better = sum(metric.gain(difference) > 0 for difference in differences)
     return Comparison(_mean(differences), better, len(differences))
 

@@ -1,0 +1,116 @@
+"""Add a result to the one that was saved before, so that a table can grow over days and machines.
+
+An entry (a row in a column at a learning rate) of the earlier result is kept where the new one has none and the study
+still describes it: same method, same settings. One that was run anew replaces the earlier, unless that has more of the
+study's seeds. An entry that was only read again, from the same runs, keeps saying where it first came from.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from federico.compare.result import Entry, Result, compared
+from federico.compare.saved import Save, Saved, rounded, this_save
+from federico.compare.study import At, Study
+from federico.compare.studydir import StudyDir
+from federico.compare.tuning import Tuned
+from federico.report.summary import title_of
+from federico.report.words import count
+
+Place: TypeAlias = tuple[str, str, At]
+
+
+@dataclass(frozen=True)
+class Sum:
+    """Both results in one."""
+
+    saves: list[Save]
+    result: Result
+    notes: list[str]
+    """What a person should know: which entries were dropped or kept, and why."""
+
+
+def add(study: Study, folder: StudyDir, result: Result, command: str, earlier: Saved | None) -> Sum:
+    """The result just gathered, by this command, and the earlier one."""
+    new, before = rounded(result), [] if earlier is None else earlier.saves
+    old = replace(new, entries=[], tuned=[]) if earlier is None else earlier.result
+    entries = _entries(study, old, new, len(before))
+    tuned = [*_tuned(new, old, entries, len(before))]
+    save = this_save(command, _seconds(study, folder, entries, tuned, len(before)))
+    seeds = list(dict.fromkeys([*new.seeds, *(seed for entry in entries for seed in entry.by_seed)]))
+    together = rounded(compared(replace(new, seeds=seeds, entries=entries, tuned=tuned)))
+    return Sum(*_only_used([*before, save], together), [*_notes(old, new, entries)])
+
+
+def _entries(study: Study, old: Result, new: Result, number: int) -> list[Entry]:
+    """Of both, in the order of the study; `number` is the place of the new save."""
+    kept = {_place(entry): entry for entry in old.entries if _describes(study, entry)}
+    chosen = [_choose(kept.get(place), new.entry(*place), study.file.seeds, number) for place in study.places()]
+    return [entry for entry in chosen if entry is not None]
+
+
+def _notes(old: Result, new: Result, entries: list[Entry]) -> Iterator[str]:
+    places = {_place(entry): entry for entry in entries}
+    for entry in old.entries:
+        if _place(entry) not in places:
+            yield f"{_called(entry)}: dropped, it is not part of the study as it is now"
+        elif new.entry(*_place(entry)) and places[_place(entry)] is entry:
+            yield f"{_called(entry)}: kept as it was saved, with more runs than there are now"
+
+
+def _place(entry: Entry) -> Place:
+    return entry.row, entry.column, entry.at
+
+
+def _describes(study: Study, entry: Entry) -> bool:
+    """Whether a run of the study would be what this entry is of."""
+    cells = study.cells_at(*_place(entry), entry.rate)
+    return bool(cells) and (cells[0].method, cells[0].settings) == (entry.method, entry.settings)
+
+
+def _choose(old: Entry | None, new: Entry | None, seeds: tuple[int, ...], number: int) -> Entry | None:
+    if old is None or new is None:
+        return old if new is None else replace(new, save=number)
+    if replace(new, save=old.save, versus=old.versus) == old:  # the same runs
+        return replace(new, save=old.save, versus=new.versus or old.versus)
+    more = len(old.by_seed.keys() & set(seeds)) > len(new.by_seed)
+    return old if more and old.rounds == new.rounds else replace(new, save=number)
+
+
+def _tuned(new: Result, old: Result, entries: list[Entry], number: int) -> Iterator[Tuned]:
+    """How rates were chosen now, and earlier for entries that are kept."""
+    for each in new.tuned:
+        same = (before for before in old.tuned if replace(each, save=before.save) == before)
+        yield next(same, replace(each, save=number))
+    chosen_now = {(each.row, each.column) for each in new.tuned}
+    used = {(entry.row, entry.column, entry.rate) for entry in entries if entry.at == "best"}
+    for each in old.tuned:
+        if (each.row, each.column) not in chosen_now and (each.row, each.column, each.rate) in used:
+            yield each
+
+
+def _seconds(study: Study, folder: StudyDir, entries: list[Entry], tuned: list[Tuned], number: int) -> float:
+    """Of all runs behind what is new."""
+    cells = [cell for each in entries if each.save == number for cell in study.cells_at(*_place(each), each.rate)]
+    fresh = {(each.row, each.column) for each in tuned if each.save == number}
+    cells += [
+        cell
+        for row, column in study.pairs()
+        if (row.name, column.name) in fresh
+        for cell in study.tuning_cells(row, column)
+    ]
+    by_name = {cell.name: cell for cell in cells}
+    return sum(sum(spent.seconds.values()) for cell in by_name.values() for spent in folder.cell(cell).spent)
+
+
+def _only_used(saves: list[Save], result: Result) -> tuple[list[Save], Result]:
+    """Without saves that nothing comes from any more."""
+    used = sorted({each.save for each in result.entries} | {each.save for each in result.tuned})
+    entries = [replace(entry, save=used.index(entry.save)) for entry in result.entries]
+    tuned = [replace(each, save=used.index(each.save)) for each in result.tuned]
+    return [saves[place] for place in used], replace(result, entries=entries, tuned=tuned)
+
+
+def _called(entry: Entry) -> str:
+    column = f", {entry.column}" if entry.column else ""
+    return f"{title_of(entry.row)}{column}, {entry.at} rate, {count(entry.rounds, 'round')}"

@@ -1,0 +1,211 @@
+"""What is saved is added to what was saved before."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from federico.compare.adding import Sum, add
+from federico.compare.result import Entry, Result, gather
+from federico.compare.run import Part, run_study
+from federico.compare.saved import Saved, rounded
+from federico.compare.study import Study
+from federico.compare.studydir import StudyDir
+from federico.report.summary import Curve
+
+Both = Callable[..., Sum]
+
+
+@pytest.fixture(scope="module")
+def earlier(played: Any) -> Saved:
+    """The whole study, saved on another day by one command."""
+    found = add(played.study, played.folder, played.result, "before", None)
+    return Saved([replace(found.saves[0], commit="old")], [], found.result)
+
+
+@pytest.fixture
+def both(played: Any) -> Both:
+    """Add a result to an earlier one, as of the study that was played."""
+
+    def join(result: Result, earlier: Saved | None, study: Study | None = None, folder: StudyDir | None = None) -> Sum:
+        return add(study or played.study, folder or played.folder, result, "now", earlier)
+
+    return join
+
+
+def only(result: Result, row: str) -> Result:
+    return replace(result, entries=[entry for entry in result.entries if entry.row == row], tuned=[])
+
+
+def other_seconds(entry: Entry) -> Entry:
+    """The same figures from another machine."""
+    return replace(entry, processor_seconds=[1 + seconds for seconds in entry.processor_seconds])
+
+
+def rerun(result: Result) -> Result:
+    return replace(result, entries=[other_seconds(entry) for entry in result.entries])
+
+
+def sources(found: Sum) -> dict[str, set[str]]:
+    """The commands that each row comes from."""
+    return {
+        row: {found.saves[entry.save].command for entry in found.result.entries if entry.row == row}
+        for row in found.result.rows
+    }
+
+
+def test_the_first_save_is_the_whole(both: Both, result: Result) -> None:
+    found = both(result, None)
+    assert [save.command for save in found.saves] == ["now"]
+    assert len(found.result.entries) == len(result.entries)
+    for after, before in zip(found.result.entries, rounded(result).entries, strict=True):
+        assert replace(after, versus=before.versus) == before
+    assert found.notes == []
+
+
+def test_what_is_not_there_now_is_kept_and_what_was_run_anew_is_replaced(
+    both: Both, result: Result, earlier: Saved
+) -> None:
+    found = both(rerun(only(result, "fedavg")), earlier)
+    assert sources(found) == {"federico": {"before"}, "local": {"before"}, "fedavg": {"now"}}
+    assert [(entry.row, entry.column, entry.at) for entry in found.result.entries] == [
+        (entry.row, entry.column, entry.at) for entry in result.entries
+    ], "in the order of the study"
+    for entry, before in zip(found.result.entries, earlier.result.entries, strict=True):
+        assert (entry == before) == (entry.row != "fedavg")
+    assert found.result.unfinished == 0
+    assert found.notes == []
+
+
+def test_what_is_only_read_again_says_where_it_first_came_from(both: Both, result: Result, earlier: Saved) -> None:
+    found = both(result, earlier)
+    assert found.saves == earlier.saves, "nothing is from the new command"
+    assert found.result == earlier.result
+
+
+def test_a_command_nothing_comes_from_any_more_is_forgotten(both: Both, result: Result, earlier: Saved) -> None:
+    tried = [replace(each, scores={0.01: 0.5, 0.1: 0.6}) for each in result.tuned]
+    found = both(replace(rerun(result), tuned=tried), earlier)
+    assert [save.command for save in found.saves] == ["now"]
+    assert {entry.save for entry in found.result.entries} == {each.save for each in found.result.tuned} == {0}
+
+
+def test_the_seconds_of_a_save_are_of_what_is_new_in_it(both: Both, played: Any, earlier: Saved) -> None:
+    cells = {cell.name: cell for cell in played.told.expected}
+    everything = sum(sum(each.seconds.values()) for cell in cells.values() for each in played.folder.cell(cell).spent)
+    assert both(played.result, None).saves[0].seconds == pytest.approx(everything)
+    part = both(rerun(only(played.result, "fedavg")), earlier).saves[1].seconds
+    mine = {name: cell for name, cell in cells.items() if cell.row == "fedavg" and cell.at != "tuning"}
+    spent = sum(sum(each.seconds.values()) for cell in mine.values() for each in played.folder.cell(cell).spent)
+    assert part == pytest.approx(spent)
+
+
+def test_differences_are_taken_to_a_reference_that_was_saved_before(both: Both, result: Result, earlier: Saved) -> None:
+    alone = [replace(entry, versus=None) for entry in rerun(only(result, "fedavg")).entries]
+    found = both(replace(result, entries=alone, tuned=[]), earlier)
+    for entry in found.result.entries:
+        before = earlier.result.entry(entry.row, entry.column, entry.at)
+        assert before is not None
+        assert (entry.versus is None) == (entry.row == "local")
+        if entry.versus and before.versus:
+            assert entry.versus.difference == pytest.approx(before.versus.difference, abs=1e-5)
+
+
+def test_a_difference_stays_as_it_was_where_the_reference_has_other_rounds_now(
+    both: Both, result: Result, earlier: Saved
+) -> None:
+    nine = {"curve": Curve([9], [0.5], [0.0]), "by_seed": {0: 0.9, 1: 0.9}}
+    longer = [replace(entry, **nine) for entry in only(result, "local").entries]
+    found = both(replace(result, entries=longer, tuned=[]), earlier).result
+    for entry in found.entries:
+        before = earlier.result.entry(entry.row, entry.column, entry.at)
+        assert before is not None
+        assert entry.rounds == (9 if entry.row == "local" else 2)
+        assert entry.versus == before.versus
+
+
+def test_an_entry_with_more_of_the_seeds_is_not_lost_to_one_with_fewer(
+    both: Both, result: Result, earlier: Saved, tiny: Any
+) -> None:
+    fewer = [replace(entry, by_seed={0: 0.5}) for entry in only(result, "fedavg").entries]
+    found = both(replace(result, entries=fewer, tuned=[]), earlier)
+    assert found.result.entries == earlier.result.entries
+    assert "FedAvg, four, best rate, 2 rounds: kept as it was saved, with more runs than there are now" in found.notes
+    asked_for_one = replace(result, entries=fewer, tuned=[], seeds=[0])
+    assert sources(both(asked_for_one, earlier, tiny(seeds=[0])))["fedavg"] == {"now"}
+
+
+def test_seeds_are_all_that_any_row_has_and_the_rest_is_unfinished(both: Both, result: Result, earlier: Saved) -> None:
+    third = [replace(entry, by_seed={**entry.by_seed, 2: 0.5}) for entry in only(result, "fedavg").entries]
+    found = both(replace(result, entries=third, tuned=[]), earlier).result
+    assert found.seeds == [0, 1, 2]
+    assert found.unfinished == 2 * 2 * 2, "two rows in two columns at two rates have no third run"
+
+
+@pytest.mark.parametrize(
+    ("changes", "gone"),
+    [
+        ({"training": {"batch_size": 7}}, {"federico", "local", "fedavg"}),
+        ({"methods": ["federico", "local"]}, {"fedavg"}),
+        ({"federico": {"neighbors": 1}}, {"federico"}),
+        ({"rounds": 9}, set()),
+        ({"seeds": [5]}, set()),
+        ({"compare": {"rows": [{"name": "fedavg", "method": "local"}], "paper": {}}}, {"federico", "local", "fedavg"}),
+    ],
+)
+def test_what_the_study_does_not_describe_any_more_is_dropped_and_said(
+    both: Both, result: Result, earlier: Saved, tiny: Any, changes: dict[str, Any], gone: set[str]
+) -> None:
+    nothing = replace(result, entries=[], tuned=[])
+    found = both(nothing, earlier, tiny(**changes))
+    assert {entry.row for entry in found.result.entries} == {"federico", "local", "fedavg"} - gone
+    assert len(found.notes) == 4 * len(gone)
+    if "fedavg" in gone:
+        assert "FedAvg, two, given rate, 2 rounds: dropped, it is not part of the study as it is now" in found.notes
+
+
+def test_rates_chosen_before_are_used_and_not_tuned_again(earlier: Saved, played: Any, tmp_path: Path) -> None:
+    study, part = played.study, Part(rows=("fedavg",), columns=("four",), at=("best",))
+    folder, told = StudyDir(tmp_path, earlier.result.tuned), played.told.__class__()
+    run_study(study, folder, told, part=part)
+    assert [cell.at for cell in told.finished] == ["best", "best"]
+    result = gather(study, folder)
+    assert result is not None
+    (entry,) = result.entries
+    before = earlier.result.entry("fedavg", "four", "best")
+    assert before is not None
+    assert (entry.rate, entry.by_seed) == (before.rate, pytest.approx(before.by_seed, abs=1e-6))
+    found = add(study, folder, result, "now", earlier)
+    assert {each.save for each in found.result.tuned} == {0}, "it was tuned by the earlier command"
+    assert found.result.tuned == earlier.result.tuned
+
+
+@pytest.mark.parametrize(
+    "compare",
+    [
+        {"tuning": {"rates": [0.01, 0.1, 0.5], "rounds": 1}},
+        {"tuning": {"rates": [0.01, 0.1], "rounds": 2}},
+        {"tuning": {"rates": [0.01, 0.1], "rounds": 1, "seeds": 2}},
+        {"tuning": {"rates": [0.01, 0.1], "rounds": 1, "validation_fraction": 0.3}},
+    ],
+)
+def test_a_rate_that_was_chosen_in_another_way_is_not_used(
+    earlier: Saved, tiny: Any, tmp_path: Path, compare: dict[str, Any]
+) -> None:
+    folder, known, other = StudyDir(tmp_path, earlier.result.tuned), tiny(), tiny(compare)
+    for row, column in known.pairs():
+        assert folder.best_rate(known, row, column) is not None
+        assert folder.best_rate(other, row, column) is None
+        assert folder.tuning_cells(other, row, column) == other.tuning_cells(row, column)
+
+
+def test_how_a_kept_rate_was_chosen_is_kept_with_it(both: Both, result: Result, earlier: Saved) -> None:
+    found = both(replace(only(result, "local"), tuned=[]), earlier)
+    assert found.result.tuned == earlier.result.tuned
+    given = [entry for entry in earlier.result.entries if entry.at == "given"]
+    nothing = both(
+        replace(result, entries=[], tuned=[]), replace(earlier, result=replace(earlier.result, entries=given))
+    )
+    assert nothing.result.tuned == [], "no entry needs it"
