@@ -230,3 +230,18 @@ def test_a_process_takes_its_own_part_of_what_was_saved(
         assert torch.equal(part.bank.home, whole.bank.rows[1:2])
         assert part.trackers.keys() == {1}  # type: ignore[attr-defined]
         assert part.trackers[1].tracked.tolist() == whole.trackers[1].tracked.tolist()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("buffers", ["average", "owner", "frozen"])
+def test_rows_one_by_one_are_averaged_like_rows_side_by_side(buffers: Buffers) -> None:
+    blueprint = Blueprint(lambda: nn.Sequential(nn.Linear(200, 100), nn.BatchNorm1d(100)))
+    rows = torch.randn(4, blueprint.size, generator=torch.Generator().manual_seed(0))
+    rows[2, 7] = torch.inf
+    results = []
+    for shown in (rows, [*rows]):
+        bank = Bank.start(blueprint, 0, {0: "a", 1: "b"}, torch.device("cpu"))
+        updates = updates_of({(0, 0): 1.0, (0, 1): 3.0, (1, 0): 1.0, (1, 1): 2.0}, rows)
+        average_into(bank, replace(updates, rows=shown), buffers=buffers)
+        results.append(bank.rows)
+    assert torch.equal(*results)
+    assert results[0].isfinite().all()
