@@ -13,6 +13,7 @@ from federico.exchange.transfer import Attempts, Line, Question, ask_all, ask_un
 from federico.wire.talk import RefusedError
 
 KEY = "federico/test/site/desk"
+ROOM = 1 << 20
 PATIENT = Limits(deadline=60, patience=60, window=3)
 
 
@@ -29,7 +30,7 @@ def answers(bus: zenoh.Session) -> Iterator[Callable[[Callable[[int], bytes]], N
     desks = []
 
     def start(answer: Callable[[int], bytes]) -> None:
-        desks.append(Desk(bus, KEY, ["me"], lambda _, __, query: answer(int(query.attachment.to_bytes()))))
+        desks.append(Desk(bus, KEY, ["me"], lambda _, __, query: answer(int(query.attachment.to_bytes())), ROOM))
 
     yield start
     for desk in desks:

@@ -24,7 +24,9 @@ class Owner:
         self.inbox = Inbox(peer, folder)
         self._peer = peer
         others = [name for name in peer.roster.members if name != peer.name]
-        self._desk = Desk(session, peer.roster.desk(peer.name), others, self._answer)
+        # Who keeps to the agreement has a window of chunks under way, and what was asked again because it was slow.
+        room = 2 * peer.limits.window * peer.limits.chunk_bytes
+        self._desk = Desk(session, peer.roster.desk(peer.name), others, self._answer, room)
 
     def publish(self, version: int, row: Array) -> None:
         """Serve this row from now on, and take updates made on it."""
