@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -22,6 +23,7 @@ from federico.exchange.session import Addresses, Identity, close, open_bus, open
 from federico.exchange.zenoh import ZenohExchange
 from federico.learning.bank import Visits
 from federico.learning.blueprint import Blueprint
+from federico.methods.base import average_into
 from federico.wire.seal import Seal
 
 pytestmark = pytest.mark.slow
@@ -48,7 +50,7 @@ def test_two_hundred_rounds_without_growth(authority) -> None:
             owners = np.array([me, *came.owners])
             rows = torch.full((len(owners), peer._bank.rows.shape[1]), 1e-3)
             peer.push(Updates(owners, np.full_like(owners, me), np.ones(len(owners)), rows))
-            peer._bank.home[0] += peer.collect().rows.mean(0)
+            average_into(peer._bank, peer.collect())
             peer.lend(Visits.of([(me, me)]))
         held.append(resident())
     for peer in peers:
@@ -153,6 +155,9 @@ def test_one_killed_while_it_sends_leaves_nothing_behind(network) -> None:
     peer, process, publish = network
     publish()
     after_some_chunks(peer, process.kill)
+    peer._line.limits = LIMITS.model_copy(update={"patience": 60.0, "grace": 1.0})
+    begun = time.monotonic()
     assert len(peer.pull(Visits.of([(1, 0)]))) == 0
+    assert time.monotonic() - begun < 15, "whoever has ended is not waited for"
     assert peer._bank.guests == {}
     assert peer.lend(Visits.of([(1, 0), (1, 1)])).pairs == [(1, 1)]
