@@ -34,6 +34,12 @@ def test_what_is_put_in_in_parts_comes_out_whole_and_in_parts(size: int, tmp_pat
     assert np.array_equal(drawer[:], row)
 
 
+def test_a_disk_that_takes_a_little_at_a_time_gets_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    write = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda file, data, at: write(file, data[: LARGE // 3], at))
+    assert np.array_equal(Drawer.of(numbers(SIZE)).look(), numbers(SIZE))
+
+
 @BOTH
 def test_a_copy_does_not_follow_what_it_was_made_of(size: int) -> None:
     row = numbers(size)

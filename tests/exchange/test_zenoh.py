@@ -255,10 +255,10 @@ class TestUpdates:
 
     def test_what_was_pushed_is_not_held_until_it_is_collected(self, joined: Joined) -> None:
         a, _ = joined(Blueprint(lambda: nn.Linear(600, 600)), 2, lockstep=False)
-        pushed = update(0, 0, 1.0, 600 * 601)
-        alive = weakref.ref(pushed.rows)
-        a.push(pushed)
-        del pushed
+        numbers = np.ones((1, 600 * 601), np.float32)
+        alive = weakref.ref(numbers)
+        a.push(replace(update(0, 0), rows=torch.from_numpy(numbers)))
+        del numbers
         gc.collect()
         assert alive() is None
         assert [row.unique().item() for row in a.collect().rows] == [1.0]
