@@ -34,9 +34,7 @@ class Proxy:
     def cut(self) -> None:
         """End all connections, in the middle of what they carry; one may dial again."""
         for pair in self._pairs:
-            for end in pair:
-                with contextlib.suppress(OSError):
-                    end.shutdown(socket.SHUT_RDWR)
+            hang_up(*pair)
 
     def halt(self) -> None:
         """Nothing passes any more, and nobody is told."""
@@ -67,6 +65,7 @@ class Proxy:
                 self._open.wait()
                 time.sleep(self.delay)
                 sink.sendall(piece)
+            hang_up(source, sink)
 
     def _count(self, size: int) -> None:
         with self._lock:
@@ -74,3 +73,10 @@ class Proxy:
             due, self._fault = (self._fault, None) if self._left < 0 else (None, self._fault)
         if due is not None:
             due()
+
+
+def hang_up(*ends: socket.socket) -> None:
+    """Both sides are told at once, though somebody may still be reading here."""
+    for end in ends:
+        with contextlib.suppress(OSError):
+            end.shutdown(socket.SHUT_RDWR)
