@@ -59,13 +59,14 @@ class Proxy:
                     threading.Thread(target=self._carry, args=(one, other), daemon=True).start()
 
     def _carry(self, source: socket.socket, sink: socket.socket) -> None:
-        with contextlib.suppress(OSError), source, sink:
+        with source, sink, contextlib.ExitStack() as leaving:
+            leaving.enter_context(contextlib.suppress(OSError))
+            leaving.callback(hang_up, source, sink)
             while piece := source.recv(PIECE):
                 self._count(len(piece))
                 self._open.wait()
                 time.sleep(self.delay)
                 sink.sendall(piece)
-            hang_up(source, sink)
 
     def _count(self, size: int) -> None:
         with self._lock:

@@ -41,7 +41,10 @@ def resident() -> int:
 
 def test_two_hundred_rounds_without_growth(authority) -> None:
     session, held = open_bus(), []
-    peers = join(Blueprint(lambda: nn.Linear(SIDE, SIDE)), [session] * 2, seals(authority, names(2)), lockstep=False)
+    # The engine holds some bytes of every question until its time is over, answered or not.
+    limits = PATIENT.model_copy(update={"patience": 2.0})
+    model = Blueprint(lambda: nn.Linear(SIDE, SIDE))
+    peers = join(model, [session] * 2, seals(authority, names(2)), limits, lockstep=False)
     for _ in range(200):
         for me, peer in enumerate(peers):
             other = 1 - me
@@ -56,7 +59,7 @@ def test_two_hundred_rounds_without_growth(authority) -> None:
     for peer in peers:
         peer.close()
     assert close(session)
-    assert max(held[100:]) - max(held[20:100]) < BYTES
+    assert min(held[150:]) - min(held[50:100]) < BYTES / 3, [size >> 20 for size in held]
 
 
 def own(identity: Identity, port: int, orders: Connection) -> None:
