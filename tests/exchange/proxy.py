@@ -40,6 +40,11 @@ class Proxy:
         """Nothing passes any more, and nobody is told."""
         self._open.clear()
 
+    def pause(self, seconds: float) -> None:
+        """Nothing passes for a while."""
+        self.halt()
+        threading.Timer(seconds, self._open.set).start()
+
     def close(self) -> None:
         self._open.set()
         self._listener.close()

@@ -48,11 +48,13 @@ class Fault(Enum):
     """The connection ends in the middle of a chunk; one may dial again."""
     HALF_OPEN = auto()
     """Nothing passes any more, and nobody is told."""
+    NINE_SECONDS = auto()
+    """Nothing passes for so long: both sides give the connection up, and dial again."""
     FROZEN = auto()
     """The owner stops for two seconds, then goes on."""
 
 
-HEALS = {Fault.SLOW, Fault.CUT, Fault.FROZEN}
+HEALS = {Fault.SLOW, Fault.CUT, Fault.NINE_SECONDS, Fault.FROZEN}
 
 
 def connected(identity: Identity, addresses: Addresses) -> ZenohExchange:
@@ -98,6 +100,8 @@ class Line:
                 self.proxy.arm(BYTES // 3, self.proxy.cut)
             case Fault.HALF_OPEN:
                 self.proxy.arm(BYTES // 3, self.proxy.halt)
+            case Fault.NINE_SECONDS:
+                self.proxy.arm(BYTES // 3, lambda: self.proxy.pause(9.0))
             case Fault.FROZEN:
                 self.proxy.arm(BYTES // 3, self.freeze)
 
