@@ -82,7 +82,7 @@ def _new_pages(size: int) -> mmap.mmap:
 def _on_disk(scratch: Path, size: int, dtype: torch.dtype) -> torch.Tensor:
     try:
         with TemporaryFile(dir=scratch) as file:
-            _reserve(file.fileno(), size)
+            reserve(file.fileno(), size)
             # Opened once more by torch, which keeps the map and closes the file: thousands of maps need no open files.
             name, count = f"/dev/fd/{file.fileno()}", size // dtype.itemsize
             return torch.from_file(name, shared=True, size=count, dtype=dtype)
@@ -93,7 +93,7 @@ def _on_disk(scratch: Path, size: int, dtype: torch.dtype) -> torch.Tensor:
         ) from error
 
 
-def _reserve(file: int, size: int) -> None:
+def reserve(file: int, size: int) -> None:
     """Take the room now: a disk that is full later would end the process without a word."""
     if hasattr(os, "posix_fallocate"):
         os.posix_fallocate(file, 0, size)
