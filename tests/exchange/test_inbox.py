@@ -220,3 +220,29 @@ def test_the_announcement_alone_takes_no_memory_of_a_refused_update(inbox: Inbox
     with pytest.raises(RefusedError):
         inbox.offer(sealed(peer, row(), version=1))
     assert inbox._parcels == {}
+
+
+def test_what_was_begun_and_never_ended_takes_no_room_for_ever(inbox: Inbox, peer: Peer) -> None:
+    begun = sealed(peer, row())
+    inbox.offer(begun)
+    first, payload = parts(peer, begun, row())[0]
+    inbox.accept(EPOCH, VERSION + LIMITS.staleness)
+    assert inbox.add(1, first, payload), "old, but not too old"
+    inbox.accept(EPOCH, VERSION + LIMITS.staleness + 1)
+    with pytest.raises(RefusedError, match="no such update"):
+        inbox.add(1, first, payload)
+
+
+def test_a_disk_that_fails_refuses_the_update_alone(inbox: Inbox, peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise RunError("no room")
+
+    sent = sealed(peer, row())
+    inbox.offer(sent)
+    with monkeypatch.context() as patch:
+        patch.setattr(Drawer, "__setitem__", fail)
+        with pytest.raises(RefusedError, match="no room"):
+            inbox.add(1, *parts(peer, sent, row())[0])
+    for part, payload in parts(peer, sent, row()):
+        inbox.add(1, part, payload)
+    assert len(inbox.take(1)) == 1

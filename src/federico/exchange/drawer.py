@@ -19,10 +19,12 @@ from federico.types import Array
 class Drawer:
     """Room for one row; the file is gone with the last who holds it, however the process ends."""
 
-    def __init__(self, size: int, dtype: str | np.dtype[np.generic], folder: Path | None = None) -> None:
+    def __init__(
+        self, size: int, dtype: str | np.dtype[np.generic], folder: Path | None = None, *, on_disk: bool = True
+    ) -> None:
         """`folder` holds the file; the system's own for such files if there is none."""
-        self._size, self._dtype = size, np.dtype(dtype)
-        self.filed = size * self._dtype.itemsize >= LARGE
+        self._size, self._dtype, self._folder = size, np.dtype(dtype), folder
+        self.filed = on_disk and size * self._dtype.itemsize >= LARGE
         if not self.filed:
             self._row: Array = np.empty(size, self._dtype)
             return
@@ -31,12 +33,12 @@ class Drawer:
             weakref.finalize(self, self._file.close)
             reserve(self._file.fileno(), size * self._dtype.itemsize)
         except OSError as error:
-            raise RunError(f"{folder or 'temporary files'}: no room for a model ({error.strerror})") from error
+            raise self._failed(error) from error
 
     @classmethod
-    def of(cls, row: Array, folder: Path | None = None) -> "Drawer":
+    def of(cls, row: Array, folder: Path | None = None, *, on_disk: bool = True) -> "Drawer":
         """A copy of this row."""
-        drawer = cls(row.size, row.dtype, folder)
+        drawer = cls(row.size, row.dtype, folder, on_disk=on_disk)
         drawer[:] = row
         return drawer
 
@@ -47,9 +49,12 @@ class Drawer:
             self._row[part] = numbers
             return
         left, at = np.ascontiguousarray(numbers, self._dtype).data.cast("B"), first * self._dtype.itemsize
-        while left:
-            written = os.pwrite(self._file.fileno(), left, at)
-            left, at = left[written:], at + written
+        try:
+            while left:
+                written = os.pwrite(self._file.fileno(), left, at)
+                left, at = left[written:], at + written
+        except OSError as error:
+            raise self._failed(error) from error
 
     def __getitem__(self, part: slice) -> Array:
         """A copy of the numbers there."""
@@ -62,6 +67,11 @@ class Drawer:
     def look(self) -> Array:
         """The row itself, to be read or changed; it takes memory as long as somebody holds it."""
         return np.memmap(self._file, self._dtype, "r+", shape=(self._size,)) if self.filed else self._row
+
+    def _failed(self, error: OSError) -> RunError:
+        return RunError(
+            f"{self._folder or 'temporary files'}: no room for a model on its way ({error.strerror}); free some space"
+        )
 
 
 class Drawers(Sequence[Tensor]):

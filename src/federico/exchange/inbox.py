@@ -18,6 +18,7 @@ import numpy as np
 from federico.errors import ProtocolError, RunError
 from federico.exchange.drawer import Drawer
 from federico.exchange.peer import Peer
+from federico.types import Array
 from federico.wire.header import Header
 from federico.wire.rows import unpack
 from federico.wire.seal import Sealed
@@ -62,6 +63,11 @@ class Inbox:
         """From now on updates are made on this version of the model, or on one not much older."""
         with self._lock:
             self._epoch, self._version = epoch, version
+            # What was begun and never came to its end must not take room for ever.
+            oldest = version - self._peer.limits.staleness
+            for contributor, parcel in [*self._parcels.items()]:
+                if parcel.sealed.header.epoch != epoch or parcel.sealed.header.version < oldest:
+                    del self._parcels[contributor]
 
     def offer(self, sealed: Sealed) -> None:
         """Get ready for the chunks of this update, or refuse it. Who sent it, and to whom, is proven already."""
@@ -71,8 +77,10 @@ class Inbox:
         with self._lock:
             self._check_age(header)
             before = self._parcels.get(header.contributor)
-            if before is None or before.sealed != sealed:  # the same once more: its answer was lost
-                self._parcels[header.contributor] = Parcel(sealed, self._room())
+        if before is None or before.sealed != sealed:  # the same once more: its answer was lost
+            parcel = Parcel(sealed, self._room())  # a slow disk keeps nobody else waiting
+            with self._lock:
+                self._parcels[header.contributor] = parcel
 
     def add(self, contributor: int, part: Part, payload: bytes) -> bool:
         """Take one chunk; returns whether it was new."""
@@ -89,7 +97,7 @@ class Inbox:
         place = self._peer.layout.part(part.index)
         numbers = np.empty(place.stop - place.start, self._peer.schema.dtype)
         square = unpack(payload, self._peer.schema.wire, numbers)
-        parcel.drawer[place] = numbers
+        self._put(parcel, place, numbers)
         with self._lock:
             parcel.squares[part.index] = square
             if parcel.whole and self._parcels.get(contributor) is parcel:
@@ -106,6 +114,13 @@ class Inbox:
     def _room(self) -> Drawer:
         try:
             return Drawer(self._peer.layout.size, self._peer.schema.dtype, self._folder)
+        except RunError as error:
+            log.error("an update cannot be taken: %s", error)
+            raise RefusedError("no room for it") from None
+
+    def _put(self, parcel: Parcel, place: slice, numbers: Array) -> None:
+        try:
+            parcel.drawer[place] = numbers
         except RunError as error:
             log.error("an update cannot be taken: %s", error)
             raise RefusedError("no room for it") from None

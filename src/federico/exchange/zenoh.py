@@ -18,7 +18,7 @@ import numpy as np
 import torch
 import zenoh
 
-from federico.errors import ProtocolError
+from federico.errors import ProtocolError, RunError
 from federico.exchange.base import Traffic, Updates
 from federico.exchange.conduct import Conduct
 from federico.exchange.drawer import Drawer, Drawers
@@ -218,7 +218,11 @@ class ZenohExchange:
         """Put away like those of others: it is a part of all that was pushed, which would stay with it."""
         length = float(np.sqrt(square_sum(row)))
         self._reach = length if 0 < length < np.inf else self._reach
-        self._own = coefficient, Drawer.of(row, self._folder)
+        try:
+            self._own = coefficient, Drawer.of(row, self._folder)
+        except RunError as error:  # others' updates may have filled the disk: they cannot end this peer's training
+            log.warning("the own update is kept in memory: %s", error)
+            self._own = coefficient, Drawer.of(row, on_disk=False)
 
     def _assemble(self, arrived: list[tuple[int, float, Drawer]]) -> Updates:
         contributors = np.array([update[0] for update in arrived], dtype=np.int64)
