@@ -1,6 +1,8 @@
 """Peers on a bus in this process; real sockets are in test_session.py, real processes in tests/system."""
 
+import errno
 import gc
+import os
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -13,6 +15,7 @@ from contract import PEERS, Connect, ExchangeContract
 from neighborhood import PATIENT, join, seals, together
 from torch import nn
 
+from federico.exchange import drawer
 from federico.exchange.base import Hosting, Traffic, Updates
 from federico.exchange.drawer import Drawers
 from federico.exchange.session import close, open_bus
@@ -262,6 +265,18 @@ class TestUpdates:
         gc.collect()
         assert alive() is None
         assert [row.unique().item() for row in a.collect().rows] == [1.0]
+
+    def test_a_full_disk_does_not_end_the_own_training(
+        self, joined: Joined, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        def full(*_: object) -> None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        a, _ = joined(Blueprint(lambda: nn.Linear(600, 600)), 2, lockstep=False)
+        monkeypatch.setattr(drawer, "reserve", full)
+        a.push(update(0, 0, 1.0, 600 * 601))
+        assert [row.unique().item() for row in a.collect().rows] == [1.0]
+        assert "the own update is kept in memory" in caplog.text
 
     def test_an_update_is_measured_by_ones_own(self, joined: Joined, model: Blueprint) -> None:
         a, b = joined(model, 2, lockstep=False, limits=PATIENT.model_copy(update={"clip": 2.0}))
