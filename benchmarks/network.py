@@ -1,7 +1,8 @@
 """What the peer network costs: a 45 MB model pulled over mutual TLS on loopback, beside the same bytes in plain chunks.
 
-Two processes, an owner and a visitor. The ratio is plain seconds by our seconds, of repeats that take turns; memory is
-the peak of each process above what it held before its model was made, in models.
+An owner and its visitors, a process each. The ratio is plain seconds by our seconds, of repeats that take turns. Memory
+is the most that a process held resident above what it held before its model was made, in models of 45 MB; `each` is how
+much of it grows with the model, from the same for a model of four times the size: the rest is the network's own.
 """
 
 import argparse
@@ -11,7 +12,9 @@ import statistics
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from socket import socket
@@ -28,14 +31,17 @@ from federico.exchange.session import Addresses, Identity, close, open_session
 from federico.exchange.zenoh import ZenohExchange
 from federico.learning.bank import Bank, Visits
 from federico.learning.blueprint import Blueprint
+from federico.methods.base import average_into
 from federico.node import pki
 from federico.wire.seal import Seal
 
 SIDE = 3350
-ROSTER = Roster("benchmark", bytes(32), ("owner", "visitor"))
-PLAIN = ROSTER.question("owner", "visitor", "plain")
+VISITORS = 3
+ROSTER = Roster("benchmark", bytes(32), ("owner", *(f"visitor{place}" for place in range(1, VISITORS + 1))))
+PLAIN = ROSTER.question("owner", "visitor1", "plain")
 LIMITS = Limits(deadline=120)
-PAIR = Visits.of([(1, 0)])
+ROUNDS = 3
+Figures = dict[str, float]
 
 
 def resident(which: str) -> int:
@@ -55,59 +61,85 @@ def credentials(folder: Path) -> dict[str, Identity]:
 
 
 class Peer:
-    """A session and an exchange around one model; `before` is what the process held without them."""
+    """A session and an exchange around one model; does what it is told."""
 
-    def __init__(self, identity: Identity, addresses: Addresses) -> None:
+    def __init__(self, identity: Identity, addresses: Addresses, side: int) -> None:
         self.session = open_session(identity, addresses, ROSTER)
         parts = [path.read_bytes() for path in (identity.certificate, identity.key, identity.authority)]
-        blueprint = Blueprint(lambda: nn.Linear(SIDE, SIDE))
-        number = ROSTER.members.index(identity.name)
+        blueprint = Blueprint(lambda: nn.Linear(side, side))
+        self.number = ROSTER.members.index(identity.name)
         self.before = resident("VmRSS:")
-        self.bank = Bank.start(blueprint, 0, {number: identity.name}, torch.device("cpu"))
+        self.bank = Bank.start(blueprint, 0, {self.number: identity.name}, torch.device("cpu"))
         self.exchange = ZenohExchange(
-            self.bank, 2, session=self.session, roster=ROSTER, me=identity.name, seal=Seal(*parts), limits=LIMITS
+            self.bank,
+            len(ROSTER.members),
+            session=self.session,
+            roster=ROSTER,
+            me=identity.name,
+            seal=Seal(*parts),
+            limits=LIMITS,
+            folder=identity.certificate.parent,
         )
+        self.chunks: list[bytes] = []
         Path("/proc/self/clear_refs").write_text("5")  # the peak starts here: making a model took more
 
-    @property
-    def models(self) -> float:
-        """Peak memory above `before`, in models."""
-        return (resident("VmHWM:") - self.before) / (self.bank.blueprint.size * 4)
+    def obey(self, order: str, count: int) -> float:
+        """Each order by its name."""
+        answer: float = getattr(self, order)(count)
+        return answer
 
-    def close(self) -> None:
-        self.exchange.close()
-        close(self.session)
+    def meet(self, count: int) -> float:
+        return self.exchange.membership.wait(ROSTER.members[:count], 60)
+
+    def peak(self, _: int) -> float:
+        """Most bytes held so far, above `before`."""
+        return resident("VmHWM:") - self.before
+
+    def start(self, _: int) -> float:
+        """A new version of the own model, for all to pull."""
+        self.exchange.collect()
+        self.bank.home.add_(1e-3)
+        return len(self.exchange.pull(Visits.of([])))
+
+    def pull(self, _: int) -> float:
+        """Seconds that the owner's model takes."""
+        return seconds(lambda: self.exchange.pull(Visits.of([(self.number, 0)])))
+
+    def push(self, _: int) -> float:
+        """An update for the owner's model; at the owner its own."""
+        update = torch.full_like(self.bank.home, 1e-3)
+        self.exchange.push(Updates(np.array([0]), np.array([self.number]), np.ones(1), update))
+        return 0.0
+
+    def collect(self, _: int) -> float:
+        """Average what has come into the model; returns how many updates that were."""
+        updates = self.exchange.collect()
+        average_into(self.bank, updates)
+        self.exchange.pull(Visits.of([]))
+        return len(updates)
+
+    def serve_plain(self, _: int) -> float:
+        """The same bytes in plain chunks beside; returns their number."""
+        whole = self.bank.home.numpy().tobytes()
+        self.chunks = [whole[at : at + LIMITS.chunk_bytes] for at in range(0, len(whole), LIMITS.chunk_bytes)]
+        self.plain = self.session.declare_queryable(f"{PLAIN}/*", self._reply)
+        return len(self.chunks)
+
+    def pull_plain(self, count: int) -> float:
+        return seconds(lambda: pull_plain(self.session, count))
+
+    def _reply(self, query: zenoh.Query) -> None:
+        with query:
+            query.reply(query.key_expr, self.chunks[int(str(query.key_expr).rpartition("/")[2])])
 
 
-def own(identity: Identity, port: int, orders: Connection) -> None:
-    """The owner's process: serves its model, and the same bytes in plain chunks, until told to stop."""
-    peer = Peer(identity, Addresses(listen=[f"127.0.0.1:{port}"]))
-    plain = peer.session.declare_queryable(f"{PLAIN}/*", lambda query: _reply(query, chunks))
-    chunks: list[bytes] = []
-    while True:
-        match orders.recv():
-            case "plain":
-                whole = peer.bank.home.numpy().tobytes()
-                chunks += [whole[at : at + LIMITS.chunk_bytes] for at in range(0, len(whole), LIMITS.chunk_bytes)]
-                orders.send(len(chunks))
-            case "start":
-                peer.exchange.collect()
-                peer.bank.home.add_(1e-3)
-                peer.exchange.pull(Visits.of([]))
-                orders.send(peer.models)
-            case "collect":
-                peer.exchange.push(Updates(np.array([0]), np.array([0]), np.ones(1), torch.ones_like(peer.bank.home)))
-                orders.send(len(peer.exchange.collect()))
-            case "stop":
-                orders.send(peer.models)
-                break
-    plain.undeclare()
-    peer.close()
-
-
-def _reply(query: zenoh.Query, chunks: list[bytes]) -> None:
-    with query:
-        query.reply(query.key_expr, chunks[int(str(query.key_expr).rpartition("/")[2])])
+def work(identity: Identity, addresses: Addresses, side: int, orders: Connection) -> None:
+    """The process of one peer, until it is told nothing more."""
+    peer = Peer(identity, addresses, side)
+    while order := orders.recv():
+        orders.send(peer.obey(*order))
+    peer.exchange.close()
+    close(peer.session)
 
 
 def pull_plain(session: zenoh.Session, count: int) -> int:
@@ -122,48 +154,38 @@ def pull_plain(session: zenoh.Session, count: int) -> int:
     return size
 
 
-def visit(identity: Identity, port: int, owner: Connection, repeats: int, answer: Connection, speed: bool) -> None:
-    """The visitor's process."""
-    peer = Peer(identity, Addresses(connect=[f"127.0.0.1:{port}"]))
-    assert peer.exchange.membership.wait(ROSTER.members, 60)
-    answer.send(measure_speed(peer, owner, repeats) if speed else measure_memory(peer, owner, repeats))
-    peer.close()
-
-
-def measure_speed(peer: Peer, owner: Connection, repeats: int) -> dict[str, float]:
-    chunks = int(ask(owner, "plain"))
-    ours, plain = [], []
-    for _ in range(repeats + 1):
-        ask(owner, "start")  # a new version, so that it has to be sent
-        ours.append(seconds(lambda: peer.exchange.pull(PAIR)))
-        plain.append(seconds(lambda: pull_plain(peer.session, chunks)))
-    ask(owner, "stop")
+def measure_speed(repeats: int) -> Figures:
+    with peers(SIDE, 1) as (owner, visitor):
+        chunks, ours, plain = int(owner("serve_plain")), [], []
+        for _ in range(repeats + 1):
+            owner("start")  # a new version, so that it has to be sent
+            ours.append(visitor("pull"))
+            plain.append(visitor("pull_plain", chunks))
     mine, theirs = statistics.median(ours[1:]), statistics.median(plain[1:])
     return {"pull_seconds": mine, "plain_seconds": theirs, "ratio": theirs / mine}
 
 
-def measure_memory(peer: Peer, owner: Connection, repeats: int) -> dict[str, float]:
-    """Rounds of a pull, an update back, and its collection; the update itself is what the method needs anyway."""
-    for _ in range(repeats):
-        ask(owner, "start")
-        assert len(peer.exchange.pull(PAIR)) == 1
-    pulled, served = peer.models, ask(owner, "start")
-    for _ in range(repeats):
-        peer.exchange.pull(PAIR)
-        peer.exchange.push(Updates(np.array([0]), np.array([1]), np.ones(1), torch.ones_like(peer.bank.home)))
-        peer.exchange.collect()
-        assert ask(owner, "collect") == 2
-        ask(owner, "start")
-    return {
-        "visitor_pulling": pulled,
-        "owner_serving": served,
-        "visitor_with_update": peer.models,
-        "owner_with_updates": ask(owner, "stop"),
-    }
+def measure_memory(side: int) -> Figures:
+    """Bytes at the peak of each phase; the rows are the method's: its model, the one it pulled, the update."""
+    with peers(side, VISITORS) as (owner, *visitors):
+        for _ in range(ROUNDS):
+            owner("start")
+            visitors[0]("pull")
+        figures = {"owner_serving": owner("peak"), "visitor_pulling": visitors[0]("peak")}
+        for present in (visitors[:1], visitors):
+            for _ in range(ROUNDS):
+                for visitor in present:
+                    visitor("pull")
+                    visitor("push")
+                    visitor("start")
+                owner("push")
+                assert owner("collect") == 1 + len(present)
+            figures[f"owner_with_{1 + len(present)}_updates"] = owner("peak")
+        return {**figures, "visitor_with_update": visitors[0]("peak")}
 
 
-def ask(other: Connection, order: str) -> float:
-    other.send(order)
+def ask(other: Connection, order: str, count: int = 0) -> float:
+    other.send((order, count))
     answer: float = other.recv()
     return answer
 
@@ -174,26 +196,34 @@ def seconds(action: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def run(speed: bool, repeats: int) -> dict[str, float]:
-    """One owner and one visitor, both new processes."""
-    spawn = multiprocessing.get_context("spawn")
-    with tempfile.TemporaryDirectory() as folder, socket() as probe:
+@contextmanager
+def peers(side: int, visitors: int) -> Iterator[list[Callable[..., float]]]:
+    """An owner and its visitors, each a new process, by what gives them orders."""
+    spawn, names = multiprocessing.get_context("spawn"), ROSTER.members[: visitors + 1]
+    processes, pipes = [], []
+    with tempfile.TemporaryDirectory(dir=".") as folder, socket() as probe:
         identities = credentials(Path(folder))
         probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+        here = f"127.0.0.1:{probe.getsockname()[1]}"
         probe.close()
-        (to_owner, orders), (answers, answer) = spawn.Pipe(), spawn.Pipe()
-        processes = [
-            spawn.Process(target=own, args=(identities["owner"], port, orders)),
-            spawn.Process(target=visit, args=(identities["visitor"], port, to_owner, repeats, answer, speed)),
-        ]
+        for name in names:
+            mine, theirs = spawn.Pipe()
+            where = Addresses(listen=[here]) if name == "owner" else Addresses(connect=[here])
+            processes.append(spawn.Process(target=work, args=(identities[name], where, side, theirs)))
+            pipes.append(mine)
         for process in processes:
             process.start()
-        measured: dict[str, float] = answers.recv() if answers.poll(600) else {}
-        for process in processes:
-            process.join(60)
-            process.kill()
-        return measured
+        try:
+            owner, *others = (partial(ask, pipe) for pipe in pipes)
+            assert owner("meet", len(names))
+            assert all(other("meet", 1) for other in others)
+            yield [owner, *others]
+        finally:
+            for pipe in pipes:
+                pipe.send(None)
+            for process in processes:
+                process.join(60)
+                process.kill()
 
 
 def main() -> None:
@@ -201,12 +231,16 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=9)
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     chosen = parser.parse_args()
-    measured = {"model_bytes": 4 * SIDE * (SIDE + 1), **run(True, chosen.repeats), **run(False, 3)}
+    sizes = [4 * side * (side + 1) for side in (SIDE, 2 * SIDE)]
+    small, large = measure_memory(SIDE), measure_memory(2 * SIDE)
+    measured = {"model_bytes": sizes[0], **measure_speed(chosen.repeats)}
+    measured |= {name: most / sizes[0] for name, most in small.items()}
+    measured |= {f"{name}_each": (large[name] - most) / (sizes[1] - sizes[0]) for name, most in small.items()}
     if chosen.json:
         print(json.dumps(measured))
         return
     for name, value in measured.items():
-        print(f"{name:22} {value:.3g}" if name != "model_bytes" else f"{name:22} {value}")
+        print(f"{name:28} {value:.3g}" if name != "model_bytes" else f"{name:28} {value}")
 
 
 if __name__ == "__main__":

@@ -55,10 +55,14 @@ def test_status_tells_round_accuracy_trust_and_who_is_away(
     assert "not finite" in text
 
 
-def test_a_killed_peer_is_not_running(federico: Command, site: Path) -> None:
+@pytest.mark.parametrize("change", [{"pid": 2**22 + 1}, {"phase": "finished"}, {"phase": "stopped"}], ids=str)
+def test_a_peer_that_has_ended_says_nothing_of_others_now(federico: Command, site: Path, change: dict) -> None:
     (site.parent / "state").mkdir()
-    write_status(site.parent / "state", replace(STATUS, pid=2**22 + 1))
-    assert "not running" in federico("peer", "status", site).out
+    write_status(site.parent / "state", replace(STATUS, **change))
+    text = federico("peer", "status", site).out
+    assert "not running" in text
+    assert "yes" not in text
+    assert "when this site ended" in text
 
 
 def test_status_for_scripts(federico: Command, site: Path) -> None:
@@ -87,7 +91,7 @@ def test_check_tells_people_and_scripts(federico: Command, site: Path) -> None:
 def test_check_fails_where_the_peer_would(federico: Command, site: Path) -> None:
     (site.parent / "keys" / "0.key").chmod(0o644)
     answer = federico("peer", "check", site)
-    assert answer.code == 7
+    assert answer.code == 6
     assert "chmod 600" in answer.out
     assert "would not work yet: certificate" in answer.err
     started = federico("peer", site)

@@ -10,6 +10,7 @@ from federico.exchange.session import close, open_bus
 from federico.wire.talk import RefusedError
 
 KEY = "federico/test/site/desk"
+ROOM = 10_000
 
 
 @pytest.fixture
@@ -28,7 +29,7 @@ def opened(bus: zenoh.Session) -> Iterator[Opened]:
     desks = []
 
     def start(answer: Callable[[str], bytes]) -> None:
-        desks.append(Desk(bus, KEY, ["a", "b"], lambda visitor, _, __: answer(visitor)))
+        desks.append(Desk(bus, KEY, ["a", "b"], lambda visitor, _, __: answer(visitor), ROOM))
 
     yield start
     for desk in desks:
@@ -77,6 +78,29 @@ def test_a_flood_is_dropped_not_kept(bus: zenoh.Session, opened: Opened) -> None
     free.set()
     assert dropped == [[]] * LANE
     assert [len(list(replies)) for replies in (first, *flood[:LANE])] == [1] * (LANE + 1)
+
+
+@pytest.mark.parametrize(("size", "kept"), [(100, LANE), (ROOM // 4, 4), (3 * ROOM, 1)])
+def test_what_waits_of_one_visitor_has_a_bound_in_bytes_too(
+    bus: zenoh.Session, opened: Opened, size: int, kept: int
+) -> None:
+    """However large its questions are, one of them always has room: else an honest one would never get through."""
+    free, begun = threading.Event(), threading.Event()
+
+    def answer(visitor: str) -> bytes:
+        begun.set()
+        assert visitor == "b" or free.wait(60)
+        return b""
+
+    opened(answer)
+    first = bus.get(f"{KEY}/a/part", payload=bytes(size), timeout=60.0)
+    assert begun.wait(60)
+    flood = [bus.get(f"{KEY}/a/part", payload=bytes(size), timeout=60.0) for _ in range(2 * LANE)]
+    assert [list(replies) for replies in flood[kept:]] == [[]] * (2 * LANE - kept)
+    assert ask(bus, "b") == [b""], "others have lanes of their own"
+    free.set()
+    assert [len(list(replies)) for replies in (first, *flood[:kept])] == [1] * (kept + 1)
+    assert ask(bus, "a") == [b""], "what is answered makes room"
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from federico.errors import ProtocolError
+from federico.errors import ProtocolError, RunError
 from federico.exchange.base import Traffic
 from federico.exchange.conduct import Conduct
+from federico.exchange.drawer import Drawer
 from federico.exchange.inbox import Inbox
 from federico.exchange.limits import Limits
 from federico.exchange.peer import Peer
@@ -65,7 +66,7 @@ def test_an_update_arrives_whole_and_once(inbox: Inbox, peer: Peer) -> None:
     numbers = np.linspace(-1, 1, SIZE, dtype=np.float32)
     send(inbox, peer, numbers)
     (parcel,) = inbox.take(own_norm=100)
-    assert np.array_equal(parcel.row, numbers)
+    assert np.array_equal(parcel.drawer.look(), numbers)
     assert parcel.norm == pytest.approx(np.linalg.norm(numbers), rel=1e-5)
     assert inbox.take(own_norm=100) == []
 
@@ -191,7 +192,7 @@ def test_numbers_that_are_none_are_refused_though_announced(inbox: Inbox, peer: 
 def test_a_long_update_is_shortened_to_a_multiple_of_ones_own(inbox: Inbox, peer: Peer) -> None:
     send(inbox, peer, row(50))
     (parcel,) = inbox.take(own_norm=3)
-    assert np.linalg.norm(parcel.row) == pytest.approx(2 * 3, rel=1e-5)
+    assert np.linalg.norm(parcel.drawer.look()) == pytest.approx(2 * 3, rel=1e-5)
     assert peer.conduct.trusts("b")
     assert peer.conduct.standing("b").strikes == 0
 
@@ -202,7 +203,46 @@ def test_an_absurd_update_is_refused_and_counts(inbox: Inbox, peer: Peer) -> Non
     assert peer.conduct.standing("b").strikes == 1
 
 
+def test_where_the_disk_is_full_nothing_is_taken(
+    inbox: Inbox, peer: Peer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def full(*_: object) -> Drawer:
+        raise RunError("No space left on device")
+
+    monkeypatch.setattr("federico.exchange.inbox.Drawer", full)
+    with pytest.raises(RefusedError, match="no room"):
+        inbox.offer(sealed(peer, row()))
+    assert "No space left" in caplog.text
+    assert peer.conduct.standing("b").strikes == 0
+
+
 def test_the_announcement_alone_takes_no_memory_of_a_refused_update(inbox: Inbox, peer: Peer) -> None:
     with pytest.raises(RefusedError):
         inbox.offer(sealed(peer, row(), version=1))
     assert inbox._parcels == {}
+
+
+def test_what_was_begun_and_never_ended_takes_no_room_for_ever(inbox: Inbox, peer: Peer) -> None:
+    begun = sealed(peer, row())
+    inbox.offer(begun)
+    first, payload = parts(peer, begun, row())[0]
+    inbox.accept(EPOCH, VERSION + LIMITS.staleness)
+    assert inbox.add(1, first, payload), "old, but not too old"
+    inbox.accept(EPOCH, VERSION + LIMITS.staleness + 1)
+    with pytest.raises(RefusedError, match="no such update"):
+        inbox.add(1, first, payload)
+
+
+def test_a_disk_that_fails_refuses_the_update_alone(inbox: Inbox, peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise RunError("no room")
+
+    sent = sealed(peer, row())
+    inbox.offer(sent)
+    with monkeypatch.context() as patch:
+        patch.setattr(Drawer, "__setitem__", fail)
+        with pytest.raises(RefusedError, match="no room"):
+            inbox.add(1, *parts(peer, sent, row())[0])
+    for part, payload in parts(peer, sent, row()):
+        inbox.add(1, part, payload)
+    assert len(inbox.take(1)) == 1

@@ -1,4 +1,5 @@
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -45,6 +46,28 @@ def test_who_leaves_is_away_since_then(join) -> None:
     assert gone(a, "b")
     assert set(a.away()) == {"b", "c"}
     assert a.away()["b"] is not None
+
+
+@pytest.mark.parametrize(
+    ("silent", "away", "over"),
+    [(0.0, 2.9, False), (0.0, 3.1, True), (5.0, 7.9, False), (5.0, 8.1, True), (-9.0, 3.1, True)],
+    ids=["just ended", "ended", "just cut off", "cut off", "gone before it was asked"],
+)
+def test_who_vanished_in_mid_sentence_is_waited_for_less_than_who_fell_silent(
+    join, monkeypatch: pytest.MonkeyPatch, silent: float, away: float, over: bool
+) -> None:
+    a, b = join("a"), join("b")
+    assert a.wait(["b"], 60)
+    assert not a.gone("b", -1e9, 3.0), "who is here is not gone, however silent"
+    b.close()
+    assert gone(a, "b")
+    vanished = a._vanished["b"]
+    monkeypatch.setattr("federico.exchange.membership.time.monotonic", lambda: vanished + away)
+    assert a.gone("b", vanished - silent, 3.0) is over
+
+
+def test_who_never_came_is_gone(join) -> None:
+    assert join("a").gone("c", time.monotonic(), 3.0)
 
 
 def test_waiting_for_somebody_who_never_comes_ends(join) -> None:

@@ -1,7 +1,12 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from federico.errors import RunError
+from federico.exchange.drawer import Drawer
 from federico.exchange.shelf import GRACE, OLDER, Shelf, digest_of, digests_of
+from federico.learning.storage import LARGE
 from federico.wire.schema import Layout
 from federico.wire.talk import RefusedError
 
@@ -22,7 +27,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def shelf(clock: Clock) -> Shelf:
-    return Shelf(LAYOUT, "float32", clock)
+    return Shelf(LAYOUT, "float32", clock=clock)
 
 
 def row(value: float) -> np.ndarray:
@@ -116,11 +121,37 @@ def test_a_row_that_moves_is_served_from_its_new_place(shelf: Shelf) -> None:
 
 
 def test_rounded_numbers_are_a_copy_that_no_change_reaches(clock: Clock) -> None:
-    shelf, numbers = Shelf(Layout(10, 2, 4), "float16", clock), row(1)
+    shelf, numbers = Shelf(Layout(10, 2, 4), "float16", clock=clock), row(1)
     digest = published(shelf, 1, numbers)
     shelf.settle()
     numbers += 1
     assert np.frombuffer(shelf.chunk(digest, 1, 0), np.float16).tolist() == [1, 1, 1, 1]
+
+
+def test_a_large_edition_waits_in_a_file_for_its_readers(clock: Clock, tmp_path: Path) -> None:
+    layout, numbers = Layout(size=LARGE // 4, width=4, chunk=LARGE // 8), np.arange(LARGE // 4, dtype=np.float32)
+    shelf = Shelf(layout, "float32", tmp_path, clock)
+    digest = published(shelf, 1, numbers)
+    first = shelf.chunk(digest, 1, 0)
+    shelf.settle()
+    numbers *= 2
+    second = shelf.chunk(digest, 1, 1)
+    assert np.array_equal(np.frombuffer(first + second, np.float32), np.arange(LARGE // 4))
+
+
+def test_where_the_disk_is_full_readers_begin_anew(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def full(*_: object) -> Drawer:
+        raise RunError("no room")
+
+    digest = published(shelf, 1, row(1))
+    shelf.chunk(digest, 1, 0)
+    monkeypatch.setattr(Drawer, "of", full)
+    shelf.settle()
+    with pytest.raises(RefusedError, match="gone"):
+        shelf.chunk(digest, 1, 1)
+    assert "no room" in caplog.text
 
 
 def test_a_chunk_that_does_not_exist_is_refused(shelf: Shelf) -> None:

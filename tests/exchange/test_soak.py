@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -22,6 +23,7 @@ from federico.exchange.session import Addresses, Identity, close, open_bus, open
 from federico.exchange.zenoh import ZenohExchange
 from federico.learning.bank import Visits
 from federico.learning.blueprint import Blueprint
+from federico.methods.base import average_into
 from federico.wire.seal import Seal
 
 pytestmark = pytest.mark.slow
@@ -39,22 +41,25 @@ def resident() -> int:
 
 def test_two_hundred_rounds_without_growth(authority) -> None:
     session, held = open_bus(), []
-    peers = join(Blueprint(lambda: nn.Linear(SIDE, SIDE)), [session] * 2, seals(authority, names(2)), lockstep=False)
+    # The engine holds some bytes of every question until its time is over, answered or not.
+    limits = PATIENT.model_copy(update={"patience": 2.0})
+    model = Blueprint(lambda: nn.Linear(SIDE, SIDE))
+    peers = join(model, [session] * 2, seals(authority, names(2)), limits, lockstep=False)
+    rows = torch.full((2, model.size), 1e-3)  # made once: how the heap keeps what is freed is not what is measured
     for _ in range(200):
         for me, peer in enumerate(peers):
             other = 1 - me
             peer.lend(Visits.of([(me, me)]))
             came = peer.pull(Visits.of([(me, other)])) if peers[other]._published else Visits.of([])
             owners = np.array([me, *came.owners])
-            rows = torch.full((len(owners), peer._bank.rows.shape[1]), 1e-3)
-            peer.push(Updates(owners, np.full_like(owners, me), np.ones(len(owners)), rows))
-            peer._bank.home[0] += peer.collect().rows.mean(0)
+            peer.push(Updates(owners, np.full_like(owners, me), np.ones(len(owners)), rows[: len(owners)]))
+            average_into(peer._bank, peer.collect())
             peer.lend(Visits.of([(me, me)]))
         held.append(resident())
     for peer in peers:
         peer.close()
     assert close(session)
-    assert max(held[100:]) - max(held[20:100]) < BYTES
+    assert min(held[150:]) - min(held[50:100]) < BYTES / 3, [size >> 20 for size in held]
 
 
 def own(identity: Identity, port: int, orders: Connection) -> None:
@@ -153,6 +158,9 @@ def test_one_killed_while_it_sends_leaves_nothing_behind(network) -> None:
     peer, process, publish = network
     publish()
     after_some_chunks(peer, process.kill)
+    peer._line.limits = LIMITS.model_copy(update={"patience": 60.0, "grace": 1.0})
+    begun = time.monotonic()
     assert len(peer.pull(Visits.of([(1, 0)]))) == 0
+    assert time.monotonic() - begun < 15, "whoever has ended is not waited for"
     assert peer._bank.guests == {}
     assert peer.lend(Visits.of([(1, 0), (1, 1)])).pairs == [(1, 1)]

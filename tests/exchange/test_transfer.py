@@ -1,6 +1,7 @@
 """Asking on a bus: a stand-in for the other side answers as each test wants."""
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -13,6 +14,7 @@ from federico.exchange.transfer import Attempts, Line, Question, ask_all, ask_un
 from federico.wire.talk import RefusedError
 
 KEY = "federico/test/site/desk"
+ROOM = 1 << 20
 PATIENT = Limits(deadline=60, patience=60, window=3)
 
 
@@ -29,7 +31,7 @@ def answers(bus: zenoh.Session) -> Iterator[Callable[[Callable[[int], bytes]], N
     desks = []
 
     def start(answer: Callable[[int], bytes]) -> None:
-        desks.append(Desk(bus, KEY, ["me"], lambda _, __, query: answer(int(query.attachment.to_bytes()))))
+        desks.append(Desk(bus, KEY, ["me"], lambda _, __, query: answer(int(query.attachment.to_bytes())), ROOM))
 
     yield start
     for desk in desks:
@@ -40,11 +42,11 @@ def question(index: int) -> Question:
     return Question(f"{KEY}/me/piece", str(index).encode())
 
 
-def ask(line: Line, count: int, here: Callable[[], bool] = lambda: True) -> dict[int, bytes] | None:
+def ask(line: Line, count: int, gone: Callable[[float], bool] = lambda _: False) -> dict[int, bytes] | None:
     """What came of a window of questions; None if not all did."""
     came: dict[int, bytes] = {}
     deadline = line.deadline()
-    attempts = Attempts(deadline, here, line.limits.patience)
+    attempts = Attempts(deadline, gone)
     return came if ask_all(line, question, came.__setitem__, count, deadline, attempts) else None
 
 
@@ -64,7 +66,7 @@ def test_as_many_are_under_way_as_the_window(bus: zenoh.Session, answers) -> Non
         return question(index)
 
     deadline = line.deadline()
-    attempts = Attempts(deadline, lambda: True, 60)
+    attempts = Attempts(deadline, lambda _: False)
     assert ask_all(line, asking, lambda index, _: asked.remove(index), 9, deadline, attempts)
     assert most == PATIENT.window + 1, "and the one that is being looked at"
 
@@ -113,15 +115,32 @@ def test_nobody_is_waited_for_beyond_the_deadline(bus: zenoh.Session) -> None:
     assert ask(Line(bus, Limits(deadline=0.3)), 3) is None
 
 
-def test_who_is_away_is_waited_for_as_long_as_patience_lasts(bus: zenoh.Session) -> None:
-    assert ask(Line(bus, Limits(deadline=1e6, patience=0.3)), 3, here=lambda: False) is None
+def test_who_is_gone_is_not_waited_for(bus: zenoh.Session) -> None:
+    begun = time.monotonic()
+    assert ask(Line(bus, Limits(deadline=1e6)), 3, gone=lambda heard: time.monotonic() > heard + 0.3) is None
+    assert time.monotonic() - begun >= 0.3
+
+
+def test_each_answer_is_a_sign_of_life(bus: zenoh.Session, answers) -> None:
+    heard: list[float] = []
+
+    def answer(index: int) -> bytes:
+        if index == 2 and len(heard) < 2:
+            raise BusyError("not yet")
+        return b""
+
+    answers(answer)
+    begun = time.monotonic()
+    assert ask(Line(bus, Limits(deadline=60, window=1)), 3, gone=lambda last: bool(heard.append(last))) is not None
+    assert len(heard) == 2
+    assert all(begun < last < time.monotonic() for last in heard)
 
 
 def test_a_question_without_a_reply_ends_with_patience(bus: zenoh.Session) -> None:
     held: list[zenoh.Query] = []
     queryable = bus.declare_queryable(f"{KEY}/*/*", held.append)
     line = Line(bus, Limits(deadline=1e6, patience=0.3))
-    assert ask(line, 2, here=lambda: False) is None
+    assert ask(line, 2, gone=lambda _: True) is None
     assert held
     queryable.undeclare()
     for query in held:
@@ -157,4 +176,4 @@ def test_one_question_is_asked_until_it_is_answered(bus: zenoh.Session, answers)
     answers(answer)
     line = Line(bus, PATIENT)
     deadline = line.deadline()
-    assert ask_until(line, question(0), deadline, Attempts(deadline, lambda: True, 60)) == b"yes"
+    assert ask_until(line, question(0), deadline, Attempts(deadline, lambda _: False)) == b"yes"

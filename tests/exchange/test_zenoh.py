@@ -1,5 +1,9 @@
 """Peers on a bus in this process; real sockets are in test_session.py, real processes in tests/system."""
 
+import errno
+import gc
+import os
+import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -11,12 +15,14 @@ from contract import PEERS, Connect, ExchangeContract
 from neighborhood import PATIENT, join, seals, together
 from torch import nn
 
+from federico.exchange import drawer
 from federico.exchange.base import Hosting, Traffic, Updates
+from federico.exchange.drawer import Drawers
 from federico.exchange.session import close, open_bus
 from federico.exchange.zenoh import ZenohExchange
 from federico.learning.bank import Bank, Visits
 from federico.learning.blueprint import Blueprint
-from federico.methods.base import Federation, Round
+from federico.methods.base import Federation, Round, average_into
 from federico.methods.federico import Federico, FedericoOptions
 
 
@@ -235,6 +241,42 @@ class TestUpdates:
         a.push(update(1, 0, float("nan")))
         assert len(b.collect()) == 0
         assert b.conduct.standings() == {}
+
+    def test_large_updates_wait_on_the_disk_and_are_added_one_by_one(self, joined: Joined) -> None:
+        large = Blueprint(lambda: nn.Linear(600, 600))
+        a, b, c = joined(large, 3, lockstep=False, limits=PATIENT.model_copy(update={"clip": 2.0}))
+        publish(b)
+        for place, visitor, value in ((0, a, 0.5), (2, c, 100.0)):
+            visitor.pull(Visits.of([(place, 1)]))
+            visitor.push(update(1, place, value, large.size))
+        b.push(update(1, 1, 1.0, large.size))
+        arrived, before = b.collect(), b._bank.home[0].clone()
+        assert isinstance(arrived.rows, Drawers)
+        assert [row.unique().item() for row in arrived.rows] == pytest.approx([0.5, 1.0, 2.0]), "the last is shortened"
+        average_into(b._bank, arrived)
+        torch.testing.assert_close(b._bank.home[0], before + 3.5 / 3)
+
+    def test_what_was_pushed_is_not_held_until_it_is_collected(self, joined: Joined) -> None:
+        a, _ = joined(Blueprint(lambda: nn.Linear(600, 600)), 2, lockstep=False)
+        numbers = np.ones((1, 600 * 601), np.float32)
+        alive = weakref.ref(numbers)
+        a.push(replace(update(0, 0), rows=torch.from_numpy(numbers)))
+        del numbers
+        gc.collect()
+        assert alive() is None
+        assert [row.unique().item() for row in a.collect().rows] == [1.0]
+
+    def test_a_full_disk_does_not_end_the_own_training(
+        self, joined: Joined, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        def full(*_: object) -> None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        a, _ = joined(Blueprint(lambda: nn.Linear(600, 600)), 2, lockstep=False)
+        monkeypatch.setattr(drawer, "reserve", full)
+        a.push(update(0, 0, 1.0, 600 * 601))
+        assert [row.unique().item() for row in a.collect().rows] == [1.0]
+        assert "the own update is kept in memory" in caplog.text
 
     def test_an_update_is_measured_by_ones_own(self, joined: Joined, model: Blueprint) -> None:
         a, b = joined(model, 2, lockstep=False, limits=PATIENT.model_copy(update={"clip": 2.0}))

@@ -85,7 +85,7 @@ def test_a_tensor_lives_as_long_as_its_last_view() -> None:
 
 
 def rows_of(storage: Storage, megabytes: int) -> torch.Tensor:
-    return storage.empty(megabytes, 1 << 18, dtype=torch.float32, device=CPU)
+    return storage.empty(megabytes, 1 << 18, dtype=torch.float32, device=CPU, every_round=True)
 
 
 def test_memory_of_a_tensor_that_is_gone_is_used_again() -> None:
@@ -98,6 +98,14 @@ def test_memory_of_a_tensor_that_is_gone_is_used_again() -> None:
     assert second.data_ptr() != place, "a view of it is still there"
     del view
     assert rows_of(storage, 6).data_ptr() == place
+
+
+def test_memory_that_is_asked_for_once_is_given_back() -> None:
+    storage = Storage()
+    rows = storage.empty(64, 1 << 18, dtype=torch.float32, device=CPU).fill_(1)
+    before = resident()
+    del rows
+    assert before - resident() > 60 << 20
 
 
 def test_what_lies_idle_goes_when_something_else_is_wanted() -> None:

@@ -133,17 +133,18 @@ def test_a_stopwatch_adds_up_each_phase_and_starts_again() -> None:
     taken = clock.take()
     for seconds in (taken.seconds, taken.processor_seconds):
         assert seconds.keys() == {"a", "b"}
-        assert min(seconds.values()) > 0
+        assert min(seconds.values()) >= 0
+    assert min(taken.seconds.values()) > 0
     assert clock.take() == Spent({}, {})
 
 
 def test_a_stopwatch_tells_waiting_from_computing() -> None:
     clock = Stopwatch()
     with clock("wait"):
-        time.sleep(0.2)
+        time.sleep(0.5)
     spent = clock.take()
-    assert spent.seconds["wait"] >= 0.2
-    assert spent.processor_seconds["wait"] < 0.1
+    assert spent.seconds["wait"] >= 0.5
+    assert spent.processor_seconds["wait"] < 0.25
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -230,3 +231,22 @@ def test_a_process_takes_its_own_part_of_what_was_saved(
         assert torch.equal(part.bank.home, whole.bank.rows[1:2])
         assert part.trackers.keys() == {1}  # type: ignore[attr-defined]
         assert part.trackers[1].tracked.tolist() == whole.trackers[1].tracked.tolist()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("buffers", ["average", "owner", "frozen"])
+def test_rows_one_by_one_are_averaged_like_rows_side_by_side(buffers: Buffers) -> None:
+    blueprint = Blueprint(lambda: nn.Sequential(nn.Linear(200, 100), nn.BatchNorm1d(100)))
+    rows = torch.randn(4, blueprint.size, generator=torch.Generator().manual_seed(0))
+    rows[2, 7] = torch.inf
+    averaged, cut = torch.stack([rows[0] / 4 + rows[1] * 3 / 4, rows[3]]), blueprint.parameters
+    tail = {"average": averaged[:, cut:], "owner": rows[[0, 3], cut:], "frozen": torch.zeros(2, blueprint.size - cut)}
+    expected = torch.cat([averaged[:, :cut], tail[buffers]], 1)
+    results = []
+    for shown in (rows, [*rows]):
+        bank = Bank.start(blueprint, 0, {0: "a", 1: "b"}, torch.device("cpu"))
+        start = bank.rows.clone()
+        updates = updates_of({(0, 0): 1.0, (0, 1): 3.0, (1, 0): 1.0, (1, 1): 2.0}, rows)
+        average_into(bank, replace(updates, rows=shown), buffers=buffers)
+        torch.testing.assert_close(bank.rows - start, expected)
+        results.append(bank.rows)
+    assert torch.equal(*results)

@@ -152,7 +152,7 @@ def islands() -> Iterator[list[str]]:
         ip("link", "add", mark, "type", "bridge")
         ip("link", "set", mark, "up")
     except (subprocess.CalledProcessError, FileNotFoundError):
-        pytest.skip("needs the right to make network namespaces")
+        pytest.skip("needs `ip` (iproute2) and the right to make network namespaces")
     try:
         for place, name in enumerate(names):
             ip("netns", "add", name)

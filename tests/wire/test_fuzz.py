@@ -53,7 +53,7 @@ def readers(seal: Seal, header: Header) -> list[tuple[bytes, Callable[[bytes], o
         (Part(b"n" * 16, 2).encode(), Part.decode),
         *(
             (pack(row, wire).tobytes(), lambda data, wire=wire: unpack(data, wire, out))
-            for wire in ("float32", "float16")
+            for wire in ("float32", "float16", "bfloat16", "float64")
         ),
     ]
 

@@ -16,7 +16,6 @@ from rich.table import Table
 from rich.text import Text
 
 from federico.cli.console import PLAIN, out, print_json
-from federico.errors import NetworkError
 from federico.experiment.files import disk_errors
 from federico.node.check import check
 from federico.node.peer import run_peer
@@ -53,10 +52,10 @@ def check_site(file: Path, *, as_json: bool) -> None:
             mark = Text(f"{finding.grade:<6}", COLORS[finding.grade])
             out.print(mark, Text(f"{finding.what}: {finding.message}"), sep="", soft_wrap=True)
     if as_json:
-        print_json([asdict(finding) for finding in findings])
-    wrong = [finding.what for finding in findings if finding.grade == "wrong"]
-    if wrong:
-        raise NetworkError(f"{file}: would not work yet: {', '.join(wrong)}")
+        print_json([{"what": found.what, "grade": found.grade, "message": found.message} for found in findings])
+    wrong = {finding.what: finding.fault for finding in findings if finding.fault is not None}
+    for fault in wrong.values():  # the first is what `federico peer` would leave with
+        raise fault(f"{file}: would not work yet: {', '.join(wrong)}")
 
 
 def show_status(file: Path, *, as_json: bool) -> None:
@@ -68,9 +67,10 @@ def show_status(file: Path, *, as_json: bool) -> None:
     out.print(_headline(status), **PLAIN)
     table = Table("member", "here", "trust", "conduct")
     row = {name: f"{weight:.1%}" for name, weight in status.posterior.items()}
-    table.add_row(f"{status.name} (this site)", _own_presence(status), row.get(status.name, ""), "")
+    runs = _runs(status)
+    table.add_row(f"{status.name} (this site)", "yes" if runs else "not running", row.get(status.name, ""), "")
     for name, member in status.members.items():
-        table.add_row(name, _presence(member), row.get(name, "not met yet"), _conduct(member))
+        table.add_row(name, _presence(member, runs=runs), row.get(name, "not met yet"), _conduct(member))
     out.print(table)
 
 
@@ -84,20 +84,22 @@ def _headline(status: Status) -> str:
     return f"{where}{score}; {moved}; {said}"
 
 
-def _own_presence(status: Status) -> str:
-    """A peer that was killed could not say so."""
+def _runs(status: Status) -> bool:
+    """Whether it goes on; a peer that was killed could not say so."""
+    if status.phase in ("finished", "stopped"):
+        return False
     try:
         os.kill(status.pid, 0)
     except ProcessLookupError:
-        return "not running"
+        return False
     except PermissionError:
         pass  # it is somebody else's process
-    return "yes"
+    return True
 
 
-def _presence(member: Member) -> str:
+def _presence(member: Member, *, runs: bool) -> str:
     if member.here:
-        return "yes"
+        return "yes" if runs else "when this site ended"
     if not member.same_file:
         return "with another federation file"
     if member.last_seen is None:

@@ -5,10 +5,12 @@ updates reach their owner only through `collect`, after everybody has pushed; by
 """
 
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from federico.learning.bank import Visits
@@ -22,14 +24,21 @@ class Updates:
     owners: IntArray
     contributors: IntArray
     coefficients: FloatArray
-    rows: Tensor
+    rows: Tensor | Sequence[Tensor]
+    """Side by side, or one by one where they lie on a disk until their turn comes."""
 
     def __len__(self) -> int:
         return len(self.owners)
 
     def take(self, which: IntArray) -> "Updates":
         """The updates at these positions, in this order."""
-        return Updates(self.owners[which], self.contributors[which], self.coefficients[which], self.rows[which])
+        rows = self.rows[which] if isinstance(self.rows, Tensor) else [self.rows[k] for k in which.tolist()]
+        return Updates(self.owners[which], self.contributors[which], self.coefficients[which], rows)
+
+    @property
+    def side_by_side(self) -> Tensor:
+        """All rows in memory at once."""
+        return self.rows if isinstance(self.rows, Tensor) else torch.stack([*self.rows])
 
 
 class Traffic:

@@ -2,7 +2,8 @@
 
 Rules: nothing is allocated before the announcement has passed every check; a chunk is kept only if its digest is the
 announced one; a contributor gives one update per version of the model, versions only go up, so that what comes twice
-or is replayed is refused; what is longer than a multiple of the owner's own update is shortened.
+or is replayed is refused; what is longer than a multiple of the owner's own update is shortened. Large updates wait in
+files: however many contributors there are, they take no memory.
 """
 
 import hashlib
@@ -10,10 +11,12 @@ import logging
 import threading
 from dataclasses import dataclass, field
 from math import sqrt
+from pathlib import Path
 
 import numpy as np
 
-from federico.errors import ProtocolError
+from federico.errors import ProtocolError, RunError
+from federico.exchange.drawer import Drawer
 from federico.exchange.peer import Peer
 from federico.types import Array
 from federico.wire.header import Header
@@ -29,7 +32,7 @@ class Parcel:
     """An update on its way in."""
 
     sealed: Sealed
-    row: Array
+    drawer: Drawer
     squares: dict[int, float] = field(default_factory=dict)
     """The sum of squares of each chunk that is here."""
 
@@ -47,8 +50,9 @@ class Parcel:
 class Inbox:
     """The updates for one owner's model, at most one uncollected per contributor."""
 
-    def __init__(self, peer: Peer) -> None:
-        self._peer = peer
+    def __init__(self, peer: Peer, folder: Path | None = None) -> None:
+        """`folder`: where large updates wait."""
+        self._peer, self._folder = peer, folder
         self._epoch = self._version = 0
         self._parcels: dict[int, Parcel] = {}
         self._arrived: dict[int, Parcel] = {}
@@ -59,6 +63,11 @@ class Inbox:
         """From now on updates are made on this version of the model, or on one not much older."""
         with self._lock:
             self._epoch, self._version = epoch, version
+            # What was begun and never came to its end must not take room for ever.
+            oldest = version - self._peer.limits.staleness
+            for contributor, parcel in [*self._parcels.items()]:
+                if parcel.sealed.header.epoch != epoch or parcel.sealed.header.version < oldest:
+                    del self._parcels[contributor]
 
     def offer(self, sealed: Sealed) -> None:
         """Get ready for the chunks of this update, or refuse it. Who sent it, and to whom, is proven already."""
@@ -68,9 +77,10 @@ class Inbox:
         with self._lock:
             self._check_age(header)
             before = self._parcels.get(header.contributor)
-            if before is None or before.sealed != sealed:  # the same once more: its answer was lost
-                row = np.empty(self._peer.layout.size, self._peer.schema.dtype)
-                self._parcels[header.contributor] = Parcel(sealed, row)
+        if before is None or before.sealed != sealed:  # the same once more: its answer was lost
+            parcel = Parcel(sealed, self._room())  # a slow disk keeps nobody else waiting
+            with self._lock:
+                self._parcels[header.contributor] = parcel
 
     def add(self, contributor: int, part: Part, payload: bytes) -> bool:
         """Take one chunk; returns whether it was new."""
@@ -84,7 +94,10 @@ class Inbox:
             return False
         if hashlib.sha256(payload).digest() != parcel.sealed.digests[part.index]:
             raise ProtocolError(f"chunk {part.index} is not the announced one")
-        square = unpack(payload, self._peer.schema.wire, parcel.row[self._peer.layout.part(part.index)])
+        place = self._peer.layout.part(part.index)
+        numbers = np.empty(place.stop - place.start, self._peer.schema.dtype)
+        square = unpack(payload, self._peer.schema.wire, numbers)
+        self._put(parcel, place, numbers)
         with self._lock:
             parcel.squares[part.index] = square
             if parcel.whole and self._parcels.get(contributor) is parcel:
@@ -97,6 +110,20 @@ class Inbox:
         with self._lock:
             arrived, self._arrived = self._arrived, {}
         return [parcel for _, parcel in sorted(arrived.items()) if self._shorten(parcel, own_norm)]
+
+    def _room(self) -> Drawer:
+        try:
+            return Drawer(self._peer.layout.size, self._peer.schema.dtype, self._folder)
+        except RunError as error:
+            log.error("an update cannot be taken: %s", error)
+            raise RefusedError("no room for it") from None
+
+    def _put(self, parcel: Parcel, place: slice, numbers: Array) -> None:
+        try:
+            parcel.drawer[place] = numbers
+        except RunError as error:
+            log.error("an update cannot be taken: %s", error)
+            raise RefusedError("no room for it") from None
 
     def _check_age(self, header: Header) -> None:
         if header.epoch != self._epoch:
@@ -116,5 +143,6 @@ class Inbox:
             return False
         if parcel.norm > self._peer.limits.clip * own_norm:
             log.info("%s: update of length %.3g shortened", contributor, parcel.norm)
-            parcel.row *= self._peer.limits.clip * own_norm / parcel.norm
+            row = parcel.drawer.look()
+            row *= self._peer.limits.clip * own_norm / parcel.norm
         return True

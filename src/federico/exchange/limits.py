@@ -2,7 +2,7 @@
 
 from typing import Literal, Self
 
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from federico.options import Options
 
@@ -13,8 +13,11 @@ class Limits(Options):
     deadline: PositiveFloat = 60.0
     """Seconds a peer gives its pulls of a round, and again its pushes; what has not come by then is left out."""
     patience: PositiveFloat = 20.0
-    """Seconds a question may stay unanswered before it is asked again, and a transfer stand still once a peer is
-    away; on slow lines, longer than a window of chunks takes."""
+    """Seconds a question may stay unanswered before it is asked again; on slow lines, longer than a window of chunks
+    takes."""
+    grace: NonNegativeFloat = 3.0
+    """Seconds that a transfer waits for a peer that has vanished in the middle of it. One that had fallen silent before
+    was cut off rather than ended: it gets as long again as that had lasted."""
     precision: Literal["float16", "bfloat16", "float32", "float64"] | None = None
     """The numbers that travel; not set: those of the model, unrounded."""
     chunk_bytes: int = Field(default=1 << 20, ge=1 << 10, le=1 << 21)

@@ -21,6 +21,8 @@ class Membership:
         self._changed = threading.Condition()
         self._here: set[str] = set()
         self._since: dict[str, float] = {}
+        self._vanished: dict[str, float] = {}
+        """When who is away went, by the monotonic clock."""
         self._finished: dict[str, int] = {}
         self._reached: dict[str, int] = {}
         self._estranged: set[str] = set()
@@ -39,6 +41,16 @@ class Membership:
         with self._changed:
             gone = [name for name in self._roster.members if name not in self._here and name != self._me]
             return {name: self._since.get(name) for name in gone}
+
+    def gone(self, member: str, heard: float, grace: float) -> bool:
+        """Whether one that was last heard of at `heard` (by the monotonic clock) is not to be waited for.
+
+        A process that ends takes its token along at once, a line that is cut only after a while of silence.
+        """
+        if self.here(member):
+            return False
+        now, vanished = time.monotonic(), self._vanished.get(member, 0.0)
+        return now - vanished > grace + max(0.0, vanished - heard)
 
     def estranged(self) -> set[str]:
         """The members that are there with another version of the federation file: not here, as far as this one goes."""
@@ -106,6 +118,7 @@ class Membership:
         (self._here.add if came else self._here.discard)(member)
         self._since[member] = time.time()
         if not came:
+            self._vanished[member] = time.monotonic()
             self._finished.pop(member, None)  # it may start again from an earlier round
         log.info("%s is %s", member, "here" if came else "away")
 

@@ -122,7 +122,7 @@ class MpiExchange:
         order = np.argsort(hosts, kind="stable")
         self.traffic.count(updates.contributors, updates.owners, self._model_bytes + COEFFICIENT_BYTES)
         ids = torch.from_numpy(np.stack([updates.owners, updates.contributors], axis=1))
-        columns = ids, torch.from_numpy(updates.coefficients), updates.rows
+        columns = ids, torch.from_numpy(updates.coefficients), updates.side_by_side
         pairs, coefficients, rows = (
             swap(self._comm, self._by_rank(column[torch.from_numpy(order)], hosts[order]))[0] for column in columns
         )

@@ -1,5 +1,7 @@
 """The side of a peer that others meet: it announces and serves its model, and takes in updates for it."""
 
+from pathlib import Path
+
 import zenoh
 
 from federico.errors import ProtocolError
@@ -16,12 +18,15 @@ from federico.wire.talk import LATEST, Ask, Part, Piece, RefusedError
 class Owner:
     """Answers for one peer's model, from its first publication until it is closed."""
 
-    def __init__(self, session: zenoh.Session, peer: Peer) -> None:
-        self.shelf = Shelf(peer.layout, peer.schema.wire)
-        self.inbox = Inbox(peer)
+    def __init__(self, session: zenoh.Session, peer: Peer, folder: Path | None = None) -> None:
+        """`folder`: where large rows wait that are not the method's."""
+        self.shelf = Shelf(peer.layout, peer.schema.wire, folder)
+        self.inbox = Inbox(peer, folder)
         self._peer = peer
         others = [name for name in peer.roster.members if name != peer.name]
-        self._desk = Desk(session, peer.roster.desk(peer.name), others, self._answer)
+        # Who keeps to the agreement has a window of chunks under way, and what was asked again because it was slow.
+        room = 2 * peer.limits.window * peer.limits.chunk_bytes
+        self._desk = Desk(session, peer.roster.desk(peer.name), others, self._answer, room)
 
     def publish(self, version: int, row: Array) -> None:
         """Serve this row from now on, and take updates made on it."""

@@ -1,21 +1,26 @@
 """What a peer serves: its model as it was at the start of a round, whole, whatever happens to it meanwhile."""
 
 import hashlib
+import logging
 import secrets
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
+from federico.errors import RunError
+from federico.exchange.drawer import Drawer
 from federico.types import Array
 from federico.wire.rows import pack
 from federico.wire.schema import Layout
 from federico.wire.talk import RefusedError
 
+log = logging.getLogger(__name__)
 GRACE = 15.0
 """Seconds after its last question that a reader is still waited for: longer than a cut that heals."""
 OLDER = 2
-"""Editions kept for slow readers, at most: one who reads on purpose slowly must not fill the memory."""
+"""Editions kept for slow readers, at most: one who reads on purpose slowly must not fill the disk."""
 
 
 def digests_of(packed: Array, layout: Layout) -> tuple[bytes, ...]:
@@ -33,7 +38,7 @@ class Edition:
     """One version of the model, as it is sent."""
 
     version: int
-    packed: Array
+    packed: Array | Drawer
     borrowed: bool
     """Whether `packed` is the peer's own row, which will change."""
     digests: tuple[bytes, ...]
@@ -48,9 +53,12 @@ class Shelf:
     An edition is the peer's own row, not a copy: it has to be told before the row changes or moves.
     """
 
-    def __init__(self, layout: Layout, wire: str, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, layout: Layout, wire: str, folder: Path | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`folder`: where editions wait that are still read."""
         self.epoch = secrets.randbits(63)
-        self._layout, self._wire, self._clock = layout, wire, clock
+        self._layout, self._wire, self._folder, self._clock = layout, wire, folder, clock
         self._editions: list[Edition] = []
         self._lock = threading.Lock()
 
@@ -72,10 +80,7 @@ class Shelf:
     def settle(self) -> None:
         """The row is about to change: keep a copy for who is reading it, and serve it to nobody else."""
         with self._lock:
-            self._editions = [edition for edition in self._editions if not edition.borrowed or self._is_read(edition)]
-            for edition in self._editions:
-                if edition.borrowed:
-                    edition.packed, edition.borrowed = edition.packed.copy(), False
+            self._editions = [edition for edition in self._editions if not edition.borrowed or self._put_away(edition)]
 
     def move(self, row: Array) -> None:
         """The row has moved to this place, unchanged; the old place is let go."""
@@ -91,6 +96,17 @@ class Shelf:
                 if edition.digest == digest:
                     return self._read(edition, reader, index)
         raise RefusedError("this version is gone; ask for the newest")
+
+    def _put_away(self, edition: Edition) -> bool:
+        """Whether the edition has been copied, for who is reading it."""
+        if not self._is_read(edition):
+            return False
+        try:
+            edition.packed, edition.borrowed = Drawer.of(edition.packed[:], self._folder), False
+        except RunError as error:
+            log.error("who is reading this peer's model cannot go on: %s", error)
+            return False
+        return True
 
     def _read(self, edition: Edition, reader: int, index: int) -> bytes:
         if index >= self._layout.chunks:

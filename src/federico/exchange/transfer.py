@@ -97,10 +97,11 @@ class Deadline:
 
 
 class Attempts:
-    """When to try again: after longer and longer pauses, until the deadline, or until who is away stays away."""
+    """When to try again: after longer and longer pauses, until the deadline, or until the other side is gone."""
 
-    def __init__(self, deadline: Deadline, here: Callable[[], bool], patience: float) -> None:
-        self._deadline, self._here, self._patience = deadline, here, patience
+    def __init__(self, deadline: Deadline, gone: Callable[[float], bool]) -> None:
+        """`gone`: whether one whose last sign came at that moment (by the monotonic clock) is not to be waited for."""
+        self._deadline, self._gone = deadline, gone
         self.progress()
 
     def progress(self) -> None:
@@ -109,7 +110,7 @@ class Attempts:
 
     def another(self) -> bool:
         """Waits, and says whether to try once more."""
-        if self._deadline.over or not (self._here() or time.monotonic() < self._last + self._patience):
+        if self._deadline.over or self._gone(self._last):
             return False
         self._deadline.sleep(self._pause)
         self._pause = min(2 * self._pause, LONGEST_PAUSE)

@@ -30,7 +30,7 @@ class Visitor:
         peer, name = self._peer, self._peer.roster.members[owner]
         nonce = secrets.token_bytes(NONCE_BYTES)
         question = Question(peer.roster.question(name, peer.name, "ask"), Ask(nonce, version).encode())
-        attempts = self._attempts(name, deadline, deadline.left if patient else 0.0)
+        attempts = Attempts(deadline, lambda _: not (patient or self._membership.here(name)))
         answer = ask_until(self._line, question, deadline, attempts)
         if answer is None:
             return None
@@ -53,7 +53,7 @@ class Visitor:
             unpack(chunk, peer.schema.wire, row[layout.part(index)])
             peer.traffic.receives(peer.number, len(chunk))
 
-        attempts = self._attempts(name, deadline, self._line.limits.patience)
+        attempts = self._attempts(name, deadline)
         return ask_all(self._line, question, keep, layout.chunks, deadline, attempts)
 
     def deliver(self, base: Header, row: Array, coefficient: float, round_index: int, deadline: Deadline) -> bool:
@@ -63,7 +63,7 @@ class Visitor:
         nonce = secrets.token_bytes(NONCE_BYTES)
         packed = pack(row, peer.schema.wire)
         offer = self._offer(base, packed, coefficient, round_index, nonce)
-        attempts = self._attempts(name, deadline, self._line.limits.patience)
+        attempts = self._attempts(name, deadline)
         if ask_until(self._line, Question(offer_key, offer), deadline, attempts) is None:
             return False
         peer.traffic.sends(peer.number, COEFFICIENT_BYTES)
@@ -90,5 +90,5 @@ class Visitor:
             coefficient=coefficient,
         )
 
-    def _attempts(self, name: str, deadline: Deadline, patience: float) -> Attempts:
-        return Attempts(deadline, lambda: self._membership.here(name), patience)
+    def _attempts(self, name: str, deadline: Deadline) -> Attempts:
+        return Attempts(deadline, lambda heard: self._membership.gone(name, heard, self._line.limits.grace))

@@ -12,15 +12,16 @@ import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from pathlib import Path
 
 import numpy as np
 import torch
 import zenoh
-from torch import Tensor
 
-from federico.errors import ProtocolError
+from federico.errors import ProtocolError, RunError
 from federico.exchange.base import Traffic, Updates
 from federico.exchange.conduct import Conduct
+from federico.exchange.drawer import Drawer, Drawers
 from federico.exchange.limits import Limits
 from federico.exchange.membership import Membership
 from federico.exchange.owner import Owner
@@ -57,8 +58,9 @@ class ZenohExchange:
         seal: Seal,
         limits: Limits,
         lockstep: bool = False,
+        folder: Path | None = None,
     ) -> None:
-        """`bank` holds the model of `me` alone."""
+        """`bank` holds the model of `me` alone; in `folder` updates wait until they are collected."""
         self.round = 1
         """The round being played, or the next one; set before the first pull to go on after a restart."""
         self.traffic = Traffic(participants)
@@ -66,19 +68,19 @@ class ZenohExchange:
         self.membership = Membership(session, roster, me)
         schema = schema_of(bank.blueprint, limits.precision)
         self._peer = Peer(me, roster, schema, limits, seal, self.conduct, self.traffic)
-        self._bank, self._lockstep = bank, lockstep
+        self._bank, self._lockstep, self._folder = bank, lockstep, folder
         self._line = Line(session, limits)
         self._visitor = Visitor(self._line, self._peer, self.membership)
-        self._owner = Owner(session, self._peer)
+        self._owner = Owner(session, self._peer, folder)
         self._leaving = ExitStack()
         for leave in (self.membership.close, self._owner.close, self._line.hurry):
             self._leaving.callback(leave)
         self._published = 0
         self._held: dict[int, Header] = {}
         """What is known of the guests in the bank: only of those whose rows are whole."""
-        self._own: tuple[float, Tensor] | None = None
+        self._own: tuple[float, Drawer] | None = None
         self._reach = 0.0
-        """Length of the own update, the measure for those of others."""
+        """Length of the last own update, the measure for those of others; the own model's before there is one."""
 
     def pull(self, wanted: Visits) -> Visits:
         """See `Exchange.pull`. Offers the own model as it is now to others, under the number of this round."""
@@ -99,7 +101,7 @@ class ZenohExchange:
         sent = []
         for owner, coefficient, row in zip(updates.owners.tolist(), updates.coefficients, updates.rows, strict=True):
             if owner == own:
-                self._own = float(coefficient), row
+                self._keep_own(float(coefficient), row.numpy())
             else:
                 sent.append(self._delivery(owner, float(coefficient), row.numpy(), deadline))
         _side_by_side(sent)
@@ -111,8 +113,8 @@ class ZenohExchange:
         if self._lockstep:
             self.membership.wait_finished(self._peer.roster.members, self.round, self._line.deadline().left)
         arrived = [
-            (parcel.sealed.header.contributor, parcel.sealed.header.coefficient, torch.from_numpy(parcel.row))
-            for parcel in self._owner.inbox.take(self._measure())
+            (parcel.sealed.header.contributor, parcel.sealed.header.coefficient, parcel.drawer)
+            for parcel in self._owner.inbox.take(self._reach or float(self._bank.home[0].norm()))
         ]
         if self._own is not None:
             arrived.append((self._peer.number, *self._own))
@@ -212,19 +214,22 @@ class ZenohExchange:
 
         return guarded
 
-    def _measure(self) -> float:
-        """Length of the own update: this round's, or the last there was, or else of the own model."""
-        own = 0.0 if self._own is None else float(self._own[1].norm())
-        self._reach = own if 0 < own < np.inf else self._reach
-        return self._reach or float(self._bank.home[0].norm())
+    def _keep_own(self, coefficient: float, row: Array) -> None:
+        """Put away like those of others: it is a part of all that was pushed, which would stay with it."""
+        length = float(np.sqrt(square_sum(row)))
+        self._reach = length if 0 < length < np.inf else self._reach
+        try:
+            self._own = coefficient, Drawer.of(row, self._folder)
+        except RunError as error:  # others' updates may have filled the disk: they cannot end this peer's training
+            log.warning("the own update is kept in memory: %s", error)
+            self._own = coefficient, Drawer.of(row, on_disk=False)
 
-    def _assemble(self, arrived: list[tuple[int, float, Tensor]]) -> Updates:
-        """Empties the list: each row is let go as soon as it is copied, so that they are never all there twice."""
+    def _assemble(self, arrived: list[tuple[int, float, Drawer]]) -> Updates:
         contributors = np.array([update[0] for update in arrived], dtype=np.int64)
         coefficients = np.array([update[1] for update in arrived], dtype=np.float64)
-        rows = self._bank.rows.new_empty(len(arrived), self._bank.rows.shape[1])
-        for place in reversed(range(len(arrived))):
-            rows[place] = arrived.pop()[2]
+        waiting = Drawers([update[2] for update in arrived])
+        filed = any(update[2].filed for update in arrived)
+        rows = waiting if filed else torch.cat([self._bank.rows[:0], *(row[None] for row in waiting)])
         return Updates(np.full_like(contributors, self._peer.number), contributors, coefficients, rows)
 
 

@@ -128,16 +128,23 @@ class Bank:
         """Which rows hold the models of these owners."""
         return torch.from_numpy(self._order[np.searchsorted(self._known, owners)]).to(self.rows.device)
 
-    def add(self, owners: IntArray, moves: Tensor, shares: FloatArray, columns: slice = slice(None)) -> None:
+    def add(
+        self,
+        owners: IntArray,
+        moves: Tensor | Sequence[Tensor],
+        shares: FloatArray,
+        columns: slice = slice(None),
+    ) -> None:
         """Move these columns of the model of owners[k] by shares[k] * moves[k], for all k in order."""
-        places, rows, moves = self.places(owners), self.rows[:, columns], moves[:, columns]
-        if self.blueprint.size < SMALL:
+        places, rows = self.places(owners), self.rows[:, columns]
+        if isinstance(moves, Tensor) and self.blueprint.size < SMALL:
+            moves = moves[:, columns]
             factors = torch.from_numpy(shares).to(moves)[:, None]
             for some in (slice(first, first + TOGETHER) for first in range(0, len(moves), TOGETHER)):
                 rows.index_add_(0, places[some], moves[some] * factors[some])
             return
         for place, move, share in zip(places.tolist(), moves, shares.tolist(), strict=True):
-            rows[place].add_(move, alpha=share)
+            rows[place].add_(move[columns], alpha=share)
 
     def subtract(self, owners: IntArray, trained: Tensor, moves: Tensor, which: IntArray) -> None:
         """Write into moves[which[k]] how far trained[k] is from the model of owners[k], for all k."""
@@ -151,7 +158,9 @@ class Bank:
 
     def copy(self) -> Tensor:
         """The rows at home, as they are now."""
-        return self._enlarged(self.home, len(self.owners))
+        home = self.home
+        copied = self.storage.empty(*home.shape, dtype=home.dtype, device=home.device, every_round=True)
+        return copied.copy_(home)
 
     def _enlarged(self, rows: Tensor, count: int) -> Tensor:
         """So many rows, the first of which hold what `rows` hold; memory that is not touched is not used."""

@@ -205,8 +205,9 @@ class Learner:
         self.optimizer.step(rows, list(gradients[:, :count].unbind()), moments, steps)
 
     def new_rows(self, count: int) -> Tensor:
-        """So many rows to be filled, wherever rows lie."""
-        return self.storage.empty(count, self.blueprint.size, dtype=self.blueprint.dtype, device=self.device)
+        """So many rows to be filled, for this round, wherever rows lie."""
+        size, dtype = self.blueprint.size, self.blueprint.dtype
+        return self.storage.empty(count, size, dtype=dtype, device=self.device, every_round=True)
 
     @torch.no_grad()
     def score(self, bank: Bank, visits: Visits, weights: FloatArray, part: Part = "test") -> Scores:

@@ -126,7 +126,7 @@ class OptimizerStates:
     def state(self) -> dict[str, Tensor]:
         """A copy of all of it as tensors with one entry per pair."""
         places = [self._place(pair) for pair in self.pairs]
-        moments = self._empty(len(places))
+        moments = self._empty(len(places), every_round=True)
         for copy, (block, row) in zip(moments, places, strict=True):
             copy.copy_(block[0][row])
         return {
@@ -168,5 +168,6 @@ class OptimizerStates:
         steps[slot % self._per_block].zero_()
         return slot
 
-    def _empty(self, pairs: int) -> Tensor:
-        return self._storage.empty(pairs, self._moments, self._size, dtype=self._dtype, device=self._device)
+    def _empty(self, pairs: int, *, every_round: bool = False) -> Tensor:
+        shape = pairs, self._moments, self._size
+        return self._storage.empty(*shape, dtype=self._dtype, device=self._device, every_round=every_round)

@@ -33,20 +33,25 @@ class Storage:
         self.scratch = scratch
         self._pages = _Pages()
 
-    def empty(self, *shape: int, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
-        """A tensor of this shape that holds anything; the memory of other devices than the CPU is their own."""
+    def empty(self, *shape: int, dtype: torch.dtype, device: torch.device, every_round: bool = False) -> torch.Tensor:
+        """A tensor of this shape that holds anything; the memory of other devices than the CPU is their own.
+
+        One that is asked for in every round, and gone before the next, takes the memory that the last such left.
+        """
         size = prod(shape) * dtype.itemsize
         if device.type != "cpu" or not size or (self.scratch is None and size < LARGE):
             return torch.empty(shape, dtype=dtype, device=device)
-        flat = self._pages.tensor(size).view(dtype) if self.scratch is None else _on_disk(self.scratch, size, dtype)
-        return flat.view(shape)
+        if self.scratch is not None:
+            return _on_disk(self.scratch, size, dtype).view(shape)
+        pages = self._pages.tensor(size) if every_round else torch.frombuffer(_new_pages(size), dtype=torch.uint8)
+        return pages.view(dtype).view(shape)
 
 
 class _Pages:
     """Maps of memory. Those of tensors that are gone are used again: fresh pages take longer than what is written.
 
-    Every round asks for the same: rows for its updates, and for the copy that a checkpoint is written from. When
-    something else is asked for, what lies idle is given back, so that never more is held than was once in use.
+    Every round asks for about the same: rows for its updates, and for the copy that a checkpoint is written from. When
+    something is asked for that fits nothing, all that lies idle is given back first.
     """
 
     def __init__(self) -> None:
@@ -82,7 +87,7 @@ def _new_pages(size: int) -> mmap.mmap:
 def _on_disk(scratch: Path, size: int, dtype: torch.dtype) -> torch.Tensor:
     try:
         with TemporaryFile(dir=scratch) as file:
-            _reserve(file.fileno(), size)
+            reserve(file.fileno(), size)
             # Opened once more by torch, which keeps the map and closes the file: thousands of maps need no open files.
             name, count = f"/dev/fd/{file.fileno()}", size // dtype.itemsize
             return torch.from_file(name, shared=True, size=count, dtype=dtype)
@@ -93,7 +98,7 @@ def _on_disk(scratch: Path, size: int, dtype: torch.dtype) -> torch.Tensor:
         ) from error
 
 
-def _reserve(file: int, size: int) -> None:
+def reserve(file: int, size: int) -> None:
     """Take the room now: a disk that is full later would end the process without a word."""
     if hasattr(os, "posix_fallocate"):
         os.posix_fallocate(file, 0, size)

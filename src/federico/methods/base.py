@@ -274,7 +274,9 @@ def finite(updates: Updates) -> Updates:
 
     A sum is finite only if all its terms are, and it is read off without a copy of the rows.
     """
-    sane = updates.rows.sum(1).isfinite().cpu().numpy()
+    rows = updates.rows
+    sums = rows.sum(1) if isinstance(rows, Tensor) else torch.tensor([float(row.sum()) for row in rows])
+    sane = sums.isfinite().cpu().numpy()
     return updates if sane.all() else updates.take(np.flatnonzero(sane))
 
 

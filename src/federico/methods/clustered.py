@@ -88,7 +88,7 @@ class Clustered(Method):
         for first in np.unique(self.clusters):
             members = np.flatnonzero(self.clusters == first)
             moves = updates.take(np.flatnonzero(np.isin(updates.contributors, members)))
-            parameters = moves.rows[:, : self.bank.blueprint.parameters]
+            parameters = moves.side_by_side[:, : self.bank.blueprint.parameters]
             if len(moves) == len(members) > 2 and self._torn(parameters, moves.coefficients):
                 other = members[_halves(parameters)]
                 mine = np.setdiff1d(members, other)

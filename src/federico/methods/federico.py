@@ -166,6 +166,7 @@ class Federico(Method):
             updates = self.m_step(visits, round_index)
         with clock("push"):
             self.exchange.push(updates)
+        del updates  # what is sent need not lie here while what has come is added up
         with clock("update"):
             self.update(self.exchange.collect())
         return Round(neighbors, [*self.posteriors.values()])

@@ -35,6 +35,8 @@ class Finding:
     what: str
     grade: Grade
     message: str
+    fault: type[FedericoError] | None = None
+    """Of what is wrong: as what `federico peer` would report it."""
 
 
 def check(site: Site) -> Iterator[Finding]:
@@ -79,7 +81,7 @@ def _member(name: str, version: str | None, agreed: str) -> Finding:
     if version == agreed:
         return Finding(f"member {name}", "ok", "here")
     fault = f"here with version {version} of the federation file; make both files the same"
-    return Finding(f"member {name}", "wrong", fault)
+    return Finding(f"member {name}", "wrong", fault, NetworkError)
 
 
 def _look(what: str, find: Callable[[], str]) -> Finding:
@@ -88,7 +90,7 @@ def _look(what: str, find: Callable[[], str]) -> Finding:
     except NobodyThereError as error:
         return Finding(what, "wait", str(error))
     except FedericoError as error:
-        return Finding(what, "wrong", str(error))
+        return Finding(what, "wrong", str(error), type(error))
 
 
 def _agreement(site: Site) -> str:

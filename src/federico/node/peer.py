@@ -142,6 +142,7 @@ def _exchange(site: Site) -> Iterator["partial[ZenohExchange]"]:
             seal=Seal(papers.certificate.read_bytes(), papers.key.read_bytes(), papers.authority.read_bytes()),
             limits=agreement.limits,
             lockstep=agreement.mode == "lock-step",
+            folder=site.state,
         )
     finally:
         close(session)

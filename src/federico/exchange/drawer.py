@@ -1,0 +1,93 @@
+"""Rows that wait: in a file without a name where they are large, so that many of them take no memory."""
+
+import os
+import weakref
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import overload
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from federico.errors import RunError
+from federico.learning.storage import LARGE, reserve
+from federico.types import Array
+
+
+class Drawer:
+    """Room for one row; the file is gone with the last who holds it, however the process ends."""
+
+    def __init__(
+        self, size: int, dtype: str | np.dtype[np.generic], folder: Path | None = None, *, on_disk: bool = True
+    ) -> None:
+        """`folder` holds the file; the system's own for such files if there is none."""
+        self._size, self._dtype, self._folder = size, np.dtype(dtype), folder
+        self.filed = on_disk and size * self._dtype.itemsize >= LARGE
+        if not self.filed:
+            self._row: Array = np.empty(size, self._dtype)
+            return
+        try:
+            self._file = TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115 - open as long as the drawer is there
+            weakref.finalize(self, self._file.close)
+            reserve(self._file.fileno(), size * self._dtype.itemsize)
+        except OSError as error:
+            raise self._failed(error) from error
+
+    @classmethod
+    def of(cls, row: Array, folder: Path | None = None, *, on_disk: bool = True) -> "Drawer":
+        """A copy of this row."""
+        drawer = cls(row.size, row.dtype, folder, on_disk=on_disk)
+        drawer[:] = row
+        return drawer
+
+    def __setitem__(self, part: slice, numbers: Array) -> None:
+        """Keep these numbers there."""
+        first, _, _ = part.indices(self._size)
+        if not self.filed:
+            self._row[part] = numbers
+            return
+        left, at = np.ascontiguousarray(numbers, self._dtype).data.cast("B"), first * self._dtype.itemsize
+        try:
+            while left:
+                written = os.pwrite(self._file.fileno(), left, at)
+                left, at = left[written:], at + written
+        except OSError as error:
+            raise self._failed(error) from error
+
+    def __getitem__(self, part: slice) -> Array:
+        """A copy of the numbers there."""
+        first, last, _ = part.indices(self._size)
+        if not self.filed:
+            return self._row[part].copy()
+        size = (last - first) * self._dtype.itemsize
+        return np.frombuffer(os.pread(self._file.fileno(), size, first * self._dtype.itemsize), self._dtype)
+
+    def look(self) -> Array:
+        """The row itself, to be read or changed; it takes memory as long as somebody holds it."""
+        return np.memmap(self._file, self._dtype, "r+", shape=(self._size,)) if self.filed else self._row
+
+    def _failed(self, error: OSError) -> RunError:
+        return RunError(
+            f"{self._folder or 'temporary files'}: no room for a model on its way ({error.strerror}); free some space"
+        )
+
+
+class Drawers(Sequence[Tensor]):
+    """Rows in drawers, each taken out when its turn comes."""
+
+    def __init__(self, drawers: Sequence[Drawer]) -> None:
+        self._drawers = drawers
+
+    def __len__(self) -> int:
+        return len(self._drawers)
+
+    @overload
+    def __getitem__(self, which: int) -> Tensor: ...
+    @overload
+    def __getitem__(self, which: slice) -> "Drawers": ...
+    def __getitem__(self, which: int | slice) -> "Tensor | Drawers":
+        if isinstance(which, slice):
+            return Drawers(self._drawers[which])
+        return torch.from_numpy(self._drawers[which].look())

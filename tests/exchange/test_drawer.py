@@ -1,0 +1,100 @@
+import errno
+import gc
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from federico.errors import RunError
+from federico.exchange import drawer as module
+from federico.exchange.drawer import Drawer, Drawers
+from federico.learning.storage import LARGE
+
+SIZE = LARGE // 4 + 3
+BOTH = pytest.mark.parametrize("size", [5, SIZE], ids=["small", "large"])
+
+
+def open_files(folder: Path) -> int:
+    """Of this folder, with a name or without."""
+    return sum(str(folder) in str(link.resolve()) for link in Path("/proc/self/fd").iterdir())
+
+
+def numbers(size: int) -> np.ndarray:
+    return np.linspace(-1, 1, size, dtype=np.float32)
+
+
+@BOTH
+def test_what_is_put_in_in_parts_comes_out_whole_and_in_parts(size: int, tmp_path: Path) -> None:
+    row, drawer = numbers(size), Drawer(size, "float32", tmp_path)
+    for part in (slice(2, size), slice(0, 2)):
+        drawer[part] = row[part]
+    assert np.array_equal(drawer.look(), row)
+    assert np.array_equal(drawer[1:4], row[1:4])
+    assert np.array_equal(drawer[:], row)
+
+
+def test_a_disk_that_takes_a_little_at_a_time_gets_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    write = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda file, data, at: write(file, data[: LARGE // 3], at))
+    assert np.array_equal(Drawer.of(numbers(SIZE)).look(), numbers(SIZE))
+
+
+@BOTH
+def test_a_copy_does_not_follow_what_it_was_made_of(size: int) -> None:
+    row = numbers(size)
+    drawer = Drawer.of(row)
+    row += 1
+    assert np.array_equal(drawer.look(), numbers(size))
+
+
+@BOTH
+def test_what_is_changed_in_sight_is_changed(size: int) -> None:
+    drawer = Drawer.of(numbers(size))
+    row = drawer.look()
+    row *= 2
+    del row
+    assert np.array_equal(drawer[:], 2 * numbers(size))
+
+
+def test_large_rows_are_files_without_a_name_and_gone_with_the_drawer(tmp_path: Path) -> None:
+    drawer = Drawer.of(numbers(SIZE), tmp_path)
+    assert drawer.filed
+    assert not Drawer.of(numbers(5), tmp_path).filed
+    assert open_files(tmp_path) == 1
+    assert list(tmp_path.iterdir()) == []
+    seen = drawer.look()
+    del drawer
+    gc.collect()
+    assert np.array_equal(seen, numbers(SIZE)), "who looks at it still sees it"
+    del seen
+    assert open_files(tmp_path) == 0
+
+
+def test_rows_of_the_exchange_are_tensors_one_by_one() -> None:
+    rows = Drawers([Drawer.of(numbers(SIZE) + k) for k in range(3)])
+    assert len(rows) == 3
+    for k, row in enumerate(rows):
+        assert torch.equal(row, torch.from_numpy(numbers(SIZE) + k))
+    assert [row[0].item() for row in rows[1:]] == [0.0, 1.0]
+
+
+def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(module, "reserve", full)
+    with pytest.raises(RunError, match="No space left"):
+        Drawer(SIZE, "float32", tmp_path)
+    Drawer(5, "float32", tmp_path)
+
+
+def test_a_disk_that_fills_up_while_it_is_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
+
+    monkeypatch.setattr(os, "pwrite", full)
+    with pytest.raises(RunError, match=r"quota exceeded\); free some space"):
+        Drawer.of(numbers(SIZE), tmp_path)
+    assert np.array_equal(Drawer.of(numbers(SIZE), on_disk=False).look(), numbers(SIZE))
