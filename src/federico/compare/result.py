@@ -52,7 +52,8 @@ class Entry:
     bytes_moved: list[float]
     """Bytes of all messages up to each round of the curve."""
     processor_seconds: list[float]
-    """Of the method, all cores together, without evaluation and checkpoints, up to each round of the curve."""
+    """All cores together up to each round of the curve: without evaluation and waiting for checkpoints, but with the
+    thread that writes them while the next rounds are played."""
     trust: Trust | None
     save: int = 0
     """In a saved result: the place of what says where this comes from, in its list of saves."""

@@ -7,7 +7,7 @@ from federico.report.words import count, listed
 
 COST = (
     "Megabytes and processor seconds are of one run: seconds of all cores together, whatever else the machine did, "
-    "without evaluation and checkpoints."
+    "without evaluation; checkpoints that are written in the background are in them."
 )
 
 
