@@ -16,6 +16,8 @@ def headline(result: Result) -> str:
     at = shown_at(result)
     best = [result.best(column, at) for column in result.columns]
     known = [entry for entry in best if entry is not None]
+    if not known:
+        return "Not everything was run for as many rounds, so none is called best."
     run = [entry for entry in known if result.entry(FEDERICO, entry.column, at)]
     if len(result.columns) == 1 or not run:
         return " ".join(_winner(result, entry) for entry in known)
