@@ -29,6 +29,14 @@ def test_a_result_survives_the_disk(kept: Path, result: Result) -> None:
     assert to_json(again) == kept.read_text(), "what was read is written as it was"
 
 
+def test_learning_rates_keep_all_their_digits(result: Result) -> None:
+    rate = 10**-3.5
+    entry, tuned = replace(result.entries[0], rate=rate), replace(result.tuned[0], rate=rate, scores={rate: 1 / 3})
+    again = rounded(replace(result, entries=[entry], tuned=[tuned]))
+    assert (again.entries[0].rate, again.tuned[0].rate) == (rate, rate)
+    assert again.tuned[0].scores == {rate: 0.333333}
+
+
 def test_the_papers_figure_stays_if_it_cannot_be_drawn_now(result: Result, tmp_path: Path) -> None:
     save = [this_save("c", 0)]
     both = read_saved(write_saved(save, result, {"figure": b"1", "overview": b"1"}, tmp_path))

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
@@ -106,9 +107,17 @@ def rounded(result: Result) -> Result:
 
 def to_json(kept: Saved) -> str:
     """Numbers with a few decimals, lists of them on one line."""
-    plain = json.loads(SAVED.dump_json(kept), parse_float=lambda text: round(float(text), DECIMALS))
-    text = json.dumps(plain, indent=1, allow_nan=False, ensure_ascii=False)
+    text = json.dumps(_short(json.loads(SAVED.dump_json(kept))), indent=1, allow_nan=False, ensure_ascii=False)
     return re.sub(r"\[\s+([^\[\]{}]*?)\s+\]", lambda found: f"[{' '.join(found[1].split())}]", text) + "\n"
+
+
+def _short(value: Any) -> Any:
+    """Measured numbers rounded; a learning rate is a setting, and with other digits it would be another one."""
+    if isinstance(value, dict):
+        return {key: part if key == "rate" else _short(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_short(part) for part in value]
+    return round(value, DECIMALS) if isinstance(value, float) else value
 
 
 def _commit() -> str:
