@@ -113,17 +113,31 @@ def test_differences_are_taken_to_a_reference_that_was_saved_before(both: Both, 
             assert entry.versus.difference == pytest.approx(before.versus.difference, abs=1e-5)
 
 
-def test_a_difference_stays_as_it_was_where_the_reference_has_other_rounds_now(
+def test_there_is_no_difference_to_a_reference_with_other_rounds(
     both: Both, result: Result, earlier: Saved
 ) -> None:
     nine = {"curve": Curve([9], [0.5], [0.0]), "by_seed": {0: 0.9, 1: 0.9}}
     longer = [replace(entry, **nine) for entry in only(result, "local").entries]
     found = both(replace(result, entries=longer, tuned=[]), earlier).result
     for entry in found.entries:
-        before = earlier.result.entry(entry.row, entry.column, entry.at)
-        assert before is not None
         assert entry.rounds == (9 if entry.row == "local" else 2)
-        assert entry.versus == before.versus
+        assert entry.versus is None
+
+
+def test_the_reference_of_the_study_as_it_is_now_is_the_one_that_counts(
+    both: Both, result: Result, earlier: Saved
+) -> None:
+    for entry in both(replace(result, reference="fedavg"), earlier).result.entries:
+        assert (entry.versus is None) == (entry.row == "fedavg")
+    assert {entry.versus for entry in both(replace(result, reference=None), earlier).result.entries} == {None}
+
+
+def test_there_is_no_difference_to_a_reference_without_a_run_in_common(
+    both: Both, result: Result, earlier: Saved
+) -> None:
+    others = [replace(entry, by_seed={5: 0.5, 6: 0.5}) for entry in only(result, "local").entries]
+    found = both(replace(result, entries=others, tuned=[]), earlier).result
+    assert {entry.versus for entry in found.entries} == {None}
 
 
 def test_an_entry_with_more_of_the_seeds_is_not_lost_to_one_with_fewer(

@@ -72,7 +72,7 @@ def _choose(old: Entry | None, new: Entry | None, seeds: tuple[int, ...], number
     if old is None or new is None:
         return old if new is None else replace(new, save=number)
     if replace(new, save=old.save, versus=old.versus) == old:  # the same runs
-        return replace(new, save=old.save, versus=new.versus or old.versus)
+        return replace(new, save=old.save)
     more = len(old.by_seed.keys() & set(seeds)) > len(new.by_seed)
     return old if more and old.rounds == new.rounds else replace(new, save=number)
 

@@ -151,16 +151,16 @@ def gather(study: Study, folder: StudyDir) -> Result | None:
 
 def compared(result: Result) -> Result:
     """With every row's difference to the reference row, where both have the same rounds and some of the same seeds."""
-    return replace(result, entries=[_compared(result, entry) for entry in result.entries])
+    return replace(result, entries=[replace(entry, versus=_versus(result, entry)) for entry in result.entries])
 
 
-def _compared(result: Result, entry: Entry) -> Entry:
+def _versus(result: Result, entry: Entry) -> Comparison | None:
     reference = result.entry(result.reference or "", entry.column, entry.at)
     if reference is None or reference is entry or reference.rounds != entry.rounds:
-        return entry
+        return None
     shared = [seed for seed in entry.by_seed if seed in reference.by_seed]
     pairs = [(entry.by_seed[seed], reference.by_seed[seed]) for seed in shared]
-    return replace(entry, versus=compare_figures(pairs, result.metric)) if pairs else entry
+    return compare_figures(pairs, result.metric) if pairs else None
 
 
 def _tuned(study: Study, folder: StudyDir) -> list[Tuned]:
