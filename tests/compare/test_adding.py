@@ -85,6 +85,16 @@ def test_what_is_only_read_again_says_where_it_first_came_from(both: Both, resul
     assert found.result == earlier.result
 
 
+def test_what_has_diverged_and_is_only_read_again_says_so_too(both: Both, result: Result) -> None:
+    nan = float("nan")
+    lost = [replace(entry, by_client=dict.fromkeys(entry.by_client, nan)) for entry in result.entries]
+    tuned = [replace(each, scores=dict.fromkeys(each.scores, nan)) for each in result.tuned]
+    diverged = replace(result, entries=lost, tuned=tuned)
+    first = both(diverged, None)
+    marked = Saved([replace(first.saves[0], command="before")], [], first.result)
+    assert [save.command for save in both(diverged, marked).saves] == ["before"]
+
+
 def test_a_command_nothing_comes_from_any_more_is_forgotten(both: Both, result: Result, earlier: Saved) -> None:
     tried = [replace(each, scores={0.01: 0.5, 0.1: 0.6}) for each in result.tuned]
     found = both(replace(rerun(result), tuned=tried), earlier)

@@ -5,8 +5,9 @@ still describes it: same method, same settings. One that was run anew replaces t
 study's seeds. An entry that was only read again, from the same runs, keeps saying where it first came from.
 """
 
+import json
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TypeAlias
 
 from federico.compare.result import Entry, Result, compared
@@ -71,7 +72,7 @@ def _describes(study: Study, entry: Entry) -> bool:
 def _choose(old: Entry | None, new: Entry | None, seeds: tuple[int, ...], number: int) -> Entry | None:
     if old is None or new is None:
         return old if new is None else replace(new, save=number)
-    if replace(new, save=old.save, versus=old.versus) == old:  # the same runs
+    if _written(replace(new, save=old.save, versus=old.versus)) == _written(old):  # the same runs
         return replace(new, save=old.save)
     more = len(old.by_seed.keys() & set(seeds)) > len(new.by_seed)
     return old if more and old.rounds == new.rounds else replace(new, save=number)
@@ -80,7 +81,7 @@ def _choose(old: Entry | None, new: Entry | None, seeds: tuple[int, ...], number
 def _tuned(new: Result, old: Result, entries: list[Entry], number: int) -> Iterator[Tuned]:
     """How rates were chosen now, and earlier for entries that are kept."""
     for each in new.tuned:
-        same = (before for before in old.tuned if replace(each, save=before.save) == before)
+        same = (before for before in old.tuned if _written(replace(each, save=before.save)) == _written(before))
         yield next(same, replace(each, save=number))
     chosen_now = {(each.row, each.column) for each in new.tuned}
     used = {(entry.row, entry.column, entry.rate) for entry in entries if entry.at == "best"}
@@ -109,6 +110,11 @@ def _only_used(saves: list[Save], result: Result) -> tuple[list[Save], Result]:
     entries = [replace(entry, save=used.index(entry.save)) for entry in result.entries]
     tuned = [replace(each, save=used.index(each.save)) for each in result.tuned]
     return [saves[place] for place in used], replace(result, entries=entries, tuned=tuned)
+
+
+def _written(each: Entry | Tuned) -> str:
+    """To compare by: unlike the number, the text of NaN equals itself."""
+    return json.dumps(asdict(each), sort_keys=True)
 
 
 def _called(entry: Entry) -> str:
