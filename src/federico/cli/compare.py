@@ -19,7 +19,7 @@ from federico.compare.presets import preset
 from federico.compare.queue import News
 from federico.compare.result import Result, gather
 from federico.compare.run import Part, run_study
-from federico.compare.saved import Saved, file_of, read_saved, write_saved
+from federico.compare.saved import Saved, file_of, read_saved, saving, write_saved
 from federico.compare.study import Cell, Study, load_study, scaled
 from federico.compare.studydir import StudyDir
 from federico.compare.tables import Grid, Piece
@@ -89,7 +89,7 @@ def _perform(study: Study, wishes: Wishes, words_typed: list[str]) -> None:
         run_study(study, folder, listener, part=wishes.part, jobs=wishes.jobs, command=command)
     result = gather(study, folder)
     if result is not None and wishes.save:
-        _save(study, folder, result, wishes, command, earlier)
+        _save(study, folder, result, wishes, command)
     elif result is not None:
         images = images_of(study, folder, result)
         _finish(result, write_study(folder, result, images, [command]), wishes)
@@ -115,13 +115,15 @@ def _say_known_rates(study: Study, folder: StudyDir, part: Part) -> None:
         err.print(source + "; ".join(known), **PLAIN | {"soft_wrap": not err.is_terminal})
 
 
-def _save(study: Study, folder: StudyDir, result: Result, wishes: Wishes, command: str, earlier: Saved | None) -> None:
+def _save(study: Study, folder: StudyDir, result: Result, wishes: Wishes, command: str) -> None:
     """Add to what was saved before; tables and figures show all of it."""
-    both = add(study, folder, result, command, earlier)
-    images = images_of(study, folder, both.result)
-    page = write_study(folder, both.result, images, [save.command for save in both.saves])
-    drawn_before = earlier.figures if earlier and study.compare.figure else ()
-    file = write_saved(both.saves, both.result, images, RESULTS, drawn_before)
+    with saving(RESULTS):
+        earlier = _earlier(study)  # as it is now: another command may have saved during the runs
+        both = add(study, folder, result, command, earlier)
+        images = images_of(study, folder, both.result)
+        page = write_study(folder, both.result, images, [save.command for save in both.saves])
+        drawn_before = earlier.figures if earlier and study.compare.figure else ()
+        file = write_saved(both.saves, both.result, images, RESULTS, drawn_before)
     for note in both.notes:
         err.print(f"note: {file}: {note}", **PLAIN)
     _finish(both.result, page, wishes, file)

@@ -3,12 +3,14 @@
 A result may grow over days and machines: what is saved is added to what was saved before.
 """
 
+import fcntl
 import json
 import os
 import platform
 import re
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -21,6 +23,7 @@ from federico.errors import DataError
 from federico.experiment.files import disk_errors, publish_bytes, publish_text
 
 DECIMALS = 6
+LOCK = ".lock"
 OWN_FIGURE = "figure"
 """The paper's figure: all others can be drawn from the result alone, this one needs the runs."""
 
@@ -68,6 +71,20 @@ def this_save(command: str, seconds: float) -> Save:
         versions={name: version(name) for name in ("federico", "torch", "numpy")}
         | {"python": platform.python_version()},
     )
+
+
+@contextmanager
+def saving(target: Path) -> Iterator[None]:
+    """Keep other commands from saving below `target`, or wait for the one that does.
+
+    What is read to be added to must still be what is there when the sum is written.
+    """
+    with disk_errors(target):
+        target.mkdir(parents=True, exist_ok=True)
+        file = (target / LOCK).open("w")
+    with file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def write_saved(
