@@ -112,6 +112,19 @@ def test_what_another_command_saves_during_the_runs_is_not_lost(
     assert {entry.row for entry in read_saved(file).result.entries} == {"federico", "local"}
 
 
+def test_a_damaged_result_stops_only_what_would_add_to_it(federico: Command, study: Path) -> None:
+    Path("results").mkdir()
+    Path("results/study.json").write_text("{}")
+    for words in ([], ["--dry-run"]):
+        answer = federico("compare", "study.toml", "--quiet", *words)
+        assert answer.code == 0
+        assert "note: no learning rates are known from before: results/study.json: not a saved result" in answer.err
+    Path("runs").rename("finished")
+    assert federico("compare", "study.toml", "--save").code != 0
+    assert not Path("runs").exists()
+    assert Path("results/study.json").read_text() == "{}"
+
+
 def test_compare_leaves_what_run_has_written(federico: Command, study: Path) -> None:
     federico("run", "tiny.toml", "--name", "study")
     federico("report", "runs/study")

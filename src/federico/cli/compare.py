@@ -24,7 +24,8 @@ from federico.compare.study import Cell, Study, load_study, scaled
 from federico.compare.studydir import StudyDir
 from federico.compare.tables import Grid, Piece
 from federico.compare.terminal import for_terminal
-from federico.errors import ConfigError
+from federico.compare.tuning import Tuned
+from federico.errors import ConfigError, DataError
 from federico.report.summary import title_of
 
 RESULTS = Path("results")
@@ -77,8 +78,7 @@ def reproduce_preset(name: str, scale: float, wishes: Wishes) -> None:
 def _perform(study: Study, wishes: Wishes, words_typed: list[str]) -> None:
     if wishes.jobs < 1:
         raise ConfigError(f"--jobs {wishes.jobs}: at least one process must do the work")
-    earlier = _earlier(study)
-    folder = StudyDir(wishes.directory / study.name, earlier.result.tuned if earlier else ())
+    folder = StudyDir(wishes.directory / study.name, _rates_saved(study, wishes))
     _say_known_rates(study, folder, wishes.part)
     if wishes.dry_run:
         _show_estimate(study, estimate(study, folder, wishes.part), wishes)
@@ -99,6 +99,18 @@ def _earlier(study: Study) -> Saved | None:
     """What was saved of this study before."""
     file = file_of(study.name, RESULTS)
     return read_saved(file) if file.exists() else None
+
+
+def _rates_saved(study: Study, wishes: Wishes) -> Sequence[Tuned]:
+    """How learning rates were chosen before; a file that nothing will be added to may be of no use."""
+    try:
+        earlier = _earlier(study)
+    except DataError as error:
+        if wishes.save:
+            raise
+        err.print(f"note: no learning rates are known from before: {error}", **PLAIN)
+        return ()
+    return earlier.result.tuned if earlier else ()
 
 
 def _say_known_rates(study: Study, folder: StudyDir, part: Part) -> None:
