@@ -1,3 +1,4 @@
+import fcntl
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -5,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from federico.compare.saved import read_saved
+from federico.compare.run import run_study
+from federico.compare.saved import LOCK, read_saved, write_saved
 
 Command = Callable[..., Any]
 COMPARE = """
@@ -86,6 +88,41 @@ def test_a_result_grows_over_run_directories_and_rates_are_tuned_once(
     assert len(list(Path("anew/study").glob("*-0-*"))) == 2, "no tuning runs"
     dropped = federico("compare", "study.toml", "--save", "--quiet", "--row", "local")
     assert "note: results/study.json: FedeRiCo, two, best rate, 2 rounds: dropped" in dropped.err
+
+
+def test_what_another_command_saves_during_the_runs_is_not_lost(
+    federico: Command, study: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    federico("compare", "study.toml", "--save", "--row", "federico", "--directory", "elsewhere")
+    file, away = Path("results/study.json"), Path("away.json")
+    file.rename(away)
+
+    def run_and_be_overtaken(*given: Any, **named: Any) -> None:
+        run_study(*given, **named)
+        away.rename(file)
+
+    def write_alone(*given: Any) -> Path:
+        with (file.parent / LOCK).open() as other, pytest.raises(BlockingIOError):
+            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return write_saved(*given)
+
+    monkeypatch.setattr("federico.cli.compare.run_study", run_and_be_overtaken)
+    monkeypatch.setattr("federico.cli.compare.write_saved", write_alone)
+    assert federico("compare", "study.toml", "--save", "--row", "local").code == 0
+    assert {entry.row for entry in read_saved(file).result.entries} == {"federico", "local"}
+
+
+def test_a_damaged_result_stops_only_what_would_add_to_it(federico: Command, study: Path) -> None:
+    Path("results").mkdir()
+    Path("results/study.json").write_text("{}")
+    for words in ([], ["--dry-run"]):
+        answer = federico("compare", "study.toml", "--quiet", *words)
+        assert answer.code == 0
+        assert "note: no learning rates are known from before: results/study.json: not a saved result" in answer.err
+    Path("runs").rename("finished")
+    assert federico("compare", "study.toml", "--save").code != 0
+    assert not Path("runs").exists()
+    assert Path("results/study.json").read_text() == "{}"
 
 
 def test_compare_leaves_what_run_has_written(federico: Command, study: Path) -> None:

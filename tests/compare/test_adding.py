@@ -85,6 +85,16 @@ def test_what_is_only_read_again_says_where_it_first_came_from(both: Both, resul
     assert found.result == earlier.result
 
 
+def test_what_has_diverged_and_is_only_read_again_says_so_too(both: Both, result: Result) -> None:
+    nan = float("nan")
+    lost = [replace(entry, by_client=dict.fromkeys(entry.by_client, nan)) for entry in result.entries]
+    tuned = [replace(each, scores=dict.fromkeys(each.scores, nan)) for each in result.tuned]
+    diverged = replace(result, entries=lost, tuned=tuned)
+    first = both(diverged, None)
+    marked = Saved([replace(first.saves[0], command="before")], [], first.result)
+    assert [save.command for save in both(diverged, marked).saves] == ["before"]
+
+
 def test_a_command_nothing_comes_from_any_more_is_forgotten(both: Both, result: Result, earlier: Saved) -> None:
     tried = [replace(each, scores={0.01: 0.5, 0.1: 0.6}) for each in result.tuned]
     found = both(replace(rerun(result), tuned=tried), earlier)
@@ -113,17 +123,29 @@ def test_differences_are_taken_to_a_reference_that_was_saved_before(both: Both, 
             assert entry.versus.difference == pytest.approx(before.versus.difference, abs=1e-5)
 
 
-def test_a_difference_stays_as_it_was_where_the_reference_has_other_rounds_now(
-    both: Both, result: Result, earlier: Saved
-) -> None:
+def test_there_is_no_difference_to_a_reference_with_other_rounds(both: Both, result: Result, earlier: Saved) -> None:
     nine = {"curve": Curve([9], [0.5], [0.0]), "by_seed": {0: 0.9, 1: 0.9}}
     longer = [replace(entry, **nine) for entry in only(result, "local").entries]
     found = both(replace(result, entries=longer, tuned=[]), earlier).result
     for entry in found.entries:
-        before = earlier.result.entry(entry.row, entry.column, entry.at)
-        assert before is not None
         assert entry.rounds == (9 if entry.row == "local" else 2)
-        assert entry.versus == before.versus
+        assert entry.versus is None
+
+
+def test_the_reference_of_the_study_as_it_is_now_is_the_one_that_counts(
+    both: Both, result: Result, earlier: Saved
+) -> None:
+    for entry in both(replace(result, reference="fedavg"), earlier).result.entries:
+        assert (entry.versus is None) == (entry.row == "fedavg")
+    assert {entry.versus for entry in both(replace(result, reference=None), earlier).result.entries} == {None}
+
+
+def test_there_is_no_difference_to_a_reference_without_a_run_in_common(
+    both: Both, result: Result, earlier: Saved
+) -> None:
+    others = [replace(entry, by_seed={5: 0.5, 6: 0.5}) for entry in only(result, "local").entries]
+    found = both(replace(result, entries=others, tuned=[]), earlier).result
+    assert {entry.versus for entry in found.entries} == {None}
 
 
 def test_an_entry_with_more_of_the_seeds_is_not_lost_to_one_with_fewer(
@@ -135,6 +157,36 @@ def test_an_entry_with_more_of_the_seeds_is_not_lost_to_one_with_fewer(
     assert "FedAvg, four, best rate, 2 rounds: kept as it was saved, with more runs than there are now" in found.notes
     asked_for_one = replace(result, entries=fewer, tuned=[], seeds=[0])
     assert sources(both(asked_for_one, earlier, tiny(seeds=[0])))["fedavg"] == {"now"}
+
+
+def shorter(result: Result) -> Result:
+    """The same study run for one round, by another tuning."""
+    entries = [
+        replace(entry, curve=Curve([1], [0.5], [0.0]), by_seed={0: 0.5}, rate=0.5 if entry.at == "best" else entry.rate)
+        for entry in result.entries
+    ]
+    tuned = [replace(each, rounds=7, rate=0.5, scores={0.5: 0.5}) for each in result.tuned]
+    paper = result.paper.model_copy(update={"differs": ("Run for one round.",)})
+    return replace(result, rounds=1, seeds=[0], entries=entries, tuned=tuned, paper=paper)
+
+
+def test_a_longer_run_is_not_lost_to_a_shorter_one(both: Both, result: Result, earlier: Saved, tiny: Any) -> None:
+    found = both(shorter(result), earlier, tiny(rounds=1, seeds=[0]))
+    assert (found.saves, found.result.entries) == (earlier.saves, earlier.result.entries)
+    assert found.result.tuned == earlier.result.tuned, "how the rates of what is kept were chosen"
+    assert (found.result.rounds, found.result.paper) == (2, earlier.result.paper)
+    assert len(found.notes) == len(result.entries)
+    kept = "kept as it was saved, not replaced by 1 round; to replace it, move the file away and save again"
+    assert f"FedAvg, four, best rate, 2 rounds: {kept}" in found.notes
+
+
+def test_what_is_replaced_by_other_seeds_is_said(both: Both, result: Result, earlier: Saved) -> None:
+    nine = {"curve": Curve([9], [0.5], [0.0]), "by_seed": {0: 0.9}}
+    longer = [replace(entry, **nine) for entry in only(result, "fedavg").entries]
+    found = both(replace(result, entries=longer, tuned=[]), earlier)
+    assert sources(found)["fedavg"] == {"now"}
+    assert "FedAvg, four, best rate, 2 rounds: replaced: 2 runs of 2 rounds by 1 of 9" in found.notes
+    assert len(found.notes) == len(longer)
 
 
 def test_seeds_are_all_that_any_row_has_and_the_rest_is_unfinished(both: Both, result: Result, earlier: Saved) -> None:

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,14 @@ def test_figure_1_waits_for_all_its_runs(play: Any, tiny: Any) -> None:
     found = play(tiny(ONE, **SINE | {"methods": ["federico"]}))
     wanted = tiny(ONE | {"figure": {"draw": "lines"}}, **SINE)
     assert picture(wanted, found.folder, found.result) is None
+
+
+def test_runs_shorter_than_those_that_were_saved_are_not_drawn(play: Any, tiny: Any) -> None:
+    figure = ONE | {"figure": {"draw": "posteriors"}}
+    found = play(tiny(figure, methods=["federico"], seeds=[0]))
+    once = tiny(figure, methods=["federico"], seeds=[0], rounds=1)
+    assert picture(once, found.folder, replace(found.result, entries=[])) is not None
+    assert picture(once, found.folder, found.result) is None
 
 
 @pytest.mark.parametrize(("method", "legend"), [("federico", "own model"), ("fedem", "component 1")])

@@ -1,3 +1,4 @@
+import fcntl
 import json
 import subprocess
 from dataclasses import replace
@@ -7,7 +8,7 @@ import pytest
 
 from federico.compare import saved
 from federico.compare.result import Result
-from federico.compare.saved import Saved, read_saved, rounded, this_save, to_json, write_saved
+from federico.compare.saved import LOCK, Saved, read_saved, rounded, saving, this_save, to_json, write_saved
 from federico.errors import DataError
 
 
@@ -29,6 +30,14 @@ def test_a_result_survives_the_disk(kept: Path, result: Result) -> None:
     assert to_json(again) == kept.read_text(), "what was read is written as it was"
 
 
+def test_learning_rates_keep_all_their_digits(result: Result) -> None:
+    rate = 10**-3.5
+    entry, tuned = replace(result.entries[0], rate=rate), replace(result.tuned[0], rate=rate, scores={rate: 1 / 3})
+    again = rounded(replace(result, entries=[entry], tuned=[tuned]))
+    assert (again.entries[0].rate, again.tuned[0].rate) == (rate, rate)
+    assert again.tuned[0].scores == {rate: 0.333333}
+
+
 def test_the_papers_figure_stays_if_it_cannot_be_drawn_now(result: Result, tmp_path: Path) -> None:
     save = [this_save("c", 0)]
     both = read_saved(write_saved(save, result, {"figure": b"1", "overview": b"1"}, tmp_path))
@@ -37,6 +46,13 @@ def test_the_papers_figure_stays_if_it_cannot_be_drawn_now(result: Result, tmp_p
     assert later.figures == both.figures
     assert [(tmp_path / name).read_bytes() for name in later.figures] == [b"1", b"2"]
     assert read_saved(write_saved(save, result, {"overview": b"3"}, tmp_path)).figures == ["tiny-overview.png"]
+
+
+def test_one_command_saves_at_a_time(tmp_path: Path) -> None:
+    with saving(tmp_path), (tmp_path / LOCK).open() as other, pytest.raises(BlockingIOError):
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    with (tmp_path / LOCK).open() as other:
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def test_a_run_that_diverged_can_be_kept(kept: Path) -> None:

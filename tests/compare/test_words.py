@@ -27,6 +27,18 @@ def test_a_single_column_has_a_winner(result: Result) -> None:
     assert text == "Local is best: 95.0 % accuracy."
 
 
+def test_where_rounds_differ_the_headline_says_that_none_is_best(result: Result) -> None:
+    first, *rest = [entry for entry in result.entries if entry.column == "two"]
+    mixed = [replace(first, curve=Curve([9], [0.5], [0.0])), *rest]
+    given = [entry for entry in mixed if entry.at == "given"]
+    text = words.headline(replace(result, columns=["two"], entries=given))
+    assert text == "Not everything was run for as many rounds, so none is called best."
+
+
+def test_costs_do_not_claim_to_be_without_checkpoints(result: Result) -> None:
+    assert "without evaluation; checkpoints that are written in the background are in them" in words.notes(result)
+
+
 def test_every_difference_to_the_paper_is_named(result: Result) -> None:
     paper = result.paper.model_copy(update={"differs": ("Other features.",)})
     (first, *rest) = result.entries

@@ -126,6 +126,19 @@ def test_damaged_timings_cost_nothing_but_themselves(tmp_path: Path) -> None:
     assert len(read_records(tmp_path)) == 1
 
 
+@pytest.mark.parametrize("continued", [False, True])
+def test_seconds_of_a_cell_that_was_begun_without_them_are_as_good_as_none(
+    journal: Journal, tmp_path: Path, continued: bool
+) -> None:
+    lines = [json.loads(line) for line in journal.timings.read_text().splitlines()]
+    del lines[0]["processor_seconds"]
+    journal.timings.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    if continued:
+        journal.rewind(journal.size(), 3)
+        journal.append_spent(4, spent(0.4))
+    assert read_spent(tmp_path) == []
+
+
 def test_damaged_records_are_named_with_the_remedy(tmp_path: Path) -> None:
     (tmp_path / "records.jsonl").write_text("{}}\n")
     with pytest.raises(RunError, match=r"records\.jsonl: damaged .* delete the folder"):

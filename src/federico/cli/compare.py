@@ -19,12 +19,13 @@ from federico.compare.presets import preset
 from federico.compare.queue import News
 from federico.compare.result import Result, gather
 from federico.compare.run import Part, run_study
-from federico.compare.saved import Saved, file_of, read_saved, write_saved
+from federico.compare.saved import Saved, file_of, read_saved, saving, write_saved
 from federico.compare.study import Cell, Study, load_study, scaled
 from federico.compare.studydir import StudyDir
 from federico.compare.tables import Grid, Piece
 from federico.compare.terminal import for_terminal
-from federico.errors import ConfigError
+from federico.compare.tuning import Tuned
+from federico.errors import ConfigError, DataError
 from federico.report.summary import title_of
 
 RESULTS = Path("results")
@@ -77,8 +78,7 @@ def reproduce_preset(name: str, scale: float, wishes: Wishes) -> None:
 def _perform(study: Study, wishes: Wishes, words_typed: list[str]) -> None:
     if wishes.jobs < 1:
         raise ConfigError(f"--jobs {wishes.jobs}: at least one process must do the work")
-    earlier = _earlier(study)
-    folder = StudyDir(wishes.directory / study.name, earlier.result.tuned if earlier else ())
+    folder = StudyDir(wishes.directory / study.name, _rates_saved(study, wishes))
     _say_known_rates(study, folder, wishes.part)
     if wishes.dry_run:
         _show_estimate(study, estimate(study, folder, wishes.part), wishes)
@@ -89,7 +89,7 @@ def _perform(study: Study, wishes: Wishes, words_typed: list[str]) -> None:
         run_study(study, folder, listener, part=wishes.part, jobs=wishes.jobs, command=command)
     result = gather(study, folder)
     if result is not None and wishes.save:
-        _save(study, folder, result, wishes, command, earlier)
+        _save(study, folder, result, wishes, command)
     elif result is not None:
         images = images_of(study, folder, result)
         _finish(result, write_study(folder, result, images, [command]), wishes)
@@ -99,6 +99,18 @@ def _earlier(study: Study) -> Saved | None:
     """What was saved of this study before."""
     file = file_of(study.name, RESULTS)
     return read_saved(file) if file.exists() else None
+
+
+def _rates_saved(study: Study, wishes: Wishes) -> Sequence[Tuned]:
+    """How learning rates were chosen before; a file that nothing will be added to may be of no use."""
+    try:
+        earlier = _earlier(study)
+    except DataError as error:
+        if wishes.save:
+            raise
+        err.print(f"note: no learning rates are known from before: {error}", **PLAIN)
+        return ()
+    return earlier.result.tuned if earlier else ()
 
 
 def _say_known_rates(study: Study, folder: StudyDir, part: Part) -> None:
@@ -115,13 +127,15 @@ def _say_known_rates(study: Study, folder: StudyDir, part: Part) -> None:
         err.print(source + "; ".join(known), **PLAIN | {"soft_wrap": not err.is_terminal})
 
 
-def _save(study: Study, folder: StudyDir, result: Result, wishes: Wishes, command: str, earlier: Saved | None) -> None:
+def _save(study: Study, folder: StudyDir, result: Result, wishes: Wishes, command: str) -> None:
     """Add to what was saved before; tables and figures show all of it."""
-    both = add(study, folder, result, command, earlier)
-    images = images_of(study, folder, both.result)
-    page = write_study(folder, both.result, images, [save.command for save in both.saves])
-    drawn_before = earlier.figures if earlier and study.compare.figure else ()
-    file = write_saved(both.saves, both.result, images, RESULTS, drawn_before)
+    with saving(RESULTS):
+        earlier = _earlier(study)  # as it is now: another command may have saved during the runs
+        both = add(study, folder, result, command, earlier)
+        images = images_of(study, folder, both.result)
+        page = write_study(folder, both.result, images, [save.command for save in both.saves])
+        drawn_before = earlier.figures if earlier and study.compare.figure else ()
+        file = write_saved(both.saves, both.result, images, RESULTS, drawn_before)
     for note in both.notes:
         err.print(f"note: {file}: {note}", **PLAIN)
     _finish(both.result, page, wishes, file)

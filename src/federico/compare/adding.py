@@ -1,12 +1,14 @@
 """Add a result to the one that was saved before, so that a table can grow over days and machines.
 
 An entry (a row in a column at a learning rate) of the earlier result is kept where the new one has none and the study
-still describes it: same method, same settings. One that was run anew replaces the earlier, unless that has more of the
-study's seeds. An entry that was only read again, from the same runs, keeps saying where it first came from.
+still describes it: same method, same settings. One that was run anew replaces the earlier, unless that has more rounds,
+or as many and more of the study's seeds. An entry that was only read again, from the same runs, keeps saying where it
+first came from.
 """
 
+import json
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TypeAlias
 
 from federico.compare.result import Entry, Result, compared
@@ -38,7 +40,7 @@ def add(study: Study, folder: StudyDir, result: Result, command: str, earlier: S
     tuned = [*_tuned(new, old, entries, len(before))]
     save = this_save(command, _seconds(study, folder, entries, tuned, len(before)))
     seeds = list(dict.fromkeys([*new.seeds, *(seed for entry in entries for seed in entry.by_seed)]))
-    together = rounded(compared(replace(new, seeds=seeds, entries=entries, tuned=tuned)))
+    together = rounded(compared(replace(_about(old, new, entries), seeds=seeds, entries=entries, tuned=tuned)))
     return Sum(*_only_used([*before, save], together), [*_notes(old, new, entries)])
 
 
@@ -49,13 +51,29 @@ def _entries(study: Study, old: Result, new: Result, number: int) -> list[Entry]
     return [entry for entry in chosen if entry is not None]
 
 
+def _about(old: Result, new: Result, entries: list[Entry]) -> Result:
+    """What the study says of its rounds is not true of entries that are all of longer runs."""
+    longer = all(entry.rounds > new.rounds for entry in entries)
+    return replace(new, rounds=old.rounds, paper=old.paper) if longer else new
+
+
 def _notes(old: Result, new: Result, entries: list[Entry]) -> Iterator[str]:
     places = {_place(entry): entry for entry in entries}
     for entry in old.entries:
-        if _place(entry) not in places:
+        chosen, now = places.get(_place(entry)), new.entry(*_place(entry))
+        if chosen is None:
             yield f"{_called(entry)}: dropped, it is not part of the study as it is now"
-        elif new.entry(*_place(entry)) and places[_place(entry)] is entry:
-            yield f"{_called(entry)}: kept as it was saved, with more runs than there are now"
+        elif now and chosen is entry:
+            yield f"{_called(entry)}: kept as it was saved, {_why_kept(entry, now)}"
+        elif entry.by_seed.keys() - chosen.by_seed.keys():
+            runs = f"{count(len(entry.by_seed), 'run')} of {count(entry.rounds, 'round')}"
+            yield f"{_called(entry)}: replaced: {runs} by {len(chosen.by_seed)} of {chosen.rounds}"
+
+
+def _why_kept(old: Entry, new: Entry) -> str:
+    if old.rounds == new.rounds:
+        return "with more runs than there are now"
+    return f"not replaced by {count(new.rounds, 'round')}; to replace it, move the file away and save again"
 
 
 def _place(entry: Entry) -> Place:
@@ -71,22 +89,29 @@ def _describes(study: Study, entry: Entry) -> bool:
 def _choose(old: Entry | None, new: Entry | None, seeds: tuple[int, ...], number: int) -> Entry | None:
     if old is None or new is None:
         return old if new is None else replace(new, save=number)
-    if replace(new, save=old.save, versus=old.versus) == old:  # the same runs
-        return replace(new, save=old.save, versus=new.versus or old.versus)
+    if _written(replace(new, save=old.save, versus=old.versus)) == _written(old):  # the same runs
+        return replace(new, save=old.save)
     more = len(old.by_seed.keys() & set(seeds)) > len(new.by_seed)
-    return old if more and old.rounds == new.rounds else replace(new, save=number)
+    stays = old.rounds > new.rounds or (old.rounds == new.rounds and more)
+    return old if stays else replace(new, save=number)
 
 
 def _tuned(new: Result, old: Result, entries: list[Entry], number: int) -> Iterator[Tuned]:
     """How rates were chosen now, and earlier for entries that are kept."""
+    used = {_rate(entry) for entry in entries if entry.at == "best"}
+    kept = {_rate(entry) for entry in entries if entry.at == "best" and old.entry(*_place(entry)) is entry}
+    before = {(each.row, each.column): each for each in old.tuned}
     for each in new.tuned:
-        same = (before for before in old.tuned if replace(each, save=before.save) == before)
-        yield next(same, replace(each, save=number))
-    chosen_now = {(each.row, each.column) for each in new.tuned}
-    used = {(entry.row, entry.column, entry.rate) for entry in entries if entry.at == "best"}
-    for each in old.tuned:
-        if (each.row, each.column) not in chosen_now and (each.row, each.column, each.rate) in used:
-            yield each
+        earlier = before.pop((each.row, each.column), None)
+        if earlier and (_rate(earlier) in kept or _written(replace(each, save=earlier.save)) == _written(earlier)):
+            yield earlier
+        else:
+            yield replace(each, save=number)
+    yield from (each for each in before.values() if _rate(each) in used)
+
+
+def _rate(each: Entry | Tuned) -> tuple[str, str, float]:
+    return each.row, each.column, each.rate
 
 
 def _seconds(study: Study, folder: StudyDir, entries: list[Entry], tuned: list[Tuned], number: int) -> float:
@@ -109,6 +134,11 @@ def _only_used(saves: list[Save], result: Result) -> tuple[list[Save], Result]:
     entries = [replace(entry, save=used.index(entry.save)) for entry in result.entries]
     tuned = [replace(each, save=used.index(each.save)) for each in result.tuned]
     return [saves[place] for place in used], replace(result, entries=entries, tuned=tuned)
+
+
+def _written(each: Entry | Tuned) -> str:
+    """To compare by: unlike the number, the text of NaN equals itself."""
+    return json.dumps(asdict(each), sort_keys=True)
 
 
 def _called(entry: Entry) -> str:

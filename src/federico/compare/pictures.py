@@ -28,18 +28,25 @@ POINTS = 40
 
 
 def picture(study: Study, folder: StudyDir, result: Result) -> Figure | None:
-    """The figure that the study's file asks for; None where it asks for none, or its runs are not finished."""
+    """The figure that the study's file asks for; None where it asks for none, or its runs are not finished.
+
+    None too where the result was saved from longer runs than those that could be drawn.
+    """
+    shown = result.column(study.compare.columns[0].name, "given")
+    longer = any(entry.rounds > study.file.rounds for entry in shown)
     match study.compare.figure:
         case None:
+            return None
+        case Drawing(draw="curves"):
+            return curves(study, result)
+        case _ if longer:
             return None
         case Drawing(draw="lines"):
             return lines(study, folder)
         case Drawing(draw="posteriors"):
             return posteriors(study, folder)
-        case Drawing(draw="variants", clients=clients):
+        case Drawing(clients=clients):
             return variants(study, folder, clients)
-        case _:
-            return curves(study, result)
 
 
 def posteriors(study: Study, folder: StudyDir) -> Figure | None:

@@ -52,7 +52,8 @@ class Entry:
     bytes_moved: list[float]
     """Bytes of all messages up to each round of the curve."""
     processor_seconds: list[float]
-    """Of the method, all cores together, without evaluation and checkpoints, up to each round of the curve."""
+    """All cores together up to each round of the curve: without evaluation and waiting for checkpoints, but with the
+    thread that writes them while the next rounds are played."""
     trust: Trust | None
     save: int = 0
     """In a saved result: the place of what says where this comes from, in its list of saves."""
@@ -150,16 +151,16 @@ def gather(study: Study, folder: StudyDir) -> Result | None:
 
 def compared(result: Result) -> Result:
     """With every row's difference to the reference row, where both have the same rounds and some of the same seeds."""
-    return replace(result, entries=[_compared(result, entry) for entry in result.entries])
+    return replace(result, entries=[replace(entry, versus=_versus(result, entry)) for entry in result.entries])
 
 
-def _compared(result: Result, entry: Entry) -> Entry:
+def _versus(result: Result, entry: Entry) -> Comparison | None:
     reference = result.entry(result.reference or "", entry.column, entry.at)
     if reference is None or reference is entry or reference.rounds != entry.rounds:
-        return entry
+        return None
     shared = [seed for seed in entry.by_seed if seed in reference.by_seed]
     pairs = [(entry.by_seed[seed], reference.by_seed[seed]) for seed in shared]
-    return replace(entry, versus=compare_figures(pairs, result.metric)) if pairs else entry
+    return compare_figures(pairs, result.metric) if pairs else None
 
 
 def _tuned(study: Study, folder: StudyDir) -> list[Tuned]:

@@ -3,15 +3,18 @@
 A result may grow over days and machines: what is saved is added to what was saved before.
 """
 
+import fcntl
 import json
 import os
 import platform
 import re
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
@@ -20,6 +23,7 @@ from federico.errors import DataError
 from federico.experiment.files import disk_errors, publish_bytes, publish_text
 
 DECIMALS = 6
+LOCK = ".lock"
 OWN_FIGURE = "figure"
 """The paper's figure: all others can be drawn from the result alone, this one needs the runs."""
 
@@ -69,6 +73,20 @@ def this_save(command: str, seconds: float) -> Save:
     )
 
 
+@contextmanager
+def saving(target: Path) -> Iterator[None]:
+    """Keep other commands from saving below `target`, or wait for the one that does.
+
+    What is read to be added to must still be what is there when the sum is written.
+    """
+    with disk_errors(target):
+        target.mkdir(parents=True, exist_ok=True)
+        file = (target / LOCK).open("w")
+    with file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 def write_saved(
     saves: Sequence[Save], result: Result, images: Mapping[str, bytes], target: Path, before: Sequence[str] = ()
 ) -> Path:
@@ -106,9 +124,17 @@ def rounded(result: Result) -> Result:
 
 def to_json(kept: Saved) -> str:
     """Numbers with a few decimals, lists of them on one line."""
-    plain = json.loads(SAVED.dump_json(kept), parse_float=lambda text: round(float(text), DECIMALS))
-    text = json.dumps(plain, indent=1, allow_nan=False, ensure_ascii=False)
+    text = json.dumps(_short(json.loads(SAVED.dump_json(kept))), indent=1, allow_nan=False, ensure_ascii=False)
     return re.sub(r"\[\s+([^\[\]{}]*?)\s+\]", lambda found: f"[{' '.join(found[1].split())}]", text) + "\n"
+
+
+def _short(value: Any) -> Any:
+    """Measured numbers rounded; a learning rate is a setting, and with other digits it would be another one."""
+    if isinstance(value, dict):
+        return {key: part if key == "rate" else _short(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_short(part) for part in value]
+    return round(value, DECIMALS) if isinstance(value, float) else value
 
 
 def _commit() -> str:

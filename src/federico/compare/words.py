@@ -7,7 +7,7 @@ from federico.report.words import count, listed
 
 COST = (
     "Megabytes and processor seconds are of one run: seconds of all cores together, whatever else the machine did, "
-    "without evaluation and checkpoints."
+    "without evaluation; checkpoints that are written in the background are in them."
 )
 
 
@@ -16,6 +16,8 @@ def headline(result: Result) -> str:
     at = shown_at(result)
     best = [result.best(column, at) for column in result.columns]
     known = [entry for entry in best if entry is not None]
+    if not known:
+        return "Not everything was run for as many rounds, so none is called best."
     run = [entry for entry in known if result.entry(FEDERICO, entry.column, at)]
     if len(result.columns) == 1 or not run:
         return " ".join(_winner(result, entry) for entry in known)

@@ -121,8 +121,11 @@ def read_records(folder: Path) -> list[Record]:
 
 
 def read_spent(folder: Path) -> list[Spent]:
-    """What every round of a cell took."""
-    return [Spent(line["seconds"], line["processor_seconds"]) for line in _timings(folder / "timings.jsonl")]
+    """What every round of a cell took; nothing if the first ones are not known: sums would be too small."""
+    lines = _timings(folder / "timings.jsonl")
+    if [line["round"] for line in lines] != list(range(1, len(lines) + 1)):
+        return []
+    return [Spent(line["seconds"], line["processor_seconds"]) for line in lines]
 
 
 def mean_accuracy(record: Record, samples: Iterable[int]) -> float | None:
