@@ -5,8 +5,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from federico.learning import engines as engines_module
 from federico.learning.blueprint import Blueprint
-from federico.learning.engines import Engine, Looped, Stacked, Vmapped, chain, vmappable
+from federico.learning.engines import Engine, Looped, Stacked, Vmapped, chain, fusible, vmappable
 from federico.learning.models import perceptron
 from federico.learning.objectives import objective_for
 from federico.types import Task
@@ -224,3 +225,40 @@ def test_held_rows_are_run_where_they_lie_and_training_goes_back_to_the_bench() 
     torch.testing.assert_close(engine.outputs(bench.x[1:2])[0], bench.plain(1)(bench.x[1]))
     engine.hold(work)
     assert not engine.outputs(bench.x).any()
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_a_single_model_is_measured_in_one_pass_per_layer(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    blueprint = Blueprint(CHAINS[name])
+    layers, row = chain(blueprint), blueprint.initial(0, "a")[None]
+    assert layers is not None
+    x, called = torch.randn(1, SAMPLES, 4), []
+    engines = [Stacked(layers, objective_for("classification"), rows, torch.zeros_like(rows)) for rows in (
+        row, row.repeat(2, 1),
+    )]  # fmt: skip
+    linear = engines_module._linear
+    monkeypatch.setattr(engines_module, "_linear", lambda *arguments: called.append(1) or linear(*arguments))
+    alone, of_two = (engine.outputs(x) for engine in engines)
+    assert len(called) == len(layers), "only where never more than one is in hand"
+    torch.testing.assert_close(alone, of_two)
+
+
+def test_other_numbers_and_a_torch_without_it_take_the_plain_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert fusible(torch.zeros(1))
+    assert not fusible(torch.zeros(1, dtype=torch.float64))
+
+    def missing(*_: object) -> None:
+        raise AttributeError
+
+    monkeypatch.setattr(engines_module, "_linear", missing)
+    assert not fusible(torch.zeros(1))
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+def test_a_weight_that_is_no_number_shows_in_every_output(rows: int) -> None:
+    blueprint = Blueprint(CHAINS["mlp"])
+    layers, work = chain(blueprint), blueprint.initial(0, "a").repeat(rows, 1)
+    assert layers is not None
+    work[:, 0] = torch.nan
+    engine = Stacked(layers, objective_for("classification"), work, torch.zeros_like(work))
+    assert engine.outputs(torch.ones(rows, SAMPLES, 4)).isnan().all(), "a ReLU must not hide it"
