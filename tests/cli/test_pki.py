@@ -42,8 +42,9 @@ def test_a_certificate_is_shown_whole(certified: Command) -> None:
     text = certified("pki", "show", "keys/north.pem", "ca/ca.pem").out
     assert "127.0.0.1, north.example.org" in text
     assert text.count("issued by  authority") == 2
-    assert "…" not in text
-    assert sum(line.count(":") for line in text.splitlines() if re.fullmatch(r"[ :0-9a-fSHA-]+", line)) == 2 * 31
+    described = json.loads(certified("pki", "show", "keys/north.pem", "ca/ca.pem", "--json").out)
+    whole = re.sub(r"\s", "", text)  # a long one is folded
+    assert all(shown["fingerprint"] in whole for shown in described.values())
 
 
 def test_renewal_says_until_when(certified: Command) -> None:

@@ -6,8 +6,9 @@ from typing import Any
 
 from rich.console import Console
 
-out = Console()
-err = Console(stderr=True)
+# No emoji: a fingerprint with `:ab:` in it must be shown as it is.
+out = Console(emoji=False)
+err = Console(stderr=True, emoji=False)
 PLAIN: dict[str, Any] = {"highlight": False, "markup": False, "soft_wrap": True}
 """For a line with names and paths in it: brackets are brackets, and nothing is cut in two."""
 
@@ -17,7 +18,7 @@ WIDE = 140
 
 def for_tables() -> Console:
     """Standard output, wide enough for any table if it goes to a file."""
-    return out if out.is_terminal else Console(file=out.file, width=WIDE)
+    return out if out.is_terminal else Console(file=out.file, width=WIDE, emoji=False)
 
 
 def print_json(value: Any) -> None:
