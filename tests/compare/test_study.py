@@ -74,6 +74,15 @@ def test_tuning_holds_out_training_data_and_is_scored_once(tiny: Tiny) -> None:
         assert cell.at == "tuning"
 
 
+def test_a_rate_may_be_chosen_in_one_column_for_all(tiny: Tiny) -> None:
+    study = tiny({"tuning": {"rates": [0.1, 0.2], "column": "four"}})
+    two, four = ([cell.name for cell in study.tuning_cells(study.rows[0], c)] for c in study.compare.columns)
+    assert two == four
+    own = tiny({"tuning": {"rates": [0.1, 0.2]}})
+    two, four = ([cell.name for cell in own.tuning_cells(own.rows[0], c)] for c in own.compare.columns)
+    assert not set(two) & set(four)
+
+
 @pytest.mark.parametrize(
     ("compare", "said"),
     [
@@ -84,6 +93,7 @@ def test_tuning_holds_out_training_data_and_is_scored_once(tiny: Tiny) -> None:
         ({"rows": [{"name": "x"}, {"name": "x"}]}, "two have the same name"),
         ({"at": ["worst"]}, "compare.at.0 = 'worst': Input should be 'given' or 'best'"),
         ({"reference": "nobody"}, "compare.reference = 'nobody': there is no such row: 'fedavg', 'federico', 'local'"),
+        ({"tuning": {"column": "ten"}}, "compare.tuning.column = 'ten': there is no such column: 'four', 'two'"),
         ({"paper": {"values": {"local": {"ten": [1, 2]}}}}, "compare.paper.values.local.ten: there is no such column"),
         ({"figure": {"draw": "pie"}}, "compare.figure.draw = 'pie'"),
     ],

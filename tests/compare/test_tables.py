@@ -80,6 +80,12 @@ def test_every_rate_that_was_tried_is_shown_and_the_chosen_one_is_bold(result: R
     assert tables.tuning(replace(result, tuned=[])) == []
 
 
+def test_a_rate_that_was_chosen_for_all_columns_is_shown_once(result: Result) -> None:
+    shared = [replace(each, settings="same") for each in result.tuned]
+    (grid,) = tables.tuning(replace(result, tuned=shared))
+    assert [line[0].text for line in grid.lines] == ["FedeRiCo", "Local", "FedAvg"]
+
+
 def test_a_single_column_is_one_wide_table(played: Any) -> None:
     result = replace(played.result, columns=["two"], at=["given"])
     (grid,) = tables.grids(result)

@@ -42,6 +42,13 @@ def test_neighbors_must_exist(tiny: Tiny) -> None:
     prepare(tiny(federico={"neighbors": 3}), 0)
 
 
+def test_bfloat16_goes_with_models_in_float32(tiny: Tiny) -> None:
+    assert prepare(tiny(training={"precision": "bfloat16"}), 0).blueprint.mixed
+    assert not prepare(tiny(), 0).blueprint.mixed
+    with pytest.raises(ConfigError, match=r"training\.precision = 'bfloat16'"):
+        prepare(tiny(training={"precision": "bfloat16"}, system={"dtype": "float64"}), 0)
+
+
 def test_model_for_images_is_refused_on_a_table(tiny: Tiny) -> None:
     with pytest.raises(ConfigError, match=r"model: cnn2 needs images .* shape \(64,\)"):
         prepare(tiny(model={"kind": "cnn2"}), 0)

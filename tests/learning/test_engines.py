@@ -79,6 +79,10 @@ def test_what_cannot_be_stacked_is_left_to_the_loop(name: str) -> None:
     assert chain(Blueprint(OTHERS[name])) is None
 
 
+def test_a_chain_in_two_precisions_is_left_to_the_loop() -> None:
+    assert chain(Blueprint(CHAINS["mlp"], mixed=True)) is None
+
+
 class Bench:
     """Three random models on random samples, the last of which are padding for the later rows."""
 
@@ -262,3 +266,21 @@ def test_a_weight_that_is_no_number_shows_in_every_output(rows: int) -> None:
     work[:, 0] = torch.nan
     engine = Stacked(layers, objective_for("classification"), work, torch.zeros_like(work))
     assert engine.outputs(torch.ones(rows, SAMPLES, 4)).isnan().all(), "a ReLU must not hide it"
+
+
+@pytest.mark.parametrize("kind", [Looped, Vmapped])
+def test_products_in_bfloat16_are_nearly_those_in_float32(kind: type[Looped] | type[Vmapped]) -> None:
+    torch.manual_seed(0)
+    x, y, weights = torch.randn(1, 40, 16), torch.randint(3, (1, 40)), torch.full((1, 40), 1 / 40)
+
+    def run(*, mixed: bool) -> tuple[Tensor, Tensor]:
+        blueprint = Blueprint(lambda: perceptron((16, 32, 3)), mixed=mixed)
+        work = blueprint.initial(0, "a")[None].clone()
+        grad = torch.zeros_like(work)
+        engine: Engine = kind(blueprint, objective_for("classification"), work, grad)
+        engine.gradient(x, y, weights)
+        return engine.outputs(x), grad
+
+    for plain, mixed in zip(run(mixed=False), run(mixed=True), strict=True):
+        assert mixed.dtype == torch.float32
+        assert 0 < (plain - mixed).norm() < 0.02 * plain.norm()

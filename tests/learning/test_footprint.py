@@ -18,6 +18,11 @@ def test_double_precision_takes_twice_as_much() -> None:
     assert footprint(blueprint, torch.zeros(4, dtype=torch.float64)) == Footprint(saved=8 * 4, largest=8 * 8)
 
 
+def test_products_in_bfloat16_leave_half_as_much_and_copies_of_weights_are_not_counted() -> None:
+    blueprint = Blueprint(lambda: nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3)), mixed=True)
+    assert footprint(blueprint, torch.zeros(4)) == Footprint(saved=2 * (4 + 8), largest=2 * 8)
+
+
 def test_a_convolution_is_weighed_with_what_pooling_remembers() -> None:
     blueprint = Blueprint(lambda: nn.Sequential(nn.Conv2d(3, 5, 3), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(45, 2)))
     found = footprint(blueprint, torch.zeros(3, 8, 8))

@@ -72,6 +72,8 @@ class Tuning(Options):
     """The learning rates to choose from."""
     rounds: PositiveInt | None = None
     """Rounds of a tuning run; those of the experiment if not set."""
+    column: str | None = None
+    """The column that a row's rate is chosen in, for all columns; each column has its own if not set."""
     seeds: PositiveInt = 1
     """How many of the seeds are tuned on, from the first."""
     validation_fraction: float = Field(default=0.2, gt=0, lt=1)
@@ -148,6 +150,9 @@ class StudyFile(Experiment):
         rows, columns = {row.name for row in self.rows}, {column.name for column in self.compare.columns}
         if self.compare.reference is not None and self.compare.reference not in rows:
             raise ValueError(f"compare.reference = {self.compare.reference!r}: there is no such row: {_listed(rows)}")
+        if self.compare.tuning.column not in (None, *columns):
+            wrong = self.compare.tuning.column
+            raise ValueError(f"compare.tuning.column = {wrong!r}: there is no such column: {_listed(columns)}")
         for row, values in self.compare.paper.values.items():
             if unknown := values.keys() - columns:
                 raise ValueError(
@@ -240,8 +245,9 @@ class Study:
         rounds = tuning.rounds or self.file.rounds
         held = {"split.validation_fraction": tuning.validation_fraction}
         changes = held | {"rounds": rounds, "system.evaluate_every": rounds}
+        tuned_in = next((other for other in self.compare.columns if other.name == tuning.column), column)
         return [
-            Cell(row.name, column.name, "tuning", self._cell(row, column, seed, rate, changes))
+            Cell(row.name, column.name, "tuning", self._cell(row, tuned_in, seed, rate, changes))
             for rate in tuning.rates
             for seed in self.file.seeds[: tuning.seeds]
         ]

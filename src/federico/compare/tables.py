@@ -2,6 +2,7 @@
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -48,12 +49,14 @@ def grids(result: Result) -> list[Grid]:
 def tuning(result: Result) -> list[Grid]:
     """How the best learning rates were chosen, if they were: every rate's figure on the validation parts."""
     rates = list(dict.fromkeys(rate for each in result.tuned for rate in each.scores))
+    columns = Counter((each.row, each.settings) for each in result.tuned)
+    once = {(each.row, each.settings): each for each in result.tuned}
     lines = [
         [
-            Piece(title_of(each.row) + (f", {each.column}" if each.column else "")),
+            Piece(title_of(each.row) + (f", {each.column}" if each.column and columns[of] == 1 else "")),
             *(_tried(result, each, rate) for rate in rates),
         ]
-        for each in result.tuned
+        for of, each in once.items()
     ]
     heading = f"How learning rates were chosen: {result.metric.axis} on the clients' validation parts"
     return [Grid(heading, ["", *(f"{rate:g}" for rate in rates)], lines)] if lines else []

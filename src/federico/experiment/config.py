@@ -3,7 +3,7 @@
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import ByteSize, Field, NonNegativeInt, PositiveInt, ValidationError, field_validator
 
@@ -20,7 +20,7 @@ from federico.methods.fedavg_plus import FedAvgPlusOptions
 from federico.methods.fedem import FedEMOptions
 from federico.methods.federico import FedericoOptions
 from federico.methods.fedfomo import FedFomoOptions
-from federico.options import Options
+from federico.options import ADDED_LATER, Options
 
 NOT_PART_OF_A_CELL = {"name", "methods", "seeds", "rounds", "system"}
 
@@ -50,6 +50,9 @@ class Training(Options):
     """Samples per step; the last batch of an epoch may be smaller, none is dropped."""
     local_epochs: PositiveInt = 1
     """Passes over a client's data per round."""
+    precision: Annotated[Literal["float32", "bfloat16"], ADDED_LATER] = "float32"
+    """Of convolutions and matrix products. `bfloat16` takes about half the time where a processor has instructions for
+    it; models, losses, optimizers and what is sent stay as they are. Results differ by more than rounding."""
 
 
 class System(Options):

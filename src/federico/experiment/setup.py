@@ -138,7 +138,10 @@ def assemble(
     make = factory or experiment.model.factory(schema.input_shape, schema.outputs)
     if factory is None and experiment.model.kind != "import":  # somebody's own code may need a real device
         refuse_too_large(make, dtype)
-    blueprint = Blueprint(make, dtype)
+    mixed = experiment.training.precision == "bfloat16"
+    if mixed and dtype != torch.float32:
+        raise ConfigError("training.precision = 'bfloat16': goes with models in float32; take dtype out, or precision")
+    blueprint = Blueprint(make, dtype, mixed=mixed)
     _check_model(blueprint, schema, present[0])
     for method in experiment.methods:
         options = experiment.method_options(method)

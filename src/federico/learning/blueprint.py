@@ -1,6 +1,7 @@
 """A model's architecture and its one flat layout: a model *is* a row of numbers, everything else is a view of it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -36,9 +37,12 @@ class Blueprint:
     Counters (single whole numbers, such as batch norm's) are not part of the row: they stay with the owner.
     """
 
-    def __init__(self, make: Callable[[], nn.Module], dtype: torch.dtype = torch.float32) -> None:
+    def __init__(
+        self, make: Callable[[], nn.Module], dtype: torch.dtype = torch.float32, *, mixed: bool = False
+    ) -> None:
+        """`mixed`: products of layers in bfloat16, all else in `dtype`."""
         self._make = make
-        self.dtype = dtype
+        self.dtype, self.mixed = dtype, mixed
         self.template = self._new()
         parameters = dict(self.template.named_parameters())
         buffers = dict(self.template.named_buffers())
@@ -85,6 +89,12 @@ class Blueprint:
                 tensors: dict[str, Any] = owner._parameters if name in owner._parameters else owner._buffers
                 tensors[name] = bound[id(tensor)]
         return module
+
+    @contextmanager
+    def precision(self, device: torch.device) -> Iterator[None]:
+        """Modules of this model run within it; what they give may be of a lower precision than `dtype`."""
+        with torch.autocast(device.type, torch.bfloat16, enabled=self.mixed):
+            yield
 
     def named(self, row: Tensor) -> dict[str, Tensor]:
         """The row as named tensors, as a state dict would show them."""

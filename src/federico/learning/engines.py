@@ -56,8 +56,8 @@ class Layer:
 
 
 def chain(blueprint: Blueprint) -> list[Layer] | None:
-    """The model as a chain of linear layers and ReLUs, or None if it is anything else."""
-    if type(blueprint.template) is not nn.Sequential:
+    """The model as a chain of linear layers and ReLUs in one precision, or None if it is anything else."""
+    if type(blueprint.template) is not nn.Sequential or blueprint.mixed:
         return None
     slots = {slot.name: slot for slot in blueprint.slots}
     layers: list[Layer] = []
@@ -165,7 +165,7 @@ class Looped:
     def __init__(self, blueprint: Blueprint, objective: Objective, work: Tensor, grad: Tensor) -> None:
         self.counters = blueprint.initial_counters()
         self.module = blueprint.bind(work[0], self.counters)
-        self._objective = objective
+        self._blueprint, self._objective = blueprint, objective
         self._work, self._grad = work[0], grad[0]
         for (_, parameter), slot in zip(self.module.named_parameters(), blueprint.parameter_slots, strict=True):
             parameter.grad = slot.view(grad[0])
@@ -190,8 +190,9 @@ class Looped:
     def _forward(self, x: Tensor) -> Tensor:
         # A copy, for a module may write into its input.
         layout = torch.channels_last if x.dim() == 4 else torch.contiguous_format
-        outputs: Tensor = self.module(x.clone(memory_format=layout))
-        return outputs
+        with self._blueprint.precision(x.device):
+            outputs: Tensor = self.module(x.clone(memory_format=layout))
+        return outputs.to(self._blueprint.dtype)
 
 
 class Vmapped:
@@ -221,8 +222,9 @@ class Vmapped:
 
     def _run(self, row: Tensor, x: Tensor) -> Tensor:
         tensors = {slot.name: slot.view(row) for slot in self._blueprint.slots}
-        outputs: Tensor = torch.func.functional_call(self._module, tensors, (x,), tie_weights=True)
-        return outputs
+        with self._blueprint.precision(x.device):
+            outputs: Tensor = torch.func.functional_call(self._module, tensors, (x,), tie_weights=True)
+        return outputs.to(self._blueprint.dtype)
 
 
 def vmappable(blueprint: Blueprint) -> bool:

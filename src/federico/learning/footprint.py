@@ -31,21 +31,29 @@ class Footprint:
 
 
 def footprint(blueprint: Blueprint, sample: Tensor) -> Footprint:
-    """Send a few copies of one sample through a model, in training mode."""
+    """Send copies of one sample through a model, in training mode; what does not grow with them is not counted."""
+    few, many = (_sent_through(blueprint, sample, count) for count in (SAMPLES, 2 * SAMPLES))
+    return Footprint((many.saved - few.saved) // SAMPLES, many.largest // (2 * SAMPLES))
+
+
+def _sent_through(blueprint: Blueprint, sample: Tensor, count: int) -> Footprint:
+    """The same for so many copies together."""
     module = blueprint.bind(torch.zeros(blueprint.size, dtype=blueprint.dtype), blueprint.initial_counters()).train()
-    own = {parameter.untyped_storage().data_ptr() for parameter in module.parameters()}
     saved: dict[int, int] = {}
     given: list[int] = [0]
 
     def keep(tensor: Tensor) -> Tensor:
-        place = tensor.untyped_storage().data_ptr()
-        if place not in own:
-            saved[place] = tensor.untyped_storage().nbytes()
+        saved[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
         return tensor
 
     for layer in module.modules():
         layer.register_forward_hook(lambda _, __, out: given.append(out.nbytes if isinstance(out, Tensor) else 0))
-    with torch.random.fork_rng(devices=[]), torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        result = module(sample.cpu().expand(SAMPLES, *sample.shape).clone())
+    x = sample.cpu().expand(count, *sample.shape).clone()
+    with (
+        torch.random.fork_rng(devices=[]),
+        torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor),
+        blueprint.precision(x.device),
+    ):
+        result = module(x)
     del result  # until here, so that no place is used twice
-    return Footprint(sum(saved.values()) // SAMPLES, max(given) // SAMPLES)
+    return Footprint(sum(saved.values()), max(given))
