@@ -72,7 +72,7 @@ def test_a_result_grows_over_run_directories_and_rates_are_tuned_once(
         answer = federico("compare", "study.toml", "--save", "--set", tuning, "--row", row, "--directory", row)
         assert answer.code == 0
     saved = read_saved(tmp_path / "results" / "study.json")
-    assert [(entry.row, entry.save) for entry in saved.result.entries] == [("federico", 1), ("local", 0)]
+    assert [(entry.row, entry.saves) for entry in saved.result.entries] == [("federico", (1,)), ("local", (0,))]
     assert [save.command.partition("--row ")[2] for save in saved.saves] == ["local --save", "federico --save"]
     assert saved.result.unfinished == 0
     assert saved.result.entries[0].versus is not None, "against a row that was run elsewhere"

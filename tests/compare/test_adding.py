@@ -51,7 +51,7 @@ def rerun(result: Result) -> Result:
 def sources(found: Sum) -> dict[str, set[str]]:
     """The commands that each row comes from."""
     return {
-        row: {found.saves[entry.save].command for entry in found.result.entries if entry.row == row}
+        row: {found.saves[save].command for entry in found.result.entries if entry.row == row for save in entry.saves}
         for row in found.result.rows
     }
 
@@ -99,7 +99,7 @@ def test_a_command_nothing_comes_from_any_more_is_forgotten(both: Both, result: 
     tried = [replace(each, scores={0.01: 0.5, 0.1: 0.6}) for each in result.tuned]
     found = both(replace(rerun(result), tuned=tried), earlier)
     assert [save.command for save in found.saves] == ["now"]
-    assert {entry.save for entry in found.result.entries} == {each.save for each in found.result.tuned} == {0}
+    assert {entry.saves for entry in found.result.entries} == {(each.save,) for each in found.result.tuned} == {(0,)}
 
 
 def test_the_seconds_of_a_save_are_of_what_is_new_in_it(both: Both, played: Any, earlier: Saved) -> None:
@@ -144,19 +144,40 @@ def test_there_is_no_difference_to_a_reference_without_a_run_in_common(
     both: Both, result: Result, earlier: Saved
 ) -> None:
     others = [replace(entry, by_seed={5: 0.5, 6: 0.5}) for entry in only(result, "local").entries]
-    found = both(replace(result, entries=others, tuned=[]), earlier).result
+    rest = [entry for entry in earlier.result.entries if entry.row != "local"]
+    before = replace(earlier, result=replace(earlier.result, entries=rest))
+    found = both(replace(result, entries=others, tuned=[]), before).result
     assert {entry.versus for entry in found.entries} == {None}
 
 
-def test_an_entry_with_more_of_the_seeds_is_not_lost_to_one_with_fewer(
+def test_an_entry_with_more_seeds_is_not_lost_to_one_with_fewer(
     both: Both, result: Result, earlier: Saved, tiny: Any
 ) -> None:
     fewer = [replace(entry, by_seed={0: 0.5}) for entry in only(result, "fedavg").entries]
-    found = both(replace(result, entries=fewer, tuned=[]), earlier)
+    found = both(replace(result, entries=fewer, tuned=[], seeds=[0]), earlier, tiny(seeds=[0]))
     assert found.result.entries == earlier.result.entries
-    assert "FedAvg, four, best rate, 2 rounds: kept as it was saved, with more runs than there are now" in found.notes
-    asked_for_one = replace(result, entries=fewer, tuned=[], seeds=[0])
-    assert sources(both(asked_for_one, earlier, tiny(seeds=[0])))["fedavg"] == {"now"}
+    kept = "kept as it was saved, with runs that are not here; to add runs to it, run other seeds alone"
+    assert f"FedAvg, four, best rate, 2 rounds: {kept}" in found.notes
+
+
+def test_runs_of_other_seeds_are_added_and_both_commands_named(
+    both: Both, result: Result, earlier: Saved, tiny: Any
+) -> None:
+    others = [
+        replace(entry, by_seed={seed + 5: figure for seed, figure in entry.by_seed.items()})
+        for entry in only(result, "fedavg").entries
+    ]
+    found = both(replace(result, entries=others, tuned=[], seeds=[5, 6]), earlier, tiny(seeds=[5, 6]))
+    assert sources(found) == {"federico": {"before"}, "local": {"before"}, "fedavg": {"before", "now"}}
+    for entry in found.result.entries:
+        assert list(entry.by_seed) == ([0, 1, 5, 6] if entry.row == "fedavg" else [0, 1])
+    assert found.notes == []
+    again = both(
+        replace(result, entries=others, tuned=[], seeds=[5, 6]),
+        Saved(found.saves, [], found.result),
+        tiny(seeds=[5, 6]),
+    )
+    assert again.result.entries == found.result.entries, "what has been added is not added twice"
 
 
 def shorter(result: Result) -> Result:

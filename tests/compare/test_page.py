@@ -63,7 +63,7 @@ def test_the_section_says_what_was_run_and_what_came_out(result: Result, tmp_pat
 
 
 def test_every_part_of_a_section_has_its_command(result: Result, tmp_path: Path) -> None:
-    later = [replace(entry, save=1) if entry.row == "fedavg" else entry for entry in result.entries]
+    later = [replace(entry, saves=(1,)) if entry.row == "fedavg" else entry for entry in result.entries]
     saves = [replace(this_save(command, 7), commit=commit) for command, commit in (("one", "aaa"), ("two", "bbb"))]
     text = section(read_saved(write_saved(saves, replace(result, entries=later, tuned=[]), {}, tmp_path)), "", "")
     first, second = text.index("```\none\n```"), text.index("```\ntwo\n```")

@@ -78,7 +78,7 @@ def test_what_a_save_gave_is_named_shortly(result: Result) -> None:
         "all rows at the given rate; all rows at the best rate; learning rates chosen for FedeRiCo, Local and FedAvg"
     )
     later = [
-        replace(entry, save=1) if entry.at == "given" and (entry.row == "local" or entry.column == "two") else entry
+        replace(entry, saves=(1,)) if entry.at == "given" and (entry.row == "local" or entry.column == "two") else entry
         for entry in result.entries
     ]
     parts = replace(result, entries=later)

@@ -1,9 +1,9 @@
 """Add a result to the one that was saved before, so that a table can grow over days and machines.
 
 An entry (a row in a column at a learning rate) of the earlier result is kept where the new one has none and the study
-still describes it: same method, same settings. One that was run anew replaces the earlier, unless that has more rounds,
-or as many and more of the study's seeds. An entry that was only read again, from the same runs, keeps saying where it
-first came from.
+still describes it: same method, same settings. Runs of other seeds are added to it. One that was run anew replaces the
+earlier, unless that has more rounds, or runs of seeds that the new one lacks. An entry that was only read again, from
+the same runs, keeps saying where it first came from.
 """
 
 import json
@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import TypeAlias
 
+from federico.compare.pooling import pooled
 from federico.compare.result import Entry, Result, compared
 from federico.compare.saved import Save, Saved, rounded, this_save
 from federico.compare.study import At, Study
@@ -47,7 +48,7 @@ def add(study: Study, folder: StudyDir, result: Result, command: str, earlier: S
 def _entries(study: Study, old: Result, new: Result, number: int) -> list[Entry]:
     """Of both, in the order of the study; `number` is the place of the new save."""
     kept = {_place(entry): entry for entry in old.entries if _describes(study, entry)}
-    chosen = [_choose(kept.get(place), new.entry(*place), study.file.seeds, number) for place in study.places()]
+    chosen = [_choose(kept.get(place), new.entry(*place), number) for place in study.places()]
     return [entry for entry in chosen if entry is not None]
 
 
@@ -63,7 +64,7 @@ def _notes(old: Result, new: Result, entries: list[Entry]) -> Iterator[str]:
         chosen, now = places.get(_place(entry)), new.entry(*_place(entry))
         if chosen is None:
             yield f"{_called(entry)}: dropped, it is not part of the study as it is now"
-        elif now and chosen is entry:
+        elif now and chosen is entry and not _same_runs(entry, now):
             yield f"{_called(entry)}: kept as it was saved, {_why_kept(entry, now)}"
         elif entry.by_seed.keys() - chosen.by_seed.keys():
             runs = f"{count(len(entry.by_seed), 'run')} of {count(entry.rounds, 'round')}"
@@ -72,7 +73,7 @@ def _notes(old: Result, new: Result, entries: list[Entry]) -> Iterator[str]:
 
 def _why_kept(old: Entry, new: Entry) -> str:
     if old.rounds == new.rounds:
-        return "with more runs than there are now"
+        return "with runs that are not here; to add runs to it, run other seeds alone"
     return f"not replaced by {count(new.rounds, 'round')}; to replace it, move the file away and save again"
 
 
@@ -86,14 +87,19 @@ def _describes(study: Study, entry: Entry) -> bool:
     return bool(cells) and (cells[0].method, cells[0].settings) == (entry.method, entry.settings)
 
 
-def _choose(old: Entry | None, new: Entry | None, seeds: tuple[int, ...], number: int) -> Entry | None:
+def _choose(old: Entry | None, new: Entry | None, number: int) -> Entry | None:
     if old is None or new is None:
-        return old if new is None else replace(new, save=number)
-    if _written(replace(new, save=old.save, versus=old.versus)) == _written(old):  # the same runs
-        return replace(new, save=old.save)
-    more = len(old.by_seed.keys() & set(seeds)) > len(new.by_seed)
-    stays = old.rounds > new.rounds or (old.rounds == new.rounds and more)
-    return old if stays else replace(new, save=number)
+        return old if new is None else replace(new, saves=(number,))
+    if _same_runs(old, new):
+        return old
+    if old.rounds == new.rounds and not old.by_seed.keys() & new.by_seed.keys():
+        return pooled(old, replace(new, saves=(number,)))
+    stays = old.rounds > new.rounds or (old.rounds == new.rounds and old.by_seed.keys() - new.by_seed.keys())
+    return old if stays else replace(new, saves=(number,))
+
+
+def _same_runs(old: Entry, new: Entry) -> bool:
+    return _written(replace(new, saves=old.saves, versus=old.versus)) == _written(old)
 
 
 def _tuned(new: Result, old: Result, entries: list[Entry], number: int) -> Iterator[Tuned]:
@@ -116,7 +122,7 @@ def _rate(each: Entry | Tuned) -> tuple[str, str, float]:
 
 def _seconds(study: Study, folder: StudyDir, entries: list[Entry], tuned: list[Tuned], number: int) -> float:
     """Of all runs behind what is new."""
-    cells = [cell for each in entries if each.save == number for cell in study.cells_at(*_place(each), each.rate)]
+    cells = [cell for each in entries if number in each.saves for cell in study.cells_at(*_place(each), each.rate)]
     fresh = {(each.row, each.column) for each in tuned if each.save == number}
     cells += [
         cell
@@ -130,8 +136,8 @@ def _seconds(study: Study, folder: StudyDir, entries: list[Entry], tuned: list[T
 
 def _only_used(saves: list[Save], result: Result) -> tuple[list[Save], Result]:
     """Without saves that nothing comes from any more."""
-    used = sorted({each.save for each in result.entries} | {each.save for each in result.tuned})
-    entries = [replace(entry, save=used.index(entry.save)) for entry in result.entries]
+    used = sorted({save for each in result.entries for save in each.saves} | {each.save for each in result.tuned})
+    entries = [replace(entry, saves=tuple(map(used.index, entry.saves))) for entry in result.entries]
     tuned = [replace(each, save=used.index(each.save)) for each in result.tuned]
     return [saves[place] for place in used], replace(result, entries=entries, tuned=tuned)
 

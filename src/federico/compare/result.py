@@ -55,8 +55,8 @@ class Entry:
     """All cores together up to each round of the curve: without evaluation and waiting for checkpoints, but with the
     thread that writes them while the next rounds are played."""
     trust: Trust | None
-    save: int = 0
-    """In a saved result: the place of what says where this comes from, in its list of saves."""
+    saves: tuple[int, ...] = (0,)
+    """In a saved result: the places of what says where its runs come from, in its list of saves."""
 
     @property
     def rounds(self) -> int:

@@ -85,9 +85,10 @@ def notes(result: Result) -> str:
         )
     if result.tuned:
         after = listed([count(rounds, "round") for rounds in sorted({each.rounds for each in result.tuned})])
+        each = "row" if len(result.tuned) > len({each.settings for each in result.tuned}) else "row and column"
         parts.append(
             f"Best learning rates were chosen after {after} on a validation part of the clients' training data, for "
-            "each row and column; no test data was looked at."
+            f"each {each}; no test data was looked at."
         )
     return " ".join([*parts, COST])
 
@@ -103,7 +104,7 @@ def _rows(result: Result, save: int, at: At) -> str:
     together: dict[tuple[str, ...], list[str]] = {}
     for row in result.rows:
         found = [entry for column in result.columns if (entry := result.entry(row, column, at)) is not None]
-        columns = tuple(entry.column for entry in found if entry.save == save)
+        columns = tuple(entry.column for entry in found if save in entry.saves)
         together.setdefault(columns, []).append(title_of(row))
     parts = []
     for columns, rows in together.items():
