@@ -247,7 +247,7 @@ class Study:
         changes = held | {"rounds": rounds, "system.evaluate_every": rounds}
         tuned_in = next((other for other in self.compare.columns if other.name == tuning.column), column)
         return [
-            Cell(row.name, column.name, "tuning", self._cell(row, tuned_in, seed, rate, changes))
+            Cell(row.name, tuned_in.name, "tuning", self._cell(row, tuned_in, seed, rate, changes))
             for rate in tuning.rates
             for seed in self.file.seeds[: tuning.seeds]
         ]
