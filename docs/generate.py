@@ -8,7 +8,7 @@ import inspect
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, get_args, get_origin
 
 import typer
 from pydantic import BaseModel
@@ -91,13 +91,14 @@ def command_page() -> str:
     return "\n".join(parts)
 
 
-def _tables(path: str, cls: type[BaseModel]) -> Iterator[tuple[str, type[BaseModel]]]:
-    yield (f"`[{path}]`" if path else "Top level"), cls
+def _tables(path: str, cls: type[BaseModel], *, several: bool = False) -> Iterator[tuple[str, type[BaseModel]]]:
+    """`several`: an array of tables, which TOML writes with two brackets."""
+    yield (f"`[[{path}]]`" if several else f"`[{path}]`" if path else "Top level"), cls
     for name, field in cls.model_fields.items():
         inner = f"{path}.{name}".strip(".")
         for kind in _models(field):
             tag = get_args(kind.model_fields["kind"].annotation)[0] if "kind" in kind.model_fields else ""
-            for title, table in _tables(inner, kind):
+            for title, table in _tables(inner, kind, several=get_origin(field.annotation) is tuple):
                 yield (f'{title} with `kind = "{tag}"`' if tag else title), table
 
 
