@@ -25,6 +25,8 @@ Moments = tuple[list[Rows], Rows]
 EVALUATION_NUMBERS = 1 << 18
 """How many input numbers are measured at once; more would push the activations out of the cache."""
 EVALUATION_SAMPLES = 512
+CHAIN_NUMBERS, CHAIN_SAMPLES = 1 << 20, 2048
+"""The same for a single chain of linear layers: its products are the faster the larger they are, in cache or not."""
 
 
 @dataclass(frozen=True)
@@ -316,12 +318,15 @@ class Learner:
     def _whole(self, board: Board, visits: Visits) -> Iterator[Batch]:
         """All samples of these visits as stored, in batches that stay in the cache."""
         # By what a stack may hold, not by what it holds: how visits are cut into stacks must not change a sum.
-        return board.whole(visits.clients, evaluation_batch(board.width, self._workshop.capacity))
+        size = evaluation_batch(board.width, self._workshop.capacity, chained=self._workshop.chained)
+        return board.whole(visits.clients, size)
 
 
-def evaluation_batch(width: int, models: int) -> int:
-    """How many samples of this many numbers are measured at once, for each of so many models."""
-    return max(1, min(EVALUATION_SAMPLES, EVALUATION_NUMBERS // (width * models)))
+def evaluation_batch(width: int, models: int, *, chained: bool) -> int:
+    """How many samples of this many numbers are measured at once, for each of so many models, chains or not."""
+    alone = chained and models == 1
+    numbers, samples = (CHAIN_NUMBERS, CHAIN_SAMPLES) if alone else (EVALUATION_NUMBERS, EVALUATION_SAMPLES)
+    return max(1, min(samples, numbers // (width * models)))
 
 
 def held_out(samples: IntArray, fraction: float) -> IntArray:
