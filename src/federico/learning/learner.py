@@ -192,7 +192,7 @@ class Learner:
             with self._randomness(stack.visits, round_index, 0):
                 for batch in self._whole(board, stack.visits):
                     rows, whole = len(batch.weights), (batch.weights > 0).to(total.dtype)
-                    bench.engine.gradient(board.x(batch.index), board.y[batch.index], whole)
+                    bench.engine.gradient(board.x(batch.index), board.targets(batch.index), whole)
                     total[:rows] += bench.grad[:rows]
             gradients[torch.from_numpy(stack.places)] = total
 
@@ -201,6 +201,8 @@ class Learner:
 
     def descend(self, bank: Bank, owners: IntArray, gradients: Tensor) -> None:
         """One optimizer step at each owner with the gradient gathered for its model, in place."""
+        if not len(owners):  # torch refuses a step of nothing
+            return
         count = self.blueprint.parameters
         moments, steps = self.states.rows([(int(b), int(b)) for b in owners])
         rows = [bank.rows[place, :count] for place in bank.places(owners)]
@@ -245,7 +247,7 @@ class Learner:
         """The losses of the stack's samples batch by batch, 0 for padding."""
         self._show(bench, bank, stack.visits)
         for batch in self._whole(board, stack.visits):
-            loss = self.objective(bench.engine.outputs(board.x(batch.index)), board.y[batch.index])
+            loss = self.objective(bench.engine.outputs(board.x(batch.index)), board.targets(batch.index))
             yield torch.where(batch.weights > 0, loss, 0)
 
     def _run_epochs(
@@ -258,7 +260,7 @@ class Learner:
             with self._randomness(visits, round_index, epoch):
                 for batch in board.batches(visits.clients, orders, self.batch_size, scale):
                     n = len(batch.weights)
-                    bench.engine.gradient(board.x(batch.index), board.y[batch.index], batch.weights)
+                    bench.engine.gradient(board.x(batch.index), board.targets(batch.index), batch.weights)
                     self.optimizer.step(
                         list(params[:n]), list(grads[:n]), [rows[:n] for rows in moments[0]], moments[1][:n]
                     )
