@@ -231,12 +231,15 @@ def test_held_rows_are_run_where_they_lie_and_training_goes_back_to_the_bench() 
     assert not engine.outputs(bench.x).any()
 
 
+@pytest.mark.parametrize("samples", [SAMPLES, engines_module.MANY])
 @pytest.mark.parametrize("name", CHAINS)
-def test_a_single_model_is_measured_in_one_pass_per_layer(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_single_model_is_measured_in_one_product_per_layer(
+    name: str, samples: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     blueprint = Blueprint(CHAINS[name])
     layers, row = chain(blueprint), blueprint.initial(0, "a")[None]
     assert layers is not None
-    x, called = torch.randn(1, SAMPLES, 4), []
+    x, called = torch.randn(1, samples, 4), []
     engines = [Stacked(layers, objective_for("classification"), rows, torch.zeros_like(rows)) for rows in (
         row, row.repeat(2, 1),
     )]  # fmt: skip
@@ -258,14 +261,15 @@ def test_other_numbers_and_a_torch_without_it_take_the_plain_way(monkeypatch: py
     assert not fusible(torch.zeros(1))
 
 
+@pytest.mark.parametrize("samples", [SAMPLES, engines_module.MANY])
 @pytest.mark.parametrize("rows", [1, 2])
-def test_a_weight_that_is_no_number_shows_in_every_output(rows: int) -> None:
+def test_a_weight_that_is_no_number_shows_in_every_output(rows: int, samples: int) -> None:
     blueprint = Blueprint(CHAINS["mlp"])
     layers, work = chain(blueprint), blueprint.initial(0, "a").repeat(rows, 1)
     assert layers is not None
     work[:, 0] = torch.nan
     engine = Stacked(layers, objective_for("classification"), work, torch.zeros_like(work))
-    assert engine.outputs(torch.ones(rows, SAMPLES, 4)).isnan().all(), "a ReLU must not hide it"
+    assert engine.outputs(torch.ones(rows, samples, 4)).isnan().all(), "a ReLU must not hide it"
 
 
 @pytest.mark.parametrize("kind", [Looped, Vmapped])

@@ -11,7 +11,7 @@ from federico.learning import workshop as workshop_module
 from federico.learning.bank import Bank, Visits
 from federico.learning.learner import ClientData, Learner, held_out
 from federico.learning.models import perceptron
-from federico.learning.optimizers import SGD
+from federico.learning.optimizers import SGD, Adam
 from federico.rng import stream
 from federico.types import FloatArray
 
@@ -263,6 +263,17 @@ def test_the_gradient_is_the_sum_over_samples(ragged: Learner) -> None:
             ragged.objective(module(x[k : k + 1]), y[k : k + 1]).sum().backward()
         parts = [torch.zeros_like(p) if p.grad is None else p.grad for p in module.parameters()]
         torch.testing.assert_close(gradient, torch.cat([g.flatten() for g in parts]), rtol=0, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("optimizer", [Adam(), SGD()], ids=["adam", "sgd"])
+def test_descending_for_nobody_moves_nothing(
+    optimizer: Adam | SGD, blobs: Callable[..., list[ClientData]], learner: Callable[..., Learner]
+) -> None:
+    ours = learner(blobs(RAGGED), optimizer=optimizer)
+    bank = bank_for(ours)
+    before = bank.rows.clone()
+    ours.descend(bank, np.array([], dtype=np.int64), ours.new_rows(0))
+    assert torch.equal(bank.rows, before)
 
 
 def test_descending_steps_the_owners_named_and_nobody_else(ragged: Learner) -> None:

@@ -167,12 +167,13 @@ def _rows(setup: "Setup", needs: Needs, ranks: int) -> dict[str, int]:
 def _workspace(setup: "Setup") -> int:
     """The models in hand with their gradients, and what batches leave between layers, for each thread."""
     blueprint, system = setup.blueprint, setup.experiment.system
-    rows = capacity(blueprint, torch.device("cpu"), together=chain(blueprint) is not None)
+    chained = chain(blueprint) is not None
+    rows = capacity(blueprint, torch.device("cpu"), together=chained)
     sample = to_input(torch.from_numpy(setup.clients[0].train.x[:1]), blueprint.dtype)[0]
     taken = footprint(blueprint, sample)
     largest = max(len(part) for part in _samples(setup))
     batch = min(setup.experiment.training.batch_size, largest)
-    measured = min(evaluation_batch(sample.numel(), rows), largest)
+    measured = min(evaluation_batch(sample.numel(), rows, chained=chained), largest)
     models = 2 * rows * blueprint.size * blueprint.dtype.itemsize
     # Both: what one leaves free in the heap hardly fits the other.
     samples = rows * (batch * taken.training + measured * taken.measuring)

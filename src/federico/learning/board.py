@@ -52,6 +52,10 @@ class Board:
         """The inputs at these places, ready for a model; to be read only."""
         return to_input(_rows(self._x, index), self.dtype)
 
+    def targets(self, index: Tensor | tuple[None, slice]) -> Tensor:
+        """The labels or values at these places; to be read only."""
+        return _rows(self.y, index)
+
     def choose(self, places: Sequence[IntArray]) -> "Board":
         """The board of these of each client's samples alone."""
         chosen = copy(self)
@@ -93,16 +97,22 @@ class Board:
         index = np.zeros((len(clients), int(counts[0])), dtype=np.int64)
         for row, (client, order) in enumerate(zip(clients, orders, strict=True)):
             index[row, : counts[row]] = self.starts[client] + order
+        share = _shares(counts, size)
         if scale is not None:
-            scale = np.take_along_axis(scale, np.maximum(index - self.starts[clients, None], 0), axis=1)
-        table = torch.from_numpy(index).to(self.y.device)
+            share *= np.take_along_axis(scale, np.maximum(index - self.starts[clients, None], 0), axis=1)
+        places = torch.from_numpy(index).to(self.y.device)
+        weights = torch.from_numpy(share).to(self.y.device, self.dtype)
         for first in range(0, int(counts[0]), size):
-            lengths = np.minimum(counts[counts > first] - first, size)
-            cut = np.s_[: len(lengths), first : first + lengths[0]]
-            share = (np.arange(lengths[0]) < lengths[:, None]) / lengths[:, None]
-            if scale is not None:
-                share *= scale[cut]
-            yield Batch(table[cut], torch.from_numpy(share).to(self.y.device, self.dtype))
+            cut = np.s_[: int((counts > first).sum()), first : first + size]
+            yield Batch(places[cut], weights[cut])
+
+
+def _shares(counts: IntArray, size: int) -> FloatArray:
+    """One over the length of the batch that each sample is in, for clients of so many each; 0 behind the last."""
+    place = np.arange(int(counts[0]))
+    lengths = np.minimum(counts[:, None] - place // size * size, size)
+    shares: FloatArray = np.divide(1.0, lengths, where=place < counts[:, None], out=np.zeros(lengths.shape))
+    return shares
 
 
 def _rows(x: Tensor, index: Tensor | tuple[None, slice]) -> Tensor:

@@ -13,11 +13,20 @@ from torch import Tensor, nn
 from federico.learning.blueprint import Blueprint, Slot
 from federico.learning.objectives import Objective
 
+MANY = 256
+"""From so many samples on, the product of a layer is faster with samples as columns than as rows."""
+
 
 def _linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """A linear layer in one pass, as torch's compiler has it. It could do ReLU too, but turns NaN into 0 there."""
     out: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
     return out
+
+
+def _linear_of_many(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """The same for many samples: the kernel puts them in order for itself, and takes the weights as they lie."""
+    turned = _linear(weight, x, None)
+    return (turned if bias is None else turned.add_(bias[:, None])).t()
 
 
 def fusible(rows: Tensor) -> bool:
@@ -103,8 +112,9 @@ class Held:
         return out.relu_() if self.relu else out
 
     def measure(self, below: Tensor) -> Tensor:
-        """The same for a single model, with the bias in the same pass as the product."""
-        out = _linear(below[0], self.weight[0], None if self.bias is None else self.bias[0, 0])[None]
+        """The same for a single model, by the kernels that suit so many samples."""
+        linear = _linear if below.shape[1] < MANY else _linear_of_many
+        out = linear(below[0], self.weight[0], None if self.bias is None else self.bias[0, 0])[None]
         return out.relu_() if self.relu else out
 
     def learn(self, below: Tensor, back: Tensor) -> None:

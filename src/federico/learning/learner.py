@@ -25,6 +25,8 @@ Moments = tuple[list[Rows], Rows]
 EVALUATION_NUMBERS = 1 << 18
 """How many input numbers are measured at once; more would push the activations out of the cache."""
 EVALUATION_SAMPLES = 512
+CHAIN_NUMBERS, CHAIN_SAMPLES = 1 << 20, 2048
+"""The same for a single chain of linear layers: its products are the faster the larger they are, in cache or not."""
 
 
 @dataclass(frozen=True)
@@ -190,7 +192,7 @@ class Learner:
             with self._randomness(stack.visits, round_index, 0):
                 for batch in self._whole(board, stack.visits):
                     rows, whole = len(batch.weights), (batch.weights > 0).to(total.dtype)
-                    bench.engine.gradient(board.x(batch.index), board.y[batch.index], whole)
+                    bench.engine.gradient(board.x(batch.index), board.targets(batch.index), whole)
                     total[:rows] += bench.grad[:rows]
             gradients[torch.from_numpy(stack.places)] = total
 
@@ -199,6 +201,8 @@ class Learner:
 
     def descend(self, bank: Bank, owners: IntArray, gradients: Tensor) -> None:
         """One optimizer step at each owner with the gradient gathered for its model, in place."""
+        if not len(owners):  # torch refuses a step of nothing
+            return
         count = self.blueprint.parameters
         moments, steps = self.states.rows([(int(b), int(b)) for b in owners])
         rows = [bank.rows[place, :count] for place in bank.places(owners)]
@@ -243,7 +247,7 @@ class Learner:
         """The losses of the stack's samples batch by batch, 0 for padding."""
         self._show(bench, bank, stack.visits)
         for batch in self._whole(board, stack.visits):
-            loss = self.objective(bench.engine.outputs(board.x(batch.index)), board.y[batch.index])
+            loss = self.objective(bench.engine.outputs(board.x(batch.index)), board.targets(batch.index))
             yield torch.where(batch.weights > 0, loss, 0)
 
     def _run_epochs(
@@ -256,7 +260,7 @@ class Learner:
             with self._randomness(visits, round_index, epoch):
                 for batch in board.batches(visits.clients, orders, self.batch_size, scale):
                     n = len(batch.weights)
-                    bench.engine.gradient(board.x(batch.index), board.y[batch.index], batch.weights)
+                    bench.engine.gradient(board.x(batch.index), board.targets(batch.index), batch.weights)
                     self.optimizer.step(
                         list(params[:n]), list(grads[:n]), [rows[:n] for rows in moments[0]], moments[1][:n]
                     )
@@ -316,12 +320,15 @@ class Learner:
     def _whole(self, board: Board, visits: Visits) -> Iterator[Batch]:
         """All samples of these visits as stored, in batches that stay in the cache."""
         # By what a stack may hold, not by what it holds: how visits are cut into stacks must not change a sum.
-        return board.whole(visits.clients, evaluation_batch(board.width, self._workshop.capacity))
+        size = evaluation_batch(board.width, self._workshop.capacity, chained=self._workshop.chained)
+        return board.whole(visits.clients, size)
 
 
-def evaluation_batch(width: int, models: int) -> int:
-    """How many samples of this many numbers are measured at once, for each of so many models."""
-    return max(1, min(EVALUATION_SAMPLES, EVALUATION_NUMBERS // (width * models)))
+def evaluation_batch(width: int, models: int, *, chained: bool) -> int:
+    """How many samples of this many numbers are measured at once, for each of so many models, chains or not."""
+    alone = chained and models == 1
+    numbers, samples = (CHAIN_NUMBERS, CHAIN_SAMPLES) if alone else (EVALUATION_NUMBERS, EVALUATION_SAMPLES)
+    return max(1, min(samples, numbers // (width * models)))
 
 
 def held_out(samples: IntArray, fraction: float) -> IntArray:

@@ -9,7 +9,6 @@ from typing import Annotated, Literal, Protocol
 import torch
 from pydantic import Field, PositiveFloat
 from torch import Tensor
-from torch.optim.adam import adam
 from torch.optim.sgd import sgd
 
 from federico.learning.storage import Storage
@@ -38,9 +37,11 @@ class Adam(Options):
 
     def step(self, params: Rows, grads: Rows, moments: list[Rows], steps: Rows) -> None:
         """One step of every row, in place."""
-        adam(
-            params, grads, moments[0], moments[1], [], steps, fused=True, foreach=False, amsgrad=False,
-            beta1=self.beta1, beta2=self.beta2, lr=self.learning_rate, weight_decay=0.0, eps=self.eps, maximize=False,
+        # What torch's own Adam comes down to, once it has sorted rows by device and type: ours are all alike.
+        torch._foreach_add_(steps, 1)
+        torch._fused_adam_(
+            params, grads, moments[0], moments[1], [], steps, amsgrad=False, maximize=False,
+            beta1=self.beta1, beta2=self.beta2, lr=self.learning_rate, weight_decay=0.0, eps=self.eps,
         )  # fmt: skip
 
 

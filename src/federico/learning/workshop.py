@@ -50,10 +50,10 @@ class Workshop:
     def __init__(self, blueprint: Blueprint, objective: Objective, sample: Tensor, device: torch.device) -> None:
         """`sample` is one input, to find out whether the model draws random numbers."""
         _keep_freed_memory()
-        stacked = chain(blueprint) is not None
-        drawing = not stacked and draws(blueprint, sample)
+        self.chained = chain(blueprint) is not None
+        drawing = not self.chained and draws(blueprint, sample)
         vmapped = accelerated(device) and not drawing and vmappable(blueprint)
-        self.capacity = capacity(blueprint, device, together=stacked or vmapped)
+        self.capacity = capacity(blueprint, device, together=self.chained or vmapped)
         # Random numbers come from one generator for all threads: a model that draws them must run alone.
         self.threads = 1 if accelerated(device) or drawing else torch.get_num_threads()
         self._size = blueprint.size
