@@ -19,6 +19,7 @@ from federico.experiment.bundle import save_clients
 from federico.experiment.records import Journal, read_records
 from federico.experiment.setup import Setup
 from federico.experiment.simulate import checkpoint_due, play_round, resume
+from federico.learning.storage import Storage
 from federico.methods.base import Method
 from federico.node import pki
 from federico.node.prepare import prepare
@@ -119,7 +120,7 @@ def run_peer(site: Site, stop: threading.Event) -> None:
     with opened(site) as folder, _exchange(site) as connect:
         peer = Peer(site, setup, folder, stop)
         hosting = Hosting(len(site.agreement.members), site.place, len(site.agreement.members))
-        method = setup.hosted_method("federico", hosting, connect)
+        method = setup.hosted_method("federico", hosting, connect, Storage(outbox=folder))
         exchange = method.exchange
         assert isinstance(exchange, ZenohExchange), "made by connect"
         try:
