@@ -25,6 +25,7 @@ from federico.learning.board import to_input
 from federico.learning.learner import ClientData, Learner
 from federico.learning.models import Factory
 from federico.learning.storage import Storage
+from federico.learning.workshop import give_back_freed_memory
 from federico.methods import METHODS
 from federico.methods.base import Federation, Method
 from federico.types import IntArray
@@ -74,7 +75,9 @@ class Setup:
         )
         epochs = experiment.training.local_epochs
         federation = Federation(self.shares.ids, learner, connect, hosting, self.seed, epochs)
-        return METHODS[name](federation, experiment.method_options(name))
+        method = METHODS[name](federation, experiment.method_options(name))
+        give_back_freed_memory()
+        return method
 
 
 def _check_team(team: Team, clients: int, chosen: torch.device) -> None:

@@ -83,7 +83,7 @@ class Bank:
         owners = np.array(sorted(names), dtype=np.int64)
         rows = storage.empty(len(owners), blueprint.size, dtype=blueprint.dtype, device=device)
         for row, owner in zip(rows, owners, strict=True):
-            row.copy_(blueprint.initial(seed, names[int(owner)]))
+            blueprint.initial(seed, names[int(owner)], row)
         return cls(blueprint, owners, rows, storage)
 
     @property

@@ -39,11 +39,12 @@ class Blueprint:
     def __init__(self, make: Callable[[], nn.Module], dtype: torch.dtype = torch.float32) -> None:
         self._make = make
         self.dtype = dtype
-        self.template = self._new()
-        parameters = dict(self.template.named_parameters())
-        buffers = dict(self.template.named_buffers())
+        template = self.template
+        parameters = dict(template.named_parameters())
+        buffers = dict(template.named_buffers())
         self.slots = _lay_out(parameters | {name: b for name, b in buffers.items() if b.is_floating_point()})
         self.counters = tuple(name for name, b in buffers.items() if not b.is_floating_point() and b.dim() == 0)
+        self._counts = torch.tensor([int(buffers[name]) for name in self.counters], dtype=torch.int64)
         self.parameters = sum(p.numel() for p in parameters.values())
         self.size = sum(prod(slot.shape) for slot in self.slots)
         self.parameter_slots = self.slots[: len(parameters)]
@@ -52,13 +53,18 @@ class Blueprint:
         if set(map(id, parameters.values())) & set(map(id, self._new().parameters())):
             raise ConfigError("model: the function returns the same module every time; let it make a new one")
 
-    def initial(self, seed: int, name: str) -> Tensor:
-        """The starting row of the model of that name: the same wherever and whenever it is made."""
-        return self.flatten(self._new(rng.key(seed, "model", name) % 2**63))
+    @property
+    def template(self) -> nn.Module:
+        """A model as it comes, made for whoever looks at it: kept, it would take as much memory as one at work."""
+        return self._new()
 
-    def flatten(self, module: nn.Module) -> Tensor:
-        """The row of this module."""
-        row = torch.empty(self.size, dtype=self.dtype)
+    def initial(self, seed: int, name: str, out: Tensor | None = None) -> Tensor:
+        """The starting row of the model of that name: the same wherever and whenever it is made."""
+        return self.flatten(self._new(rng.key(seed, "model", name) % 2**63), out)
+
+    def flatten(self, module: nn.Module, out: Tensor | None = None) -> Tensor:
+        """The row of this module, written to `out` or to a new one."""
+        row = torch.empty(self.size, dtype=self.dtype) if out is None else out
         tensors = dict(module.named_parameters()) | dict(module.named_buffers())
         for slot in self.slots:
             slot.view(row).copy_(tensors[slot.name].detach())
@@ -66,8 +72,7 @@ class Blueprint:
 
     def initial_counters(self) -> Tensor:
         """The counters of a new model."""
-        buffers = dict(self.template.named_buffers())
-        return torch.tensor([int(buffers[name]) for name in self.counters], dtype=torch.int64)
+        return self._counts.clone()
 
     def bind(self, row: Tensor, counters: Tensor) -> nn.Module:
         """A module whose tensors *are* views of `row` and `counters`: write those and the module changes."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, UntypedStorage
 
 from federico.learning.blueprint import Blueprint
 
@@ -34,18 +34,22 @@ def footprint(blueprint: Blueprint, sample: Tensor) -> Footprint:
     """Send a few copies of one sample through a model, in training mode."""
     module = blueprint.bind(torch.zeros(blueprint.size, dtype=blueprint.dtype), blueprint.initial_counters()).train()
     own = {parameter.untyped_storage().data_ptr() for parameter in module.parameters()}
-    saved: dict[int, int] = {}
+    saved: dict[int, UntypedStorage] = {}  # held until all is counted, so that no place is used twice
     given: list[int] = [0]
 
-    def keep(tensor: Tensor) -> Tensor:
+    def keep(tensor: Tensor) -> int:
+        """Not the tensor itself: an output that holds what it was made of, itself included, would never go."""
         place = tensor.untyped_storage().data_ptr()
         if place not in own:
-            saved[place] = tensor.untyped_storage().nbytes()
-        return tensor
+            saved[place] = tensor.untyped_storage()
+        return place
 
     for layer in module.modules():
         layer.register_forward_hook(lambda _, __, out: given.append(out.nbytes if isinstance(out, Tensor) else 0))
-    with torch.random.fork_rng(devices=[]), torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        result = module(sample.cpu().expand(SAMPLES, *sample.shape).clone())
-    del result  # until here, so that no place is used twice
-    return Footprint(sum(saved.values()) // SAMPLES, max(given) // SAMPLES)
+    with torch.random.fork_rng(devices=[]), torch.autograd.graph.saved_tensors_hooks(keep, _never):
+        module(sample.cpu().expand(SAMPLES, *sample.shape).clone())
+    return Footprint(sum(storage.nbytes() for storage in saved.values()) // SAMPLES, max(given) // SAMPLES)
+
+
+def _never(_: object) -> Tensor:
+    raise AssertionError("nothing goes back")

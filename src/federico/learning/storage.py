@@ -98,5 +98,5 @@ def _on_disk(scratch: Path, size: int, dtype: torch.dtype) -> torch.Tensor:
     except OSError as error:
         raise RunError(
             f"{scratch}: no room for {size >> 20} MiB of models that do not fit into memory "
-            f"({error.strerror}). Nothing is lost: free some space or allow more memory (system.memory), start again"
+            f"({error.strerror}). Nothing is lost: free some space or allow more `memory`, start again"
         ) from error

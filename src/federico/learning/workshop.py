@@ -109,6 +109,12 @@ def _use_one_core() -> None:
     torch.set_num_threads(1)
 
 
+def give_back_freed_memory() -> None:
+    """Once all is made: on the way there were models that no round needs, and the heap still has their room."""
+    if platform.libc_ver()[0] == "glibc":
+        ctypes.CDLL(None).malloc_trim(0)
+
+
 def _keep_freed_memory() -> None:
     """Let glibc keep what is freed for the next step; fresh pages would cost thousands of faults every time."""
     if platform.libc_ver()[0] == "glibc":

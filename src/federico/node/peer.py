@@ -19,9 +19,9 @@ from federico.experiment.bundle import save_clients
 from federico.experiment.records import Journal, read_records
 from federico.experiment.setup import Setup
 from federico.experiment.simulate import checkpoint_due, play_round, resume
-from federico.learning.storage import Storage
 from federico.methods.base import Method
 from federico.node import pki
+from federico.node.memory import storage
 from federico.node.prepare import prepare
 from federico.node.reporter import Reporter
 from federico.node.site import Site
@@ -120,7 +120,7 @@ def run_peer(site: Site, stop: threading.Event) -> None:
     with opened(site) as folder, _exchange(site) as connect:
         peer = Peer(site, setup, folder, stop)
         hosting = Hosting(len(site.agreement.members), site.place, len(site.agreement.members))
-        method = setup.hosted_method("federico", hosting, connect, Storage(outbox=folder))
+        method = setup.hosted_method("federico", hosting, connect, storage(site, setup))
         exchange = method.exchange
         assert isinstance(exchange, ZenohExchange), "made by connect"
         try:
