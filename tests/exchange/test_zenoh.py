@@ -19,7 +19,7 @@ from torch import nn
 from federico.exchange.base import Hosting, Traffic, Updates
 from federico.exchange.session import close, open_bus
 from federico.exchange.zenoh import ZenohExchange
-from federico.learning import drawer
+from federico.learning import bank, drawer, storage
 from federico.learning.bank import Bank, Visits
 from federico.learning.blueprint import Blueprint
 from federico.learning.drawer import Drawers
@@ -334,34 +334,64 @@ def repeat(where: object, name: str) -> None:
     patch(where, name, lambda answer: first.append(answer) or first[0])
 
 
-def test_three_peers_in_lock_step_give_the_numbers_of_one_process(joined: Joined, blobs, learner, method) -> None:
-    clients, options, rounds = blobs([12, 9, 15]), FedericoOptions(neighbors=2, epsilon=0.5), 5
-    alone = method("federico", clients, **options.model_dump())
-    expected = [alone.round(index) for index in range(1, rounds + 1)]
-    peers = joined(alone.bank.blueprint, 3, lockstep=True, limits=PATIENT.model_copy(update={"clip": 10.0}))
+@pytest.fixture
+def lock_step(joined: Joined, blobs, learner) -> Callable[..., tuple[list[Federico], list[list[Round]]]]:
+    """Three sites play five rounds together, with their models wherever the storage puts them."""
+    clients = blobs([12, 9, 15])
 
-    def site(number: int) -> Federico:
-        """Made one after the other: new models are drawn from torch's one generator, which threads would share."""
+    def play_all(options: FedericoOptions, make_storage: Callable[[], Storage]) -> tuple[list, list]:
+        peers = joined(learner(clients).blueprint, 3, limits=PATIENT.model_copy(update={"clip": 10.0}))
 
-        def connect(bank: Bank, participants: int) -> ZenohExchange:
-            peers[number]._bank = bank
-            return peers[number]
+        def site(number: int) -> Federico:
+            """Made one after the other: new models are drawn from torch's one generator, which threads would share."""
 
-        people = tuple(client.name for client in clients)
-        return Federico(Federation(people, learner(clients), connect, Hosting(3, number, 3), seed=0), options)
+            def connect(bank: Bank, participants: int) -> ZenohExchange:
+                peers[number]._bank = bank
+                return peers[number]
 
-    def play(mine: Federico) -> list[Round]:
-        return [mine.round(index) for index in range(1, rounds + 1)]
+            people, mine = tuple(client.name for client in clients), learner(clients)
+            mine.storage = make_storage()
+            mine.states = mine.new_states()
+            return Federico(Federation(people, mine, connect, Hosting(3, number, 3), seed=0), options)
 
-    sites = [site(number) for number in range(3)]
-    played = zip(sites, together([partial(play, mine) for mine in sites]), strict=True)
-    for number, (mine, rounds_played) in enumerate(played):
+        def play(mine: Federico) -> list[Round]:
+            return [mine.round(index) for index in range(1, 6)]
+
+        sites = [site(number) for number in range(3)]
+        played = together([partial(play, mine) for mine in sites])
+        assert all(peer.conduct.standings() == {} for peer in peers)
+        return sites, played
+
+    return play_all
+
+
+def test_three_peers_in_lock_step_give_the_numbers_of_one_process(lock_step, blobs, method) -> None:
+    options = FedericoOptions(neighbors=2, epsilon=0.5)
+    alone = method("federico", blobs([12, 9, 15]), **options.model_dump())
+    expected = [alone.round(index) for index in range(1, 6)]
+    for number, (mine, rounds_played) in enumerate(zip(*lock_step(options, Storage), strict=True)):
         for together_, apart in zip(expected, rounds_played, strict=True):
             assert together_.neighbors[number].tolist() == apart.neighbors[0].tolist()
             assert together_.posteriors[number].peers.tolist() == apart.posteriors[0].peers.tolist()
             np.testing.assert_allclose(together_.posteriors[number].weights, apart.posteriors[0].weights, atol=1e-12)
         torch.testing.assert_close(mine.bank.home[0], alone.bank.home[number], rtol=1e-12, atol=1e-12)
-    assert all(peer.conduct.standings() == {} for peer in peers)
+
+
+@pytest.mark.parametrize("m_step", ["epochs", "gradient"])
+def test_models_moments_and_moves_on_the_disk_are_the_same_to_the_byte(
+    lock_step, m_step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = FedericoOptions(neighbors=2, epsilon=0.5, m_step=m_step)
+    monkeypatch.setattr(bank, "SMALL", 1)  # rows that can lie on the disk are never small enough to be added at once
+    in_memory, _ = lock_step(options, Storage)
+    for module in (drawer, storage):
+        monkeypatch.setattr(module, "LARGE", 1)
+    on_disk, _ = lock_step(options, lambda: Storage(tmp_path, outbox=tmp_path))
+    for mine, theirs in zip(in_memory, on_disk, strict=True):
+        assert isinstance(theirs.learner.new_moves(1), Drawers)
+        expected, found = mine.state(), theirs.state()
+        assert expected.keys() == found.keys()
+        assert all(torch.equal(expected[name], found[name]) for name in expected)
 
 
 def spoilt(sealed: bytes) -> bytes:

@@ -31,6 +31,7 @@ from federico.exchange.transfer import Deadline, Line
 from federico.exchange.visitor import Visitor
 from federico.learning.bank import Bank, Visits
 from federico.learning.drawer import Drawer, Drawers
+from federico.learning.workshop import give_back_freed_memory
 from federico.types import Array
 from federico.wire.header import Header
 from federico.wire.rows import square_sum
@@ -245,4 +246,6 @@ class ZenohExchange:
 
 def _side_by_side(actions: Iterable[Callable[[], bool]]) -> list[bool]:
     with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="transfer") as pool:
-        return [action.result() for action in [pool.submit(action) for action in actions]]
+        done = [action.result() for action in [pool.submit(action) for action in actions]]
+    give_back_freed_memory()
+    return done

@@ -39,9 +39,9 @@ class Blueprint:
     def __init__(self, make: Callable[[], nn.Module], dtype: torch.dtype = torch.float32) -> None:
         self._make = make
         self.dtype = dtype
-        template = self.template
-        parameters = dict(template.named_parameters())
-        buffers = dict(template.named_buffers())
+        module = self.new()
+        parameters = dict(module.named_parameters())
+        buffers = dict(module.named_buffers())
         self.slots = _lay_out(parameters | {name: b for name, b in buffers.items() if b.is_floating_point()})
         self.counters = tuple(name for name, b in buffers.items() if not b.is_floating_point() and b.dim() == 0)
         self._counts = torch.tensor([int(buffers[name]) for name in self.counters], dtype=torch.int64)
@@ -50,17 +50,14 @@ class Blueprint:
         self.parameter_slots = self.slots[: len(parameters)]
         if not parameters:
             raise ConfigError("model: it has no parameters, so there is nothing to learn")
-        if set(map(id, parameters.values())) & set(map(id, self._new().parameters())):
+        if set(map(id, parameters.values())) & set(map(id, self.new().parameters())):
             raise ConfigError("model: the function returns the same module every time; let it make a new one")
-
-    @property
-    def template(self) -> nn.Module:
-        """A model as it comes, made for whoever looks at it: kept, it would take as much memory as one at work."""
-        return self._new()
+        self.template = module.to("meta")
+        """What it is made of, without numbers: a whole one would take as much memory as one at work."""
 
     def initial(self, seed: int, name: str, out: Tensor | None = None) -> Tensor:
         """The starting row of the model of that name: the same wherever and whenever it is made."""
-        return self.flatten(self._new(rng.key(seed, "model", name) % 2**63), out)
+        return self.flatten(self.new(rng.key(seed, "model", name) % 2**63), out)
 
     def flatten(self, module: nn.Module, out: Tensor | None = None) -> Tensor:
         """The row of this module, written to `out` or to a new one."""
@@ -76,7 +73,7 @@ class Blueprint:
 
     def bind(self, row: Tensor, counters: Tensor) -> nn.Module:
         """A module whose tensors *are* views of `row` and `counters`: write those and the module changes."""
-        module = self._new().to(row.device)
+        module = self.new().to(row.device)
         for path, counter in zip(self.counters, counters, strict=True):
             owner, name = _owner_of(module, path)
             owner._buffers[name] = counter
@@ -106,8 +103,11 @@ class Blueprint:
             slot.view(row).copy_(tensors[slot.name])
         return row
 
-    def _new(self, seed: int = 0) -> nn.Module:
-        """Always seeded: what a module draws outside the row, such as an index buffer, is the same in all of them."""
+    def new(self, seed: int = 0) -> nn.Module:
+        """A module with numbers of its own.
+
+        Always seeded: what a module draws outside the row, such as an index buffer, is the same in all of them.
+        """
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             module = self._make()

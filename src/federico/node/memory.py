@@ -31,7 +31,7 @@ def plan(setup: Setup, limits: Limits) -> Plan:
     Updates, its own and those of others, wait in files.
     """
     members, needs = len(setup.clients), needs_of(setup, "federico")
-    visits, pairs = (-(-count // members) for count in (needs.updates, needs.pairs))
+    visits, pairs, fresh = (-(-count // members) for count in (needs.updates, needs.pairs, needs.fresh))
     models, optimizers = max(visits, pairs) * row_bytes(setup), pairs * moments_bytes(setup)
     return Plan(
         {
@@ -39,7 +39,7 @@ def plan(setup: Setup, limits: Limits) -> Plan:
             "network": _network(setup, limits, visits - 1),
             "models": models,
             "optimizers": optimizers,
-            "updates or checkpoint": row_bytes(setup) + optimizers,
+            "updates or checkpoint": max(fresh * moments_bytes(setup), row_bytes(setup) + optimizers),
         }
     )
 
