@@ -200,10 +200,14 @@ class TestModels:
         assert len(a.pull(Visits.of([(0, 1)]))) == 0
         assert a.conduct.standings() == {}
 
-    def test_a_hurried_peer_waits_for_nothing(self, joined: Joined, model: Blueprint) -> None:
+    def test_a_hurried_peer_waits_for_nothing_and_blames_nobody(
+        self, joined: Joined, model: Blueprint, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        caplog.set_level("INFO")
         a, _ = joined(model, 2, lockstep=True, limits=PATIENT.model_copy(update={"deadline": 1e6}))
         a.hurry()
         assert len(a.pull(Visits.of([(0, 1)]))) == 0
+        assert "did not answer" not in caplog.text
         a.push(update(0, 0))
         assert len(a.collect()) == 1
 
@@ -228,13 +232,33 @@ class TestUpdates:
         assert len(b.collect()) == 0
         assert b.conduct.standings() == {}, "being slow is no offence"
 
-    def test_two_updates_on_one_version_are_one(self, joined: Joined, model: Blueprint) -> None:
+    def test_a_second_update_on_one_version_is_not_even_offered(
+        self, joined: Joined, model: Blueprint, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        caplog.set_level("INFO")
+        a, b = joined(model, 2, lockstep=False)
+        publish(b)
+        a.pull(Visits.of([(0, 1)]))
+        for value in (1.0, 2.0):
+            a.traffic.take()
+            a.push(update(1, 0, value))
+        assert a.traffic.take()[0][0] == 0
+        assert "refused" not in caplog.text
+        assert b.collect().rows[:, 0].tolist() == [1.0]
+        publish(b)
+        a.pull(Visits.of([(0, 1)]))
+        a.push(update(1, 0, 3.0))
+        assert b.collect().rows[:, 0].tolist() == [3.0], "the next version is another matter"
+
+    def test_a_second_update_on_one_version_is_refused(self, joined: Joined, model: Blueprint) -> None:
         a, b = joined(model, 2, lockstep=False)
         publish(b)
         a.pull(Visits.of([(0, 1)]))
         for value in (1.0, 2.0):
             a.push(update(1, 0, value))
+            a._given.clear()  # as after a restart
         assert b.collect().rows[:, 0].tolist() == [1.0]
+        assert b.conduct.standings() == {}
 
     def test_an_update_that_is_not_finite_is_not_sent(self, joined: Joined, model: Blueprint) -> None:
         a, b = joined(model, 2, lockstep=False)

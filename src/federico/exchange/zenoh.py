@@ -80,6 +80,8 @@ class ZenohExchange:
         self._published = 0
         self._held: dict[int, Header] = {}
         """What is known of the guests in the bank: only of those whose rows are whole."""
+        self._given: dict[int, tuple[int, int]] = {}
+        """Which version of its model each owner has got an update on; it takes no second one."""
         self._own: tuple[float, Drawer] | None = None
         self._reach = 0.0
         """Length of the last own update, the measure for those of others; the own model's before there is one."""
@@ -207,7 +209,15 @@ class ZenohExchange:
             if not np.isfinite(self._length(row)):
                 log.warning("an update for %s is not finite: not sent", self._peer.roster.members[owner])
                 return False
-            return self._visitor.deliver(self._held[owner], row, coefficient, self.round, deadline)
+            base = self._held[owner]
+            version = base.epoch, base.version
+            if self._given.get(owner) == version:  # this peer is faster than the owner, or the owner plays no more
+                log.debug("%s has an update on this version of its model already", self._peer.roster.members[owner])
+                return True
+            delivered = self._visitor.deliver(base, row, coefficient, self.round, deadline)
+            if delivered:
+                self._given[owner] = version
+            return delivered
 
         return self._guarded(owner, deliver)
 
@@ -224,7 +234,7 @@ class ZenohExchange:
             except RefusedError as error:
                 log.info("%s refused: %s", name, error)
                 return False
-            if not done:
+            if not done and not self._line.hurried:
                 log.info("%s did not answer in time", name)
             return done
 
