@@ -31,7 +31,14 @@ def test_training_takes_more_than_measuring() -> None:
     assert Footprint(saved=10, largest=3).measuring == 6
 
 
-@pytest.mark.parametrize("make", [lambda: nn.Sequential(nn.Linear(4, 2), nn.Dropout()), lambda: nn.BatchNorm1d(4)])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: nn.Sequential(nn.Linear(4, 2), nn.ReLU()),
+        lambda: nn.Sequential(nn.Linear(4, 2), nn.Dropout()),
+        lambda: nn.BatchNorm1d(4),
+    ],
+)
 def test_trying_leaves_no_trace(make: Callable[[], nn.Module]) -> None:
     blueprint = Blueprint(make)
     chance, before = torch.get_rng_state(), tensors()

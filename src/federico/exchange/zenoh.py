@@ -257,5 +257,5 @@ class ZenohExchange:
 def _side_by_side(actions: Iterable[Callable[[], bool]]) -> list[bool]:
     with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="transfer") as pool:
         done = [action.result() for action in [pool.submit(action) for action in actions]]
-    give_back_freed_memory()
+    give_back_freed_memory()  # each thread has had chunks in a heap of its own
     return done

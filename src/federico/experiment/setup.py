@@ -76,7 +76,7 @@ class Setup:
         epochs = experiment.training.local_epochs
         federation = Federation(self.shares.ids, learner, connect, hosting, self.seed, epochs)
         method = METHODS[name](federation, experiment.method_options(name))
-        give_back_freed_memory()
+        give_back_freed_memory()  # on the way there were models that no round needs
         return method
 
 

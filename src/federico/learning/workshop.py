@@ -49,6 +49,7 @@ class Workshop:
 
     def __init__(self, blueprint: Blueprint, objective: Objective, sample: Tensor, device: torch.device) -> None:
         """`sample` is one input, to find out whether the model draws random numbers."""
+        give_back_freed_memory()
         _keep_freed_memory()
         stacked = chain(blueprint) is not None
         drawing = not stacked and draws(blueprint, sample)
@@ -110,7 +111,7 @@ def _use_one_core() -> None:
 
 
 def give_back_freed_memory() -> None:
-    """Once all is made: on the way there were models that no round needs, and the heap still has their room."""
+    """What making things and moving them has left in the heap goes back to the system."""
     if platform.libc_ver()[0] == "glibc":
         ctypes.CDLL(None).malloc_trim(0)
 
