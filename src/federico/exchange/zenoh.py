@@ -31,7 +31,6 @@ from federico.exchange.transfer import Deadline, Line
 from federico.exchange.visitor import Visitor
 from federico.learning.bank import Bank, Visits
 from federico.learning.drawer import Drawer, Drawers
-from federico.learning.workshop import give_back_freed_memory
 from federico.types import Array
 from federico.wire.header import Header
 from federico.wire.rows import square_sum
@@ -256,6 +255,4 @@ class ZenohExchange:
 
 def _side_by_side(actions: Iterable[Callable[[], bool]]) -> list[bool]:
     with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="transfer") as pool:
-        done = [action.result() for action in [pool.submit(action) for action in actions]]
-    give_back_freed_memory()  # each thread has had chunks in a heap of its own
-    return done
+        return [action.result() for action in [pool.submit(action) for action in actions]]

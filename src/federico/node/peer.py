@@ -21,6 +21,7 @@ from federico.experiment.rundir import CellDir
 from federico.experiment.setup import Setup
 from federico.experiment.simulate import checkpoint_due, play_round, resume
 from federico.learning.bank import Visits
+from federico.learning.workshop import give_back_freed_memory
 from federico.methods.base import Method
 from federico.node import pki
 from federico.node.memory import storage
@@ -103,6 +104,7 @@ class Peer:
                 if checkpoint_due(system, done, writer, last=last or self._stop.is_set()):
                     writer.save(done, self._journal.size(), method.state())
                 reporter.played(record)
+                give_back_freed_memory()  # each thread of the network has had chunks in a heap of its own
         return done
 
     def _keep_model(self, method: Method, done: int) -> None:
