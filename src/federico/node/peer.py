@@ -102,6 +102,7 @@ class Peer:
                 self._journal.append(record)
                 self._journal.append_spent(done, method.federation.clock.take())
                 if checkpoint_due(system, done, writer, last=last or self._stop.is_set()):
+                    writer.wait()  # so that there is never more than one copy of the state
                     writer.save(done, self._journal.size(), method.state())
                 reporter.played(record)
                 give_back_freed_memory()  # each thread of the network has had chunks in a heap of its own
