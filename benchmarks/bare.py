@@ -3,8 +3,6 @@
 Data preloaded in channels-last memory, one model, one fused Adam, nothing kept and nothing copied.
 """
 
-import copy
-
 import torch
 from torch import Tensor
 
@@ -19,7 +17,7 @@ class Bare:
 
     def __init__(self, problem: Problem) -> None:
         self._data = [(_channels_last(x), y) for x, y in problem.train]
-        self._model = copy.deepcopy(problem.blueprint.template)
+        self._model = problem.blueprint.new()
         if problem.train[0][0].dim() == 4:
             self._model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._adam = torch.optim.Adam(self._model.parameters(), lr=problem.adam.learning_rate, fused=True)

@@ -31,6 +31,7 @@ from federico.exchange.session import Addresses, Identity, close, open_session
 from federico.exchange.zenoh import ZenohExchange
 from federico.learning.bank import Bank, Visits
 from federico.learning.blueprint import Blueprint
+from federico.learning.storage import Storage
 from federico.methods.base import average_into
 from federico.node import pki
 from federico.wire.seal import Seal
@@ -69,7 +70,8 @@ class Peer:
         blueprint = Blueprint(lambda: nn.Linear(side, side))
         self.number = ROSTER.members.index(identity.name)
         self.before = resident("VmRSS:")
-        self.bank = Bank.start(blueprint, 0, {self.number: identity.name}, torch.device("cpu"))
+        self.storage = Storage(outbox=identity.certificate.parent)
+        self.bank = Bank.start(blueprint, 0, {self.number: identity.name}, torch.device("cpu"), self.storage)
         self.exchange = ZenohExchange(
             self.bank,
             len(ROSTER.members),
@@ -106,9 +108,11 @@ class Peer:
         return seconds(lambda: self.exchange.pull(Visits.of([(self.number, 0)])))
 
     def push(self, _: int) -> float:
-        """An update for the owner's model; at the owner its own."""
-        update = torch.full_like(self.bank.home, 1e-3)
-        self.exchange.push(Updates(np.array([0]), np.array([self.number]), np.ones(1), update))
+        """An update for the owner's model, put away as by the learner; at the owner its own. Any numbers do."""
+        home = self.bank.home
+        moves = self.storage.moves(*home.shape, dtype=home.dtype, device=home.device)
+        moves[0] = home[0]
+        self.exchange.push(Updates(np.array([0]), np.array([self.number]), np.ones(1), moves))
         return 0.0
 
     def collect(self, _: int) -> float:
@@ -166,7 +170,7 @@ def measure_speed(repeats: int) -> Figures:
 
 
 def measure_memory(side: int) -> Figures:
-    """Bytes at the peak of each phase; the rows are the method's: its model, the one it pulled, the update."""
+    """Bytes at the peak of each phase; rows in memory are the own model, the pulled one, an update being added."""
     with peers(side, VISITORS) as (owner, *visitors):
         for _ in range(ROUNDS):
             owner("start")

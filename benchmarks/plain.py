@@ -112,7 +112,7 @@ class Plain:
         return outputs.double().softmax(1) if self._problem.classes else outputs
 
     def _model(self, state: State) -> nn.Module:
-        model = copy.deepcopy(self._problem.blueprint.template)
+        model = self._problem.blueprint.new()
         model.load_state_dict(copy.deepcopy(state))
         return model
 

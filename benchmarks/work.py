@@ -113,7 +113,7 @@ class Problem:
 
     def flop(self, work: Work) -> float:
         """The useful arithmetic of E-step and M-step, counted by torch."""
-        forward, backward = _flop_per_sample(self.blueprint.template, self.train[0][0][:2])
+        forward, backward = _flop_per_sample(self.blueprint.new(), self.train[0][0][:2])
         samples = [len(y) for _, y in self.train]
         measured = sum(samples[i] for i, _ in work.visits)
         trained = sum(samples[i] for i, _ in work.trained)

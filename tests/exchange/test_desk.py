@@ -6,18 +6,10 @@ import zenoh
 
 from federico.errors import ProtocolError
 from federico.exchange.desk import LANE, BusyError, Desk
-from federico.exchange.session import close, open_bus
 from federico.wire.talk import RefusedError
 
 KEY = "federico/test/site/desk"
 ROOM = 10_000
-
-
-@pytest.fixture
-def bus() -> Iterator[zenoh.Session]:
-    session = open_bus()
-    yield session
-    assert close(session)
 
 
 Opened = Callable[[Callable[[str], bytes]], None]

@@ -8,12 +8,12 @@ from enum import Enum, auto
 import numpy as np
 import pytest
 import torch
+import zenoh
 from neighborhood import join, names, seals
 from torch import nn
 
 from federico.exchange.base import Updates
 from federico.exchange.limits import Limits
-from federico.exchange.session import close, open_bus
 from federico.exchange.zenoh import ZenohExchange
 from federico.learning.bank import Visits
 from federico.learning.blueprint import Blueprint
@@ -81,14 +81,13 @@ def cut(sent: object) -> object:
 
 
 @pytest.fixture
-def pair(authority, fault: Fault) -> Iterator[tuple[ZenohExchange, ZenohExchange]]:
+def pair(authority, bus: zenoh.Session, fault: Fault) -> Iterator[tuple[ZenohExchange, ZenohExchange]]:
     """Owner and visitor, with a model of several chunks."""
-    session, limits = open_bus(), SHORT if fault in (Fault.HALF_OPEN, Fault.FROZEN, Fault.MIDWAY) else LIMITS
-    peers = join(Blueprint(lambda: nn.Linear(300, 20)), [session] * 2, seals(authority, names(2)), limits, False)
+    limits = SHORT if fault in (Fault.HALF_OPEN, Fault.FROZEN, Fault.MIDWAY) else LIMITS
+    peers = join(Blueprint(lambda: nn.Linear(300, 20)), [bus] * 2, seals(authority, names(2)), limits, False)
     yield peers[0], peers[1]
     for peer in peers:
         peer.close()
-    assert close(session)
 
 
 @pytest.mark.parametrize("phase", PHASES)

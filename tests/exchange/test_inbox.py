@@ -7,12 +7,12 @@ import pytest
 from federico.errors import ProtocolError, RunError
 from federico.exchange.base import Traffic
 from federico.exchange.conduct import Conduct
-from federico.exchange.drawer import Drawer
 from federico.exchange.inbox import Inbox
 from federico.exchange.limits import Limits
 from federico.exchange.peer import Peer
 from federico.exchange.roster import Roster
 from federico.exchange.shelf import digest_of, digests_of
+from federico.learning.drawer import Drawer
 from federico.wire.header import Header, Kind
 from federico.wire.schema import Schema
 from federico.wire.seal import Sealed
@@ -37,7 +37,7 @@ def inbox(peer: Peer) -> Inbox:
 
 
 def sealed(peer: Peer, row: np.ndarray, contributor: int = 1, version: int = VERSION, **changed: object) -> Sealed:
-    digests, layout = digests_of(row, peer.layout), peer.layout
+    digests, layout = digests_of(row[part] for part in peer.layout.parts), peer.layout
     header = Header(
         Kind.UPDATE, b"d" * 32, peer.schema.hash, 0, contributor, 1, version, EPOCH, 10.0, layout.bytes, layout.chunk,
         digest_of(digests), hashlib.md5(repr((contributor, version, changed)).encode()).digest(),

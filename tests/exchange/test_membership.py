@@ -1,6 +1,6 @@
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -8,16 +8,8 @@ import zenoh
 
 from federico.exchange.membership import Membership, members_seen
 from federico.exchange.roster import Roster
-from federico.exchange.session import close, open_bus
 
 ROSTER = Roster("test", bytes(32), ("a", "b", "c"))
-
-
-@pytest.fixture
-def bus() -> Iterator[zenoh.Session]:
-    session = open_bus()
-    yield session
-    assert close(session)
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from federico.errors import RunError
-from federico.exchange.drawer import Drawer
 from federico.exchange.shelf import GRACE, OLDER, Shelf, digest_of, digests_of
+from federico.learning.drawer import Drawer
 from federico.learning.storage import LARGE
 from federico.wire.schema import Layout
 from federico.wire.talk import RefusedError
@@ -53,7 +53,8 @@ def test_chunks_put_together_are_the_row(shelf: Shelf) -> None:
     digest = published(shelf, 3, numbers)
     assert np.array_equal(read(shelf, digest), numbers)
     assert shelf.newest.version == 3
-    assert digest == digest_of(digests_of(numbers, LAYOUT)) == digest_of(shelf.newest.digests)
+    chunks = [numbers[part] for part in LAYOUT.parts]
+    assert digest == digest_of(digests_of(chunks)) == digest_of(shelf.newest.digests)
 
 
 def test_the_row_is_served_where_it_lies(shelf: Shelf) -> None:

@@ -14,12 +14,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import zenoh
 from neighborhood import DIGEST, PATIENT, bank_of, free_port, join, names, seals
 from torch import nn
 
 from federico.exchange.base import Updates
 from federico.exchange.roster import Roster
-from federico.exchange.session import Addresses, Identity, close, open_bus, open_session
+from federico.exchange.session import Addresses, Identity, close, open_session
 from federico.exchange.zenoh import ZenohExchange
 from federico.learning.bank import Visits
 from federico.learning.blueprint import Blueprint
@@ -39,12 +40,12 @@ def resident() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def test_two_hundred_rounds_without_growth(authority) -> None:
-    session, held = open_bus(), []
+def test_two_hundred_rounds_without_growth(authority, bus: zenoh.Session) -> None:
+    held = []
     # The engine holds some bytes of every question until its time is over, answered or not.
     limits = PATIENT.model_copy(update={"patience": 2.0})
     model = Blueprint(lambda: nn.Linear(SIDE, SIDE))
-    peers = join(model, [session] * 2, seals(authority, names(2)), limits, lockstep=False)
+    peers = join(model, [bus] * 2, seals(authority, names(2)), limits, lockstep=False)
     rows = torch.full((2, model.size), 1e-3)  # made once: how the heap keeps what is freed is not what is measured
     for _ in range(200):
         for me, peer in enumerate(peers):
@@ -58,7 +59,6 @@ def test_two_hundred_rounds_without_growth(authority) -> None:
         held.append(resident())
     for peer in peers:
         peer.close()
-    assert close(session)
     assert min(held[150:]) - min(held[50:100]) < BYTES / 3, [size >> 20 for size in held]
 
 
@@ -97,17 +97,19 @@ def network(authority, tmp_path: Path) -> Iterator[tuple[ZenohExchange, BaseProc
     process = spawn.Process(target=own, args=(identities[0], port, there), daemon=True)
     process.start()
     peer, session = network_peer(identities[1], Addresses(connect=[f"127.0.0.1:{port}"]))
-    assert peer.membership.wait(ROSTER.members, 120)
 
     def publish() -> float:
         here.send(True)
         return here.recv()
 
-    yield peer, process, publish
-    process.kill()
-    process.join()
-    peer.close()
-    close(session)
+    try:
+        assert peer.membership.wait(ROSTER.members, 120)
+        yield peer, process, publish
+    finally:
+        process.kill()
+        process.join()
+        peer.close()
+        close(session)
 
 
 def after_some_chunks(peer: ZenohExchange, act: Callable[[], object]) -> None:

@@ -9,20 +9,12 @@ import zenoh
 
 from federico.exchange.desk import BusyError, Desk
 from federico.exchange.limits import Limits
-from federico.exchange.session import close, open_bus
 from federico.exchange.transfer import Attempts, Line, Question, ask_all, ask_until
 from federico.wire.talk import RefusedError
 
 KEY = "federico/test/site/desk"
 ROOM = 1 << 20
 PATIENT = Limits(deadline=60, patience=60, window=3)
-
-
-@pytest.fixture
-def bus() -> Iterator[zenoh.Session]:
-    session = open_bus()
-    yield session
-    assert close(session)
 
 
 @pytest.fixture

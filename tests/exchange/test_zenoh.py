@@ -7,6 +7,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,13 +16,14 @@ from contract import PEERS, Connect, ExchangeContract
 from neighborhood import PATIENT, join, seals, together
 from torch import nn
 
-from federico.exchange import drawer
 from federico.exchange.base import Hosting, Traffic, Updates
-from federico.exchange.drawer import Drawers
 from federico.exchange.session import close, open_bus
 from federico.exchange.zenoh import ZenohExchange
+from federico.learning import bank, drawer, storage
 from federico.learning.bank import Bank, Visits
 from federico.learning.blueprint import Blueprint
+from federico.learning.drawer import Drawers
+from federico.learning.storage import Storage
 from federico.methods.base import Federation, Round, average_into
 from federico.methods.federico import Federico, FedericoOptions
 
@@ -198,10 +200,14 @@ class TestModels:
         assert len(a.pull(Visits.of([(0, 1)]))) == 0
         assert a.conduct.standings() == {}
 
-    def test_a_hurried_peer_waits_for_nothing(self, joined: Joined, model: Blueprint) -> None:
+    def test_a_hurried_peer_waits_for_nothing_and_blames_nobody(
+        self, joined: Joined, model: Blueprint, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        caplog.set_level("INFO")
         a, _ = joined(model, 2, lockstep=True, limits=PATIENT.model_copy(update={"deadline": 1e6}))
         a.hurry()
         assert len(a.pull(Visits.of([(0, 1)]))) == 0
+        assert "did not answer" not in caplog.text
         a.push(update(0, 0))
         assert len(a.collect()) == 1
 
@@ -226,13 +232,33 @@ class TestUpdates:
         assert len(b.collect()) == 0
         assert b.conduct.standings() == {}, "being slow is no offence"
 
-    def test_two_updates_on_one_version_are_one(self, joined: Joined, model: Blueprint) -> None:
+    def test_a_second_update_on_one_version_is_not_even_offered(
+        self, joined: Joined, model: Blueprint, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        caplog.set_level("INFO")
+        a, b = joined(model, 2, lockstep=False)
+        publish(b)
+        a.pull(Visits.of([(0, 1)]))
+        for value in (1.0, 2.0):
+            a.traffic.take()
+            a.push(update(1, 0, value))
+        assert a.traffic.take()[0][0] == 0
+        assert "refused" not in caplog.text
+        assert b.collect().rows[:, 0].tolist() == [1.0]
+        publish(b)
+        a.pull(Visits.of([(0, 1)]))
+        a.push(update(1, 0, 3.0))
+        assert b.collect().rows[:, 0].tolist() == [3.0], "the next version is another matter"
+
+    def test_a_second_update_on_one_version_is_refused(self, joined: Joined, model: Blueprint) -> None:
         a, b = joined(model, 2, lockstep=False)
         publish(b)
         a.pull(Visits.of([(0, 1)]))
         for value in (1.0, 2.0):
             a.push(update(1, 0, value))
+            a._given.clear()  # as after a restart
         assert b.collect().rows[:, 0].tolist() == [1.0]
+        assert b.conduct.standings() == {}
 
     def test_an_update_that_is_not_finite_is_not_sent(self, joined: Joined, model: Blueprint) -> None:
         a, b = joined(model, 2, lockstep=False)
@@ -256,6 +282,19 @@ class TestUpdates:
         average_into(b._bank, arrived)
         torch.testing.assert_close(b._bank.home[0], before + 3.5 / 3)
 
+    def test_updates_are_sent_from_where_they_were_put_away(self, joined: Joined, tmp_path: Path) -> None:
+        large = Blueprint(lambda: nn.Linear(600, 600))
+        a, b = joined(large, 2, lockstep=False)
+        publish(b)
+        a.pull(Visits.of([(0, 1)]))
+        moves = Storage(outbox=tmp_path).moves(2, large.size, dtype=torch.float32, device=torch.device("cpu"))
+        rows = torch.rand(2, large.size)
+        moves[0], moves[1] = rows
+        a.push(Updates(np.arange(2), np.zeros(2, np.int64), np.ones(2), moves))
+        for peer, row in zip((a, b), rows, strict=True):
+            (arrived,) = peer.collect().rows
+            assert torch.equal(arrived, row)
+
     def test_what_was_pushed_is_not_held_until_it_is_collected(self, joined: Joined) -> None:
         a, _ = joined(Blueprint(lambda: nn.Linear(600, 600)), 2, lockstep=False)
         numbers = np.ones((1, 600 * 601), np.float32)
@@ -276,7 +315,7 @@ class TestUpdates:
         monkeypatch.setattr(drawer, "reserve", full)
         a.push(update(0, 0, 1.0, 600 * 601))
         assert [row.unique().item() for row in a.collect().rows] == [1.0]
-        assert "the own update is kept in memory" in caplog.text
+        assert "an update is kept in memory" in caplog.text
 
     def test_an_update_is_measured_by_ones_own(self, joined: Joined, model: Blueprint) -> None:
         a, b = joined(model, 2, lockstep=False, limits=PATIENT.model_copy(update={"clip": 2.0}))
@@ -319,34 +358,64 @@ def repeat(where: object, name: str) -> None:
     patch(where, name, lambda answer: first.append(answer) or first[0])
 
 
-def test_three_peers_in_lock_step_give_the_numbers_of_one_process(joined: Joined, blobs, learner, method) -> None:
-    clients, options, rounds = blobs([12, 9, 15]), FedericoOptions(neighbors=2, epsilon=0.5), 5
-    alone = method("federico", clients, **options.model_dump())
-    expected = [alone.round(index) for index in range(1, rounds + 1)]
-    peers = joined(alone.bank.blueprint, 3, lockstep=True, limits=PATIENT.model_copy(update={"clip": 10.0}))
+@pytest.fixture
+def lock_step(joined: Joined, blobs, learner) -> Callable[..., tuple[list[Federico], list[list[Round]]]]:
+    """Three sites play five rounds together, with their models wherever the storage puts them."""
+    clients = blobs([12, 9, 15])
 
-    def site(number: int) -> Federico:
-        """Made one after the other: new models are drawn from torch's one generator, which threads would share."""
+    def play_all(options: FedericoOptions, make_storage: Callable[[], Storage]) -> tuple[list, list]:
+        peers = joined(learner(clients).blueprint, 3, limits=PATIENT.model_copy(update={"clip": 10.0}))
 
-        def connect(bank: Bank, participants: int) -> ZenohExchange:
-            peers[number]._bank = bank
-            return peers[number]
+        def site(number: int) -> Federico:
+            """Made one after the other: new models are drawn from torch's one generator, which threads would share."""
 
-        people = tuple(client.name for client in clients)
-        return Federico(Federation(people, learner(clients), connect, Hosting(3, number, 3), seed=0), options)
+            def connect(bank: Bank, participants: int) -> ZenohExchange:
+                peers[number]._bank = bank
+                return peers[number]
 
-    def play(mine: Federico) -> list[Round]:
-        return [mine.round(index) for index in range(1, rounds + 1)]
+            people, mine = tuple(client.name for client in clients), learner(clients)
+            mine.storage = make_storage()
+            mine.states = mine.new_states()
+            return Federico(Federation(people, mine, connect, Hosting(3, number, 3), seed=0), options)
 
-    sites = [site(number) for number in range(3)]
-    played = zip(sites, together([partial(play, mine) for mine in sites]), strict=True)
-    for number, (mine, rounds_played) in enumerate(played):
+        def play(mine: Federico) -> list[Round]:
+            return [mine.round(index) for index in range(1, 6)]
+
+        sites = [site(number) for number in range(3)]
+        played = together([partial(play, mine) for mine in sites])
+        assert all(peer.conduct.standings() == {} for peer in peers)
+        return sites, played
+
+    return play_all
+
+
+def test_three_peers_in_lock_step_give_the_numbers_of_one_process(lock_step, blobs, method) -> None:
+    options = FedericoOptions(neighbors=2, epsilon=0.5)
+    alone = method("federico", blobs([12, 9, 15]), **options.model_dump())
+    expected = [alone.round(index) for index in range(1, 6)]
+    for number, (mine, rounds_played) in enumerate(zip(*lock_step(options, Storage), strict=True)):
         for together_, apart in zip(expected, rounds_played, strict=True):
             assert together_.neighbors[number].tolist() == apart.neighbors[0].tolist()
             assert together_.posteriors[number].peers.tolist() == apart.posteriors[0].peers.tolist()
             np.testing.assert_allclose(together_.posteriors[number].weights, apart.posteriors[0].weights, atol=1e-12)
         torch.testing.assert_close(mine.bank.home[0], alone.bank.home[number], rtol=1e-12, atol=1e-12)
-    assert all(peer.conduct.standings() == {} for peer in peers)
+
+
+@pytest.mark.parametrize("m_step", ["epochs", "gradient"])
+def test_models_moments_and_moves_on_the_disk_are_the_same_to_the_byte(
+    lock_step, m_step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = FedericoOptions(neighbors=2, epsilon=0.5, m_step=m_step)
+    monkeypatch.setattr(bank, "SMALL", 1)  # rows that can lie on the disk are never small enough to be added at once
+    in_memory, _ = lock_step(options, Storage)
+    for module in (drawer, storage):
+        monkeypatch.setattr(module, "LARGE", 1)
+    on_disk, _ = lock_step(options, lambda: Storage(tmp_path, outbox=tmp_path))
+    for mine, theirs in zip(in_memory, on_disk, strict=True):
+        assert isinstance(theirs.learner.new_moves(1), Drawers)
+        expected, found = mine.state(), theirs.state()
+        assert expected.keys() == found.keys()
+        assert all(torch.equal(expected[name], found[name]) for name in expected)
 
 
 def spoilt(sealed: bytes) -> bytes:

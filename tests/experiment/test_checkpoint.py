@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from federico.errors import RunError
-from federico.experiment import checkpoint
+from federico.experiment import checkpoint, tensorfile
 from federico.experiment.checkpoint import Writer, load_latest, save
 
 
@@ -154,7 +154,7 @@ def test_writer_that_finds_the_disk_full_leaves_the_old_ones(folder: Path, monke
         path.write_bytes(b"as much as there was room for")
         raise RuntimeError("Error while serializing: I/O error: No space left on device (os error 28)")
 
-    monkeypatch.setattr(checkpoint, "save_file", full)
+    monkeypatch.setattr(tensorfile, "save_file", full)
     with pytest.raises(RunError, match="no space left on the disk"):
         save(folder, 4, 400, state(4))
     assert sorted(folder.iterdir()) == before
@@ -189,14 +189,14 @@ def test_writer_has_saved_all_when_it_is_left(tmp_path: Path) -> None:
 
 def test_writer_goes_on_while_the_disk_is_slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     allowed, begun = threading.Event(), threading.Event()
-    plain = checkpoint.save_file
+    plain = tensorfile.save_file
 
     def slow(*arguments: object, **named: object) -> None:
         begun.set()
         assert allowed.wait(10)
         plain(*arguments, **named)
 
-    monkeypatch.setattr(checkpoint, "save_file", slow)
+    monkeypatch.setattr(tensorfile, "save_file", slow)
     with writer_to(tmp_path) as writer:
         writer.save(1, 1, state(1))
         assert begun.wait(10), "it is being saved, and we are here"
@@ -227,7 +227,7 @@ def failing(*arguments: object, **named: object) -> None:
 
 
 def test_failed_save_is_told_by_the_next_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoint, "save_file", failing)
+    monkeypatch.setattr(tensorfile, "save_file", failing)
     with pytest.raises(RunError, match="no space left"), writer_to(tmp_path) as writer:  # noqa: PT012
         writer.save(1, 1, state(1))
         writer.save(2, 2, state(2))
@@ -235,13 +235,13 @@ def test_failed_save_is_told_by_the_next_one(tmp_path: Path, monkeypatch: pytest
 
 
 def test_failed_last_save_is_told_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoint, "save_file", failing)
+    monkeypatch.setattr(tensorfile, "save_file", failing)
     with pytest.raises(RunError, match="no space left"), writer_to(tmp_path) as writer:
         writer.save(1, 1, state(1))
 
 
 def test_other_error_is_not_hidden_by_a_failed_save(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoint, "save_file", failing)
+    monkeypatch.setattr(tensorfile, "save_file", failing)
     with pytest.raises(KeyError), writer_to(tmp_path) as writer:  # noqa: PT012
         writer.save(1, 1, state(1))
         raise KeyError

@@ -62,7 +62,7 @@ def test_counters_stay_out_of_the_row_and_index_buffers_out_of_both(everything: 
 
 
 def test_a_bound_module_computes_as_the_module_it_was_flattened_from(everything: Blueprint) -> None:
-    module = everything.template.eval()
+    module = everything.new().eval()
     nn.init.normal_(module.get_parameter("conv.weight"))
     rebuilt = bound(everything, everything.flatten(module)).eval()
     torch.testing.assert_close(rebuilt(X), module(X))

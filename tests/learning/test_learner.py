@@ -1,17 +1,21 @@
 """The learner against plain torch: one module, one optimizer, one loop over batches per visit."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
+from federico.learning import storage as storage_module
 from federico.learning import workshop as workshop_module
 from federico.learning.bank import Bank, Visits
+from federico.learning.drawer import Drawers
 from federico.learning.learner import ClientData, Learner, held_out
 from federico.learning.models import perceptron
 from federico.learning.optimizers import SGD, Adam
+from federico.learning.storage import Storage
 from federico.rng import stream
 from federico.types import FloatArray
 
@@ -449,3 +453,17 @@ def test_images_are_scaled_before_they_meet_a_model(learner: Callable[..., Learn
     x = torch.from_numpy((pixels.astype(np.float64) - 127.5) / 63.75)
     expected = ours.objective(module_of(ours, bank.rows[0])(x), torch.tensor([0, 1, 2])).mean()
     assert ours.evaluate(bank, Visits.to_own(np.arange(1)))[0] == pytest.approx(float(expected.detach()), abs=TOLERANCE)
+
+
+@pytest.mark.parametrize("verb", ["train", "gradient"])
+def test_moves_that_are_put_away_are_the_same_numbers(
+    ragged: Learner, verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bank = bank_for(ragged)
+    expected = getattr(ragged, verb)(bank, ALL, 1).clone()
+    monkeypatch.setattr(storage_module, "LARGE", 1)
+    ragged.storage, ragged.states = Storage(outbox=tmp_path), ragged.new_states()
+    moves = getattr(ragged, verb)(bank, ALL, 1)
+    assert isinstance(moves, Drawers)
+    assert torch.equal(torch.stack([*moves]), expected)
+    assert torch.equal(bank.rows, bank_for(ragged).rows)

@@ -7,6 +7,7 @@ import torch
 
 from federico.errors import RunError
 from federico.learning import storage
+from federico.learning.drawer import LARGE, Drawers
 from federico.learning.storage import Storage
 from federico.learning.workshop import _keep_freed_memory
 
@@ -53,7 +54,7 @@ def test_thousands_of_tensors_need_no_open_files(tmp_path: Path) -> None:
 def test_full_disk_is_told_before_anything_is_written(tmp_path: Path) -> None:
     room = os.statvfs(tmp_path)
     too_much = room.f_blocks * room.f_frsize // 4
-    with pytest.raises(RunError, match=r"no room for \d+ MiB of models .* allow more memory \(system\.memory\)"):
+    with pytest.raises(RunError, match=r"no room for \d+ MiB of models .* allow more `memory`"):
         Storage(tmp_path).empty(2, too_much, dtype=torch.float32, device=CPU)
 
 
@@ -125,3 +126,21 @@ def test_two_at_a_time_need_no_more_than_two_maps() -> None:
         assert updates.data_ptr() != copy.data_ptr()
         del updates, copy
     assert len(places) == 2
+
+
+def test_moves_that_will_be_sent_take_no_memory(tmp_path: Path) -> None:
+    size, row = LARGE, torch.ones(LARGE)
+    before = resident()
+    moves = Storage(outbox=tmp_path).moves(20, size, dtype=torch.float32, device=CPU)
+    for place in range(20):
+        moves[place] = row
+    assert resident() - before < 20 << 20
+    assert [float(move.sum()) for move in moves] == [float(size)] * 20
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("size", [10, LARGE])
+def test_moves_that_stay_here_or_are_small_lie_side_by_side(tmp_path: Path, size: int) -> None:
+    where = Storage() if size == LARGE else Storage(outbox=tmp_path)
+    assert isinstance(where.moves(2, size, dtype=torch.float32, device=CPU), torch.Tensor)
+    assert isinstance(Storage(tmp_path, tmp_path).moves(2, LARGE, dtype=torch.float64, device=CPU), Drawers)

@@ -179,8 +179,8 @@ def test_a_method_needs_what_it_then_holds(
     everything = {"sampler": "everyone", "w_min": 0.0} if name == "federico" else {}
     at_work = method(name, blobs((7, 4, 5, 6)), **everything)
     moves: list[int] = []
-    plain = at_work.learner.new_rows
-    monkeypatch.setattr(at_work.learner, "new_rows", lambda count: moves.append(count) or plain(count))
+    plain = at_work.learner.new_moves
+    monkeypatch.setattr(at_work.learner, "new_moves", lambda count: moves.append(count) or plain(count))
     for index in (1, 2, 3):
         at_work.round(index)
     needs = METHODS[name].needs(at_work.opt, 4, None, 3)

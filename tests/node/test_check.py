@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ByteSize
 
 from federico.node import check as module
 from federico.node import pki
@@ -33,6 +34,7 @@ def test_a_site_that_is_ready(sites: dict[str, Path], north: Site, listening: Ca
     assert {grade for grade, _ in findings.values()} == {"ok"}
     assert findings[f"connect {north.options.listen[0]}"][1] == "0 answers"
     assert "samples to train on" in findings["data and model"][1]
+    assert "models and optimizers lie in memory" in findings["memory"][1]
     assert {"member 0", "member 2"} < findings.keys()
 
 
@@ -45,6 +47,15 @@ def test_everything_wrong_is_found_in_one_go(sites: dict[str, Path], tmp_path: P
     assert "expired" in wrong["certificate"]
     assert "no such part" in wrong["data and model"]
     assert len(wrong) == 2
+
+
+@pytest.mark.usefixtures("hasty")
+def test_too_little_memory_is_found(north: Site) -> None:
+    grade, message = found(replace(north, options=north.options.model_copy(update={"memory": ByteSize(1 << 20)})))[
+        "memory"
+    ]
+    assert grade == "wrong"
+    assert "even with all models on the disk" in message
 
 
 @pytest.mark.usefixtures("hasty")

@@ -20,7 +20,7 @@ import torch
 
 from federico.api import Quiet
 from federico.errors import FedericoError
-from federico.experiment import checkpoint, files, records
+from federico.experiment import files, records, tensorfile
 from federico.experiment.config import load
 from federico.experiment.simulate import simulate
 
@@ -36,7 +36,7 @@ class Steps:
     def watch(self) -> None:
         sys.addaudithook(self.heard)
         self._wrap(files.os, "fsync")
-        self._wrap(checkpoint, "save_file")
+        self._wrap(tensorfile, "save_file")
 
     def heard(self, event: str, arguments: tuple[Any, ...]) -> None:
         writing = event == "open" and isinstance(arguments[2], int) and arguments[2] & (os.O_WRONLY | os.O_RDWR)
@@ -83,9 +83,9 @@ def tear(what: str, after: int) -> None:
             die()
         append(path, value)
 
-    save_file, append = checkpoint.save_file, records._append
+    save_file, append = tensorfile.save_file, records._append
     if what == "checkpoint":
-        checkpoint.save_file = torn_checkpoint
+        tensorfile.save_file = torn_checkpoint
     else:
         records._append = torn_line
 

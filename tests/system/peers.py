@@ -43,12 +43,19 @@ def small(clients: int, *, groups: int = 1, seed: int = 0, **settings: object) -
     return prepare(validate({**SMALL, "partition": partition, "seeds": [seed], **settings}), seed)
 
 
+def fork_server() -> ForkServerContext:
+    """What starts peers: a process that has imported all."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["peers", "federico.cli.peer", "sklearn.datasets"])
+    return context
+
+
 class Site:
     """A site on disk, and its peer while there is one."""
 
-    def __init__(self, file: Path, context: ForkServerContext) -> None:
+    def __init__(self, file: Path) -> None:
         self.file, self.name, self.state = file, file.parent.name, file.parent / "state"
-        self._context = context
+        self._context = fork_server()
         self.process: ForkServerProcess | None = None
 
     def start(self, trick: str = "") -> None:
@@ -96,18 +103,20 @@ class Site:
     def records(self) -> list[Record]:
         return read_records(self.state)
 
+    @property
+    def options(self) -> dict[str, Any]:
+        return tomllib.loads(self.file.read_text())
+
     def set(self, **options: object) -> None:
         """Change the site file."""
-        self.file.write_text(tomli_w.dumps({**tomllib.loads(self.file.read_text()), **options}))
+        self.file.write_text(tomli_w.dumps({**self.options, **options}))
 
 
 class Federation:
     """All sites of one federation; leaving the block leaves no peer behind."""
 
     def __init__(self, folder: Path, setup: Setup, **agreed: object) -> None:
-        self._context = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload(["peers", "federico.cli.peer", "sklearn.datasets"])
-        self.sites = {name: Site(file, self._context) for name, file in lay_out(folder, setup, **agreed).items()}
+        self.sites = {name: Site(file) for name, file in lay_out(folder, setup, **agreed).items()}
         self._others: list[ForkServerProcess] = []
 
     def __enter__(self) -> "Federation":
@@ -131,7 +140,7 @@ class Federation:
 
     def run(self, *arguments: str, output: Path) -> None:
         """Another command beside the peers, as long as the block lasts."""
-        process = self._context.Process(target=run_command, args=(list(arguments), output))
+        process = fork_server().Process(target=run_command, args=(list(arguments), output))
         process.start()
         self._others.append(process)
 

@@ -4,11 +4,13 @@ import json
 import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-from peers import Federation, small, until
+from peers import PATIENCE, Federation, Site, small, until
 
 from federico.api import Quiet
 from federico.cli.main import main
@@ -69,6 +71,37 @@ def test_a_finished_peer_says_so_to_people_and_scripts(
     status = json.loads(capsys.readouterr().out)
     assert (status["phase"], status["round"]) == ("finished", 6)
     assert (lock_step / "0" / "state" / "peer.log").read_text().count(" round ") == 6
+
+
+def test_a_finished_peer_that_is_started_again_says_so_and_touches_nothing(
+    lock_step: Path, outcome_of: Callable[[Path], dict[str, bytes]]
+) -> None:
+    site = Site(lock_step / "0" / "site.toml")
+    kept, said = outcome_of(lock_step / "0"), len(site.said)
+    begun = time.monotonic()
+    site.start()
+    assert site.wait() == 0
+    assert time.monotonic() - begun < site.options["gather"]
+    assert "all 6 rounds are played already" in site.said[said:]
+    assert "alone" not in site.said[said:]
+    assert outcome_of(lock_step / "0") == kept, "its personal model holds those of others, who are away now"
+    assert site.status is not None
+    assert site.status.phase == "finished"
+
+
+def test_a_finished_peer_serves_who_is_behind(tmp_path: Path) -> None:
+    with Federation(tmp_path, small(2, rounds=30)) as federation:
+        behind, finished = federation
+        finished.set(gather=0.1, linger=0.0)
+        finished.start()
+        assert finished.wait() == 0
+        behind.start()
+        until("it waits for others", lambda: behind.status is not None)
+        finished.set(linger=PATIENCE)
+        finished.start()
+        assert behind.wait() == finished.wait() == 0
+        assert set(behind.records[-1].posterior[0]) == {"0", "1"}
+        assert "refused" not in behind.said, "what an owner that plays no more has got once is not offered again"
 
 
 def test_killed_restarted_stopped(tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from federico.errors import ProtocolError, RunError
-from federico.exchange.drawer import Drawer
 from federico.exchange.peer import Peer
+from federico.learning.drawer import Drawer
 from federico.types import Array
 from federico.wire.header import Header
 from federico.wire.rows import unpack

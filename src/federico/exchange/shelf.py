@@ -5,12 +5,12 @@ import logging
 import secrets
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from federico.errors import RunError
-from federico.exchange.drawer import Drawer
+from federico.learning.drawer import Drawer
 from federico.types import Array
 from federico.wire.rows import pack
 from federico.wire.schema import Layout
@@ -23,9 +23,9 @@ OLDER = 2
 """Editions kept for slow readers, at most: one who reads on purpose slowly must not fill the disk."""
 
 
-def digests_of(packed: Array, layout: Layout) -> tuple[bytes, ...]:
+def digests_of(chunks: Iterable[Array]) -> tuple[bytes, ...]:
     """SHA-256 of each chunk of a packed row."""
-    return tuple(hashlib.sha256(packed[layout.part(k)].data).digest() for k in range(layout.chunks))
+    return tuple(hashlib.sha256(chunk.data).digest() for chunk in chunks)
 
 
 def digest_of(digests: tuple[bytes, ...]) -> bytes:
@@ -71,7 +71,7 @@ class Shelf:
     def publish(self, version: int, row: Array) -> None:
         """Serve this row under this number from now on."""
         packed = pack(row, self._wire)
-        digests = digests_of(packed, self._layout)
+        digests = digests_of(packed[part] for part in self._layout.parts)
         edition = Edition(version, packed, packed is row, digests, digest_of(digests))
         with self._lock:
             others = [old for old in self._editions if old.digest != edition.digest and self._is_read(old)]

@@ -37,6 +37,11 @@ class Line:
         self._hurried.set()
         self._cancel.cancel()
 
+    @property
+    def hurried(self) -> bool:
+        """Whether nobody is waited for any more."""
+        return self._hurried.is_set()
+
     def deadline(self) -> "Deadline":
         """For what begins now."""
         return Deadline(self.limits.deadline, self._hurried)

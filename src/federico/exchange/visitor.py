@@ -10,6 +10,7 @@ from federico.exchange.memory import COEFFICIENT_BYTES
 from federico.exchange.peer import Peer
 from federico.exchange.shelf import digest_of, digests_of
 from federico.exchange.transfer import Attempts, Deadline, Line, Question, ask_all, ask_until
+from federico.learning.drawer import Drawer
 from federico.types import Array
 from federico.wire.header import NONCE_BYTES, Header, Kind
 from federico.wire.rows import pack, unpack
@@ -56,32 +57,32 @@ class Visitor:
         attempts = self._attempts(name, deadline)
         return ask_all(self._line, question, keep, layout.chunks, deadline, attempts)
 
-    def deliver(self, base: Header, row: Array, coefficient: float, round_index: int, deadline: Deadline) -> bool:
-        """Give the owner of the model `base` an update made on it; whether it has all of it."""
+    def deliver(self, base: Header, row: Drawer, coefficient: float, round_index: int, deadline: Deadline) -> bool:
+        """Give the owner of the model `base` an update made on it, chunk by chunk; whether it has all of it."""
         peer, name, layout = self._peer, self._peer.roster.members[base.owner], self._peer.layout
         offer_key, part_key = (peer.roster.question(name, peer.name, what) for what in ("offer", "part"))
         nonce = secrets.token_bytes(NONCE_BYTES)
-        packed = pack(row, peer.schema.wire)
-        offer = self._offer(base, packed, coefficient, round_index, nonce)
+        offer = self._offer(base, row, coefficient, round_index, nonce)
         attempts = self._attempts(name, deadline)
         if ask_until(self._line, Question(offer_key, offer), deadline, attempts) is None:
             return False
         peer.traffic.sends(peer.number, COEFFICIENT_BYTES)
 
         def question(index: int) -> Question:
-            chunk = packed[layout.part(index)].tobytes()
+            chunk = pack(row[layout.part(index)], peer.schema.wire).tobytes()
             peer.traffic.sends(peer.number, len(chunk))
             return Question(part_key, Part(nonce, index).encode(), chunk)
 
         return ask_all(self._line, question, lambda *_: None, layout.chunks, deadline, attempts)
 
-    def _offer(self, base: Header, packed: Array, coefficient: float, round_index: int, nonce: bytes) -> bytes:
-        digests = digests_of(packed, self._peer.layout)
-        return self._peer.announce(
+    def _offer(self, base: Header, row: Drawer, coefficient: float, round_index: int, nonce: bytes) -> bytes:
+        peer = self._peer
+        digests = digests_of(pack(row[part], peer.schema.wire) for part in peer.layout.parts)
+        return peer.announce(
             Kind.UPDATE,
             digests,
             owner=base.owner,
-            contributor=self._peer.number,
+            contributor=peer.number,
             round_index=round_index,
             version=base.version,
             epoch=base.epoch,

@@ -9,7 +9,7 @@ once all have pushed: the same numbers as in one process. A peer's own row, serv
 
 import logging
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,11 +17,11 @@ from pathlib import Path
 import numpy as np
 import torch
 import zenoh
+from torch import Tensor
 
-from federico.errors import ProtocolError, RunError
+from federico.errors import ProtocolError
 from federico.exchange.base import Traffic, Updates
 from federico.exchange.conduct import Conduct
-from federico.exchange.drawer import Drawer, Drawers
 from federico.exchange.limits import Limits
 from federico.exchange.membership import Membership
 from federico.exchange.owner import Owner
@@ -30,6 +30,7 @@ from federico.exchange.roster import Roster
 from federico.exchange.transfer import Deadline, Line
 from federico.exchange.visitor import Visitor
 from federico.learning.bank import Bank, Visits
+from federico.learning.drawer import Drawer, Drawers
 from federico.types import Array
 from federico.wire.header import Header
 from federico.wire.rows import square_sum
@@ -78,6 +79,8 @@ class ZenohExchange:
         self._published = 0
         self._held: dict[int, Header] = {}
         """What is known of the guests in the bank: only of those whose rows are whole."""
+        self._given: dict[int, tuple[int, int]] = {}
+        """Which version of its model each owner has got an update on; it takes no second one."""
         self._own: tuple[float, Drawer] | None = None
         self._reach = 0.0
         """Length of the last own update, the measure for those of others; the own model's before there is one."""
@@ -99,11 +102,12 @@ class ZenohExchange:
         """See `Exchange.push`. Returns when all are acknowledged, refused, or the deadline has passed."""
         deadline, own = self._line.deadline(), self._peer.number
         sent = []
-        for owner, coefficient, row in zip(updates.owners.tolist(), updates.coefficients, updates.rows, strict=True):
+        rows = self._put_away(updates.rows)
+        for owner, coefficient, row in zip(updates.owners.tolist(), updates.coefficients, rows, strict=True):
             if owner == own:
-                self._keep_own(float(coefficient), row.numpy())
+                self._keep_own(float(coefficient), row)
             else:
-                sent.append(self._delivery(owner, float(coefficient), row.numpy(), deadline))
+                sent.append(self._delivery(owner, float(coefficient), row, deadline))
         _side_by_side(sent)
         if self._lockstep:
             self.membership.finish(self.round)
@@ -186,12 +190,33 @@ class ZenohExchange:
         self._held[owner] = announced.header
         return True
 
-    def _delivery(self, owner: int, coefficient: float, row: Array, deadline: Deadline) -> Callable[[], bool]:
+    def _put_away(self, rows: Tensor | Sequence[Tensor]) -> Sequence[Drawer]:
+        """What lies side by side stays as a whole as long as somebody holds a part of it."""
+        if isinstance(rows, Drawers):
+            return rows.drawers
+        away = [Drawer.somewhere(row.numel(), self._peer.schema.dtype, self._folder) for row in rows]
+        for drawer, row in zip(away, rows, strict=True):
+            drawer[:] = row.numpy()
+        return away
+
+    def _length(self, row: Drawer) -> float:
+        """Not finite where any number is not."""
+        return float(np.sqrt(sum(square_sum(row[part]) for part in self._peer.layout.parts)))
+
+    def _delivery(self, owner: int, coefficient: float, row: Drawer, deadline: Deadline) -> Callable[[], bool]:
         def deliver() -> bool:
-            if not np.isfinite(square_sum(row)):
+            if not np.isfinite(self._length(row)):
                 log.warning("an update for %s is not finite: not sent", self._peer.roster.members[owner])
                 return False
-            return self._visitor.deliver(self._held[owner], row, coefficient, self.round, deadline)
+            base = self._held[owner]
+            version = base.epoch, base.version
+            if self._given.get(owner) == version:  # this peer is faster than the owner, or the owner plays no more
+                log.debug("%s has an update on this version of its model already", self._peer.roster.members[owner])
+                return True
+            delivered = self._visitor.deliver(base, row, coefficient, self.round, deadline)
+            if delivered:
+                self._given[owner] = version
+            return delivered
 
         return self._guarded(owner, deliver)
 
@@ -208,21 +233,16 @@ class ZenohExchange:
             except RefusedError as error:
                 log.info("%s refused: %s", name, error)
                 return False
-            if not done:
+            if not done and not self._line.hurried:
                 log.info("%s did not answer in time", name)
             return done
 
         return guarded
 
-    def _keep_own(self, coefficient: float, row: Array) -> None:
-        """Put away like those of others: it is a part of all that was pushed, which would stay with it."""
-        length = float(np.sqrt(square_sum(row)))
+    def _keep_own(self, coefficient: float, row: Drawer) -> None:
+        length = self._length(row)
         self._reach = length if 0 < length < np.inf else self._reach
-        try:
-            self._own = coefficient, Drawer.of(row, self._folder)
-        except RunError as error:  # others' updates may have filled the disk: they cannot end this peer's training
-            log.warning("the own update is kept in memory: %s", error)
-            self._own = coefficient, Drawer.of(row, on_disk=False)
+        self._own = coefficient, row
 
     def _assemble(self, arrived: list[tuple[int, float, Drawer]]) -> Updates:
         contributors = np.array([update[0] for update in arrived], dtype=np.int64)

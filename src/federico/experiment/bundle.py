@@ -12,7 +12,7 @@ from urllib.parse import quote
 import numpy as np
 import torch
 from pydantic import BeforeValidator, InstanceOf, TypeAdapter, ValidationError
-from safetensors.torch import load, save
+from safetensors.torch import load
 
 from federico.data.dataset import Client, Schema, Standardizer
 from federico.data.inputs import read_inputs
@@ -21,6 +21,7 @@ from federico.errors import DataError, RunError
 from federico.exchange.team import Team
 from federico.experiment.files import PARTIAL, disk_errors, sync
 from federico.experiment.setup import Setup
+from federico.experiment.tensorfile import save_tensors
 from federico.learning.bank import Bank
 from federico.learning.blueprint import Blueprint
 from federico.learning.mixture import MixturePredictor
@@ -105,9 +106,8 @@ def _swap(new: Path, folder: Path) -> None:
 
 def _save_models(folder: Path, bank: Bank, owners: IntArray) -> str:
     named = [bank.blueprint.named(bank.rows[place].cpu()) for place in bank.places(owners)]
-    content = save({f"{k}/{name}": tensor for k, model in enumerate(named) for name, tensor in model.items()})
-    (folder / MODELS).write_bytes(content)
-    return hashlib.sha256(content).hexdigest()
+    tensors = {f"{k}/{name}": tensor for k, model in enumerate(named) for name, tensor in model.items()}
+    return save_tensors(folder / MODELS, tensors)
 
 
 def _header(setup: Setup, client: Client, weights: FloatArray) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 The two newest are kept. A file that does not match its name is put aside and the one before it is used.
 """
 
-import hashlib
 import re
 import time
 from collections.abc import Callable, Mapping
@@ -14,15 +13,17 @@ from types import TracebackType
 from typing import Self
 
 from safetensors import safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from federico.experiment.files import PARTIAL, disk_errors, sync
+from federico.experiment.tensorfile import digest, save_tensors
 
 KEPT = 2
 PAUSE = 10.0
 """Seconds between the end of one checkpoint and the begin of the next, where nobody asks for certain rounds."""
-NAME = re.compile(r"round-(\d+)-([0-9a-f]{32})\.safetensors")
+SHOWN = 32
+"""Digits of the hash that are in a name."""
+NAME = re.compile(rf"round-(\d+)-([0-9a-f]{{{SHOWN}}})\.safetensors")
 
 
 @dataclass(frozen=True)
@@ -89,13 +90,9 @@ def save(folder: Path, round_index: int, records_bytes: int, state: Mapping[str,
         folder.mkdir(exist_ok=True)
         partial = folder / f"round{PARTIAL}"
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in state.items()}
-        try:
-            save_file(tensors, partial, metadata={"round": str(round_index), "records": str(records_bytes)})
-        except Exception as error:
-            partial.unlink(missing_ok=True)
-            raise _as_os_error(error) from error
+        written = save_tensors(partial, tensors, {"round": str(round_index), "records": str(records_bytes)})
         sync(partial)
-        partial.replace(folder / f"round-{round_index:06d}-{_digest(partial)}.safetensors")
+        partial.replace(folder / f"round-{round_index:06d}-{written[:SHOWN]}.safetensors")
         sync(folder)
         _drop_old(folder)
 
@@ -106,7 +103,7 @@ def load_latest(folder: Path, say: Callable[[str], None]) -> Checkpoint | None:
         leftover.unlink()
     _drop_old(folder)  # where the last save got no further
     for path in _newest_first(folder):
-        if _digest(path) == _parts(path)[1]:
+        if digest(path)[:SHOWN] == _parts(path)[1]:
             return read(path)
         path.rename(path.with_suffix(".damaged"))
         say(f"{path.name} is damaged (its content does not match its hash): put aside, the one before it is used")
@@ -134,14 +131,3 @@ def _parts(path: Path) -> tuple[int, str]:
     match = NAME.fullmatch(path.name)
     assert match is not None, "only names that match are asked"
     return int(match[1]), match[2]
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()[:32]
-
-
-def _as_os_error(error: Exception) -> Exception:
-    """The writer reports a full disk in words of its own; give it back its number."""
-    number = re.search(r"os error (\d+)", str(error))
-    return OSError(int(number[1]), str(error)) if number else error

@@ -58,21 +58,23 @@ class Plan:
 
 def plan(setup: "Setup", *, seeds_held: int = 1, ranks: int = 1) -> Plan:
     """The peak of the method that needs most, in a process that holds the data of so many seeds already."""
-    experiment = setup.experiment
+    needs = [needs_of(setup, method) for method in setup.experiment.methods]
+    copies = max(need.copies for need in needs) * row_bytes(setup)
+    rows = max((_rows(setup, need, ranks) for need in needs), key=lambda parts: sum(parts.values()))
+    must = in_memory(setup, seeds_held=seeds_held, ranks=ranks)
+    return Plan({**must, "workspace": must["workspace"] + copies, **rows})
+
+
+def in_memory(setup: "Setup", *, seeds_held: int = 1, ranks: int = 1) -> dict[str, int]:
+    """What must be there whatever the method holds."""
     data = sum(part.x.nbytes + part.y.nbytes for part in _samples(setup))
     board = sum(_on_board(part, setup.blueprint.dtype) for part in _samples(setup))
-    needs = [_needs(setup, method) for method in experiment.methods]
-    copies = max(need.copies for need in needs) * setup.blueprint.size * setup.blueprint.dtype.itemsize
-    rows = max((_rows(setup, need, ranks) for need in needs), key=lambda parts: sum(parts.values()))
-    return Plan(
-        {
-            "libraries": max(0, resident_bytes() - seeds_held * data) + LATER_BYTES,
-            # The data of all seeds is held, and that of the one at work is on board as tensors too.
-            "data": data * len(experiment.seeds) + board // ranks,
-            "workspace": _workspace(setup) + copies,
-            **rows,
-        }
-    )
+    return {
+        "libraries": max(0, resident_bytes() - seeds_held * data) + LATER_BYTES,
+        # The data of all seeds is held, and that of the one at work is on board as tensors too.
+        "data": data * len(setup.experiment.seeds) + board // ranks,
+        "workspace": _workspace(setup),
+    }
 
 
 def scratch(needed: Plan, limit: int, folder: Path) -> Path | None:
@@ -88,9 +90,17 @@ def scratch(needed: Plan, limit: int, folder: Path) -> Path | None:
     if needed.rows > free:
         raise ConfigError(
             f"memory: it needs about {gib(needed.total)}, there is {gib(limit)}; nor has the disk of {folder} room for "
-            f"{gib(needed.rows)} of models ({gib(free)} free); free some, choose another --directory, or {REMEDY}"
+            f"{gib(needed.rows)} of models ({gib(free)} free); free some, choose another folder, or {REMEDY}"
         )
     return folder
+
+
+def on_disk(needed: Plan, limit: int) -> str:
+    """What it means that rows lie there."""
+    return (
+        f"it needs about {gib(needed.total)} of memory and has {gib(limit)}: {gib(needed.rows)} of models and "
+        "optimizers lie on the disk, which takes longer"
+    )
 
 
 def memory_limit(setup: "Setup", processes: int = 1) -> int:
@@ -140,16 +150,25 @@ def _on_board(part: Samples, dtype: torch.dtype) -> int:
     return int(inputs) + part.y.size * 8
 
 
-def _needs(setup: "Setup", method: str) -> Needs:
+def needs_of(setup: "Setup", method: str) -> Needs:
+    """What this method holds for all clients together."""
     options, rounds = setup.experiment.method_options(method), setup.experiment.rounds
     return METHODS[method].needs(options, len(setup.clients), setup.shares.distribution, rounds)
 
 
+def row_bytes(setup: "Setup") -> int:
+    """Of a model."""
+    return setup.blueprint.size * setup.blueprint.dtype.itemsize
+
+
+def moments_bytes(setup: "Setup") -> int:
+    """Of what the optimizer keeps for a model."""
+    return setup.experiment.training.optimizer.moments * setup.blueprint.parameters * setup.blueprint.dtype.itemsize
+
+
 def _rows(setup: "Setup", needs: Needs, ranks: int) -> dict[str, int]:
     """Bytes of the rows of numbers that a method holds, on the first of so many ranks."""
-    blueprint = setup.blueprint
-    row = blueprint.size * blueprint.dtype.itemsize
-    moments = setup.experiment.training.optimizer.moments * blueprint.parameters * blueprint.dtype.itemsize
+    row, moments = row_bytes(setup), moments_bytes(setup)
     models, optimizers = needs.models * row, needs.pairs * moments
     updates = needs.updates * row + needs.fresh * moments
     guests, checkpoint = 0, models + optimizers
@@ -169,7 +188,8 @@ def _workspace(setup: "Setup") -> int:
     blueprint, system = setup.blueprint, setup.experiment.system
     chained = chain(blueprint) is not None
     rows = capacity(blueprint, torch.device("cpu"), together=chained)
-    sample = to_input(torch.from_numpy(setup.clients[0].train.x[:1]), blueprint.dtype)[0]
+    any_samples = next(part for part in _samples(setup) if len(part))  # some clients may be elsewhere
+    sample = to_input(torch.from_numpy(any_samples.x[:1]), blueprint.dtype)[0]
     taken = footprint(blueprint, sample)
     largest = max(len(part) for part in _samples(setup))
     batch = min(setup.experiment.training.batch_size, largest)

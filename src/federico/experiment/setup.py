@@ -25,6 +25,7 @@ from federico.learning.board import to_input
 from federico.learning.learner import ClientData, Learner
 from federico.learning.models import Factory
 from federico.learning.storage import Storage
+from federico.learning.workshop import give_back_freed_memory
 from federico.methods import METHODS
 from federico.methods.base import Federation, Method
 from federico.types import IntArray
@@ -74,7 +75,9 @@ class Setup:
         )
         epochs = experiment.training.local_epochs
         federation = Federation(self.shares.ids, learner, connect, hosting, self.seed, epochs)
-        return METHODS[name](federation, experiment.method_options(name))
+        method = METHODS[name](federation, experiment.method_options(name))
+        give_back_freed_memory()  # on the way there were models that no round needs
+        return method
 
 
 def _check_team(team: Team, clients: int, chosen: torch.device) -> None:
@@ -171,7 +174,7 @@ def _check_model(blueprint: Blueprint, schema: Schema, client: Client) -> None:
     """Run the model once on a real sample: shapes that do not fit are found before anybody trains."""
     x = to_input(torch.from_numpy(client.train.x[:1]), blueprint.dtype)
     try:
-        shape = tuple(blueprint.template.eval()(x).shape[1:])
+        shape = tuple(blueprint.new().eval()(x).shape[1:])
     except Exception as error:  # whatever a user's forward does
         raise ConfigError(f"model: it does not take inputs of shape {schema.input_shape}: {error}") from error
     if shape != (schema.outputs,):

@@ -18,7 +18,7 @@ from federico.experiment import checkpoint
 from federico.experiment.bundle import save_clients
 from federico.experiment.config import Experiment, System, cell_options
 from federico.experiment.files import disk_errors, publish, publish_text
-from federico.experiment.memory import gib, memory_limit, plan, scratch
+from federico.experiment.memory import memory_limit, on_disk, plan, scratch
 from federico.experiment.records import Journal, Record
 from federico.experiment.rundir import CellDir, Description, RunDir
 from federico.experiment.setup import Setup, prepare
@@ -79,10 +79,7 @@ def _storage(setups: Sequence[Setup], run: RunDir, observer: Observer, team: Tea
     limit = memory_limit(setups[0], team.neighbors_here)
     place = scratch(needed, limit, run.path)
     if place is not None and team.rank == 0:
-        observer.say(
-            f"it needs about {gib(needed.total)} of memory and has {gib(limit)}: {gib(needed.rows)} of models and "
-            "optimizers lie on the disk, which takes longer"
-        )
+        observer.say(on_disk(needed, limit))
     return Storage(place)
 
 

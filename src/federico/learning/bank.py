@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from federico.learning.blueprint import Blueprint
+from federico.learning.drawer import Drawers
 from federico.learning.storage import Storage
 from federico.types import FloatArray, IntArray
 
@@ -82,7 +83,7 @@ class Bank:
         owners = np.array(sorted(names), dtype=np.int64)
         rows = storage.empty(len(owners), blueprint.size, dtype=blueprint.dtype, device=device)
         for row, owner in zip(rows, owners, strict=True):
-            row.copy_(blueprint.initial(seed, names[int(owner)]))
+            blueprint.initial(seed, names[int(owner)], row)
         return cls(blueprint, owners, rows, storage)
 
     @property
@@ -146,9 +147,16 @@ class Bank:
         for place, move, share in zip(places.tolist(), moves, shares.tolist(), strict=True):
             rows[place].add_(move[columns], alpha=share)
 
-    def subtract(self, owners: IntArray, trained: Tensor, moves: Tensor, which: IntArray) -> None:
-        """Write into moves[which[k]] how far trained[k] is from the model of owners[k], for all k."""
+    def subtract(self, owners: IntArray, trained: Tensor, moves: Tensor | Drawers, which: IntArray) -> None:
+        """Write into moves[which[k]] how far trained[k] is from the model of owners[k], for all k.
+
+        What is put away is made in the place of `trained`, so that it takes no memory.
+        """
         places = self.places(owners)
+        if isinstance(moves, Drawers):
+            for row, place, k in zip(trained, places.tolist(), which.tolist(), strict=True):
+                moves[k] = row.sub_(self.rows[place])
+            return
         if self.blueprint.size < SMALL:
             moved = trained - self.rows.index_select(0, places)
             moves.index_copy_(0, torch.from_numpy(which).to(moves.device), moved)

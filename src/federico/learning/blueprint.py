@@ -43,26 +43,29 @@ class Blueprint:
         """`mixed`: products of layers in bfloat16, all else in `dtype`."""
         self._make = make
         self.dtype, self.mixed = dtype, mixed
-        self.template = self._new()
-        parameters = dict(self.template.named_parameters())
-        buffers = dict(self.template.named_buffers())
+        module = self.new()
+        parameters = dict(module.named_parameters())
+        buffers = dict(module.named_buffers())
         self.slots = _lay_out(parameters | {name: b for name, b in buffers.items() if b.is_floating_point()})
         self.counters = tuple(name for name, b in buffers.items() if not b.is_floating_point() and b.dim() == 0)
+        self._counts = torch.tensor([int(buffers[name]) for name in self.counters], dtype=torch.int64)
         self.parameters = sum(p.numel() for p in parameters.values())
         self.size = sum(prod(slot.shape) for slot in self.slots)
         self.parameter_slots = self.slots[: len(parameters)]
         if not parameters:
             raise ConfigError("model: it has no parameters, so there is nothing to learn")
-        if set(map(id, parameters.values())) & set(map(id, self._new().parameters())):
+        if set(map(id, parameters.values())) & set(map(id, self.new().parameters())):
             raise ConfigError("model: the function returns the same module every time; let it make a new one")
+        self.template = module.to("meta")
+        """What it is made of, without numbers: a whole one would take as much memory as one at work."""
 
-    def initial(self, seed: int, name: str) -> Tensor:
+    def initial(self, seed: int, name: str, out: Tensor | None = None) -> Tensor:
         """The starting row of the model of that name: the same wherever and whenever it is made."""
-        return self.flatten(self._new(rng.key(seed, "model", name) % 2**63))
+        return self.flatten(self.new(rng.key(seed, "model", name) % 2**63), out)
 
-    def flatten(self, module: nn.Module) -> Tensor:
-        """The row of this module."""
-        row = torch.empty(self.size, dtype=self.dtype)
+    def flatten(self, module: nn.Module, out: Tensor | None = None) -> Tensor:
+        """The row of this module, written to `out` or to a new one."""
+        row = torch.empty(self.size, dtype=self.dtype) if out is None else out
         tensors = dict(module.named_parameters()) | dict(module.named_buffers())
         for slot in self.slots:
             slot.view(row).copy_(tensors[slot.name].detach())
@@ -70,12 +73,11 @@ class Blueprint:
 
     def initial_counters(self) -> Tensor:
         """The counters of a new model."""
-        buffers = dict(self.template.named_buffers())
-        return torch.tensor([int(buffers[name]) for name in self.counters], dtype=torch.int64)
+        return self._counts.clone()
 
     def bind(self, row: Tensor, counters: Tensor) -> nn.Module:
         """A module whose tensors *are* views of `row` and `counters`: write those and the module changes."""
-        module = self._new().to(row.device)
+        module = self.new().to(row.device)
         for path, counter in zip(self.counters, counters, strict=True):
             owner, name = _owner_of(module, path)
             owner._buffers[name] = counter
@@ -111,8 +113,11 @@ class Blueprint:
             slot.view(row).copy_(tensors[slot.name])
         return row
 
-    def _new(self, seed: int = 0) -> nn.Module:
-        """Always seeded: what a module draws outside the row, such as an index buffer, is the same in all of them."""
+    def new(self, seed: int = 0) -> nn.Module:
+        """A module with numbers of its own.
+
+        Always seeded: what a module draws outside the row, such as an index buffer, is the same in all of them.
+        """
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             module = self._make()

@@ -66,11 +66,12 @@ class Layer:
 
 def chain(blueprint: Blueprint) -> list[Layer] | None:
     """The model as a chain of linear layers and ReLUs in one precision, or None if it is anything else."""
-    if type(blueprint.template) is not nn.Sequential or blueprint.mixed:
+    template = blueprint.template
+    if type(template) is not nn.Sequential or blueprint.mixed:
         return None
     slots = {slot.name: slot for slot in blueprint.slots}
     layers: list[Layer] = []
-    for name, module in blueprint.template._modules.items():  # named_children would skip a ReLU used twice
+    for name, module in template._modules.items():  # named_children would skip a ReLU used twice
         if type(module) is nn.Linear:
             if not _plain(module, name, slots):
                 return None

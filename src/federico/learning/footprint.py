@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, UntypedStorage
 
 from federico.learning.blueprint import Blueprint
 
@@ -39,21 +39,26 @@ def footprint(blueprint: Blueprint, sample: Tensor) -> Footprint:
 def _sent_through(blueprint: Blueprint, sample: Tensor, count: int) -> Footprint:
     """The same for so many copies together."""
     module = blueprint.bind(torch.zeros(blueprint.size, dtype=blueprint.dtype), blueprint.initial_counters()).train()
-    saved: dict[int, int] = {}
+    saved: dict[int, UntypedStorage] = {}  # held until all is counted, so that no place is used twice
     given: list[int] = [0]
 
-    def keep(tensor: Tensor) -> Tensor:
-        saved[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
-        return tensor
+    def keep(tensor: Tensor) -> int:
+        """Not the tensor itself: an output that holds what it was made of, itself included, would never go."""
+        place = tensor.untyped_storage().data_ptr()
+        saved[place] = tensor.untyped_storage()
+        return place
 
     for layer in module.modules():
         layer.register_forward_hook(lambda _, __, out: given.append(out.nbytes if isinstance(out, Tensor) else 0))
     x = sample.cpu().expand(count, *sample.shape).clone()
     with (
         torch.random.fork_rng(devices=[]),
-        torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor),
+        torch.autograd.graph.saved_tensors_hooks(keep, _never),
         blueprint.precision(x.device),
     ):
-        result = module(x)
-    del result  # until here, so that no place is used twice
-    return Footprint(sum(saved.values()), max(given))
+        module(x)
+    return Footprint(sum(storage.nbytes() for storage in saved.values()), max(given))
+
+
+def _never(_: object) -> Tensor:
+    raise AssertionError("nothing goes back")

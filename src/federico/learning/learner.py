@@ -12,6 +12,7 @@ from torch import Tensor
 from federico.learning.bank import Bank, Visits
 from federico.learning.blueprint import Blueprint
 from federico.learning.board import Batch, Board
+from federico.learning.drawer import Drawers
 from federico.learning.objectives import mixable, objective_for
 from federico.learning.optimizers import Optimizer, OptimizerStates, Rows
 from federico.learning.storage import Storage
@@ -155,14 +156,14 @@ class Learner:
         epochs: int = 1,
         fresh: bool = False,
         sample_weights: FloatArray | None = None,
-    ) -> Tensor:
+    ) -> Tensor | Drawers:
         """How far local epochs on the client's data move a copy of each model: [visits, size].
 
         The optimizer's moments stay with the pair (client, owner) for its next visit, unless `fresh`. A client goes
         through its data in one order per (round, epoch), the same for every model it visits. `sample_weights`, laid
         out as `losses` gives them, multiply each sample's loss; a batch still counts by its number of samples.
         """
-        deltas = self.new_rows(len(visits))
+        deltas = self.new_moves(len(visits))
         states = self.new_states() if fresh else self.states
 
         def learn(bench: Bench, job: tuple[Stack, Moments]) -> tuple[Tensor, Tensor]:
@@ -171,8 +172,9 @@ class Learner:
             scale = None if sample_weights is None else sample_weights[stack.places]
             self._run_epochs(bench, stack.visits, moments, round_index, epochs, scale)
             trained = bench.work[: len(stack.visits)]
+            finite = trained.sum(1).isfinite()
             bank.subtract(stack.visits.owners, trained, deltas, stack.places)
-            return trained.sum(1).isfinite(), bench.engine.counters.clone()
+            return finite, bench.engine.counters.clone()
 
         stacks = self._stacks(visits, self.boards["train"])
         done = self._workshop.map(learn, [(stack, states.rows(stack.visits.pairs)) for stack in stacks])
@@ -181,10 +183,10 @@ class Learner:
             self._forget_diverged(stack.visits, finite, states)
         return deltas
 
-    def gradient(self, bank: Bank, visits: Visits, round_index: int) -> Tensor:
+    def gradient(self, bank: Bank, visits: Visits, round_index: int) -> Tensor | Drawers:
         """The gradient of the summed loss over all the client's training data: [visits, size]."""
         board = self.boards["train"]
-        gradients = self.new_rows(len(visits))
+        gradients = self.new_moves(len(visits))
 
         def differentiate(bench: Bench, stack: Stack) -> None:
             self._load(bench, bank, stack.visits)
@@ -194,7 +196,11 @@ class Learner:
                     rows, whole = len(batch.weights), (batch.weights > 0).to(total.dtype)
                     bench.engine.gradient(board.x(batch.index), board.targets(batch.index), whole)
                     total[:rows] += bench.grad[:rows]
-            gradients[torch.from_numpy(stack.places)] = total
+            if isinstance(gradients, Tensor):
+                gradients[torch.from_numpy(stack.places)] = total
+                return
+            for place, row in zip(stack.places.tolist(), total, strict=True):
+                gradients[place] = row
 
         self._workshop.map(differentiate, self._stacks(visits, board))
         return gradients
@@ -212,6 +218,10 @@ class Learner:
         """So many rows to be filled, for this round, wherever rows lie."""
         size, dtype = self.blueprint.size, self.blueprint.dtype
         return self.storage.empty(count, size, dtype=dtype, device=self.device, every_round=True)
+
+    def new_moves(self, count: int) -> Tensor | Drawers:
+        """The same for moves, which wait elsewhere where they will be sent."""
+        return self.storage.moves(count, self.blueprint.size, dtype=self.blueprint.dtype, device=self.device)
 
     @torch.no_grad()
     def score(self, bank: Bank, visits: Visits, weights: FloatArray, part: Part = "test") -> Scores:

@@ -1,7 +1,6 @@
 """Where models, moments and moves lie: in memory, or on the disk where memory is too small for them."""
 
 import mmap
-import os
 import weakref
 from contextlib import suppress
 from math import prod
@@ -13,10 +12,8 @@ import numpy as np
 import torch
 
 from federico.errors import RunError
+from federico.learning.drawer import LARGE, Drawer, Drawers, reserve
 
-LARGE = 1 << 20
-"""Bytes from which on a tensor is a map of its own: the room it took is free for anything once it is gone, where the
-heap would be left with a hole."""
 ROOMY = 4
 """How many times too large a map may be to be used again."""
 
@@ -28,9 +25,9 @@ class Storage:
     room. Numbers do not depend on where they lie.
     """
 
-    def __init__(self, scratch: Path | None = None) -> None:
-        """`scratch` is the folder of the files; without it all is in memory."""
-        self.scratch = scratch
+    def __init__(self, scratch: Path | None = None, outbox: Path | None = None) -> None:
+        """`scratch` is the folder of the files; without it all is in memory. In `outbox` moves wait to be sent."""
+        self.scratch, self._outbox = scratch, outbox
         self._pages = _Pages()
 
     def empty(self, *shape: int, dtype: torch.dtype, device: torch.device, every_round: bool = False) -> torch.Tensor:
@@ -45,6 +42,13 @@ class Storage:
             return _on_disk(self.scratch, size, dtype).view(shape)
         pages = self._pages.tensor(size) if every_round else torch.frombuffer(_new_pages(size), dtype=torch.uint8)
         return pages.view(dtype).view(shape)
+
+    def moves(self, count: int, size: int, *, dtype: torch.dtype, device: torch.device) -> torch.Tensor | Drawers:
+        """So many rows for the moves of a round; large ones that will be sent need no memory until then."""
+        if self._outbox is None or device.type != "cpu" or size * dtype.itemsize < LARGE:
+            return self.empty(count, size, dtype=dtype, device=device, every_round=True)
+        name = str(dtype).removeprefix("torch.")
+        return Drawers([Drawer.somewhere(size, name, self._outbox) for _ in range(count)])
 
 
 class _Pages:
@@ -94,13 +98,5 @@ def _on_disk(scratch: Path, size: int, dtype: torch.dtype) -> torch.Tensor:
     except OSError as error:
         raise RunError(
             f"{scratch}: no room for {size >> 20} MiB of models that do not fit into memory "
-            f"({error.strerror}). Nothing is lost: free some space or allow more memory (system.memory), start again"
+            f"({error.strerror}). Nothing is lost: free some space or allow more `memory`, start again"
         ) from error
-
-
-def reserve(file: int, size: int) -> None:
-    """Take the room now: a disk that is full later would end the process without a word."""
-    if hasattr(os, "posix_fallocate"):
-        os.posix_fallocate(file, 0, size)
-    else:
-        os.truncate(file, size)

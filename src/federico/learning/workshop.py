@@ -49,6 +49,7 @@ class Workshop:
 
     def __init__(self, blueprint: Blueprint, objective: Objective, sample: Tensor, device: torch.device) -> None:
         """`sample` is one input, to find out whether the model draws random numbers."""
+        give_back_freed_memory()
         _keep_freed_memory()
         self.chained = chain(blueprint) is not None
         drawing = not self.chained and draws(blueprint, sample)
@@ -107,6 +108,12 @@ def draws(blueprint: Blueprint, sample: Tensor) -> bool:
 
 def _use_one_core() -> None:
     torch.set_num_threads(1)
+
+
+def give_back_freed_memory() -> None:
+    """What making things and moving them has left in the heap goes back to the system."""
+    if platform.libc_ver()[0] == "glibc":
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _keep_freed_memory() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 from pydantic import PositiveInt
+from torch import Tensor
 
 from federico.learning.bank import Bank
 from federico.methods.base import Mixtures, Needs
@@ -38,6 +39,7 @@ class FedAvgPlus(FedAvg):
         epochs, visits = self.opt.tune_epochs, self.to_global()
         self.exchange.lend(visits)
         moved = self.learner.train(self.bank, visits, round_index, epochs=epochs, fresh=True)
+        assert isinstance(moved, Tensor), "nothing of it is sent"
         for row, place in zip(moved, self.bank.places(visits.owners).tolist(), strict=True):
             row.add_(self.bank.rows[place])
         return Mixtures(

@@ -14,7 +14,9 @@ import zenoh
 from federico.errors import FedericoError, NetworkError
 from federico.exchange.membership import members_seen
 from federico.exchange.session import Addresses, close, open_session
+from federico.experiment.setup import Setup
 from federico.node import pki
+from federico.node.memory import outlook
 from federico.node.prepare import prepare
 from federico.node.probe import NobodyThereError, probe
 from federico.node.site import Site
@@ -43,7 +45,7 @@ def check(site: Site) -> Iterator[Finding]:
     """Everything a peer needs, one finding each, in the order in which it would need it."""
     yield Finding("federation", "ok", _agreement(site))
     yield _look("certificate", partial(_papers, site))
-    yield _look("data and model", partial(_data, site))
+    yield from _preparation(site)
     for address in site.addresses.listen:
         yield _look(f"listen {address}", partial(_listen, address))
     for address in site.addresses.connect:
@@ -90,7 +92,11 @@ def _look(what: str, find: Callable[[], str]) -> Finding:
     except NobodyThereError as error:
         return Finding(what, "wait", str(error))
     except FedericoError as error:
-        return Finding(what, "wrong", str(error), type(error))
+        return _wrong(what, error)
+
+
+def _wrong(what: str, error: FedericoError) -> Finding:
+    return Finding(what, "wrong", str(error), type(error))
 
 
 def _agreement(site: Site) -> str:
@@ -105,8 +111,18 @@ def _papers(site: Site) -> str:
     return f"{mine.name}, issued by {mine.issuer}, valid until {mine.last:%F %H:%M} UTC{soon}"
 
 
-def _data(site: Site) -> str:
-    setup = prepare(site)
+def _preparation(site: Site) -> Iterator[Finding]:
+    """The data is read once, and memory planned for what there is."""
+    try:
+        setup = prepare(site)
+    except FedericoError as error:
+        yield _wrong("data and model", error)
+        return
+    yield Finding("data and model", "ok", _data(site, setup))
+    yield _look("memory", partial(outlook, site, setup))
+
+
+def _data(site: Site, setup: Setup) -> str:
     own = setup.clients[site.place]
     warnings = "".join(f"; {warning}" for warning in setup.warnings)
     numbers = f"{len(own.train)} samples to train on, {len(own.test)} to test on"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import tomli_w
+from pydantic import ByteSize
 
 from federico.errors import ConfigError, NetworkError, RunError
 from federico.experiment.config import Experiment
@@ -89,7 +90,7 @@ def agreement(setup: Setup, **agreed: object) -> Agreement:
 
 
 def _site(folder: Path, setup: Setup, name: str, address: str, seeds: list[str]) -> Path:
-    home, experiment = folder / name, setup.experiment
+    home, experiment, allowed = folder / name, setup.experiment, setup.experiment.system.memory
     pki.approve(pki.request(home / "keys", name, [HOST]), folder / "ca")
     options = SiteOptions(
         name=name,
@@ -101,6 +102,7 @@ def _site(folder: Path, setup: Setup, name: str, address: str, seeds: list[str])
         partition=experiment.partition,
         split=experiment.split.model_copy(update={"seed": experiment.data_seed(setup.seed)}),
         threads=1,
+        memory=None if allowed is None else ByteSize(allowed // len(setup.clients)),
     )
     publish_text(home / "site.toml", tomli_w.dumps(options.model_dump(mode="json", exclude_none=True)))
     return home / "site.toml"

@@ -17,10 +17,14 @@ from federico.exchange.zenoh import ZenohExchange
 from federico.experiment import checkpoint
 from federico.experiment.bundle import save_clients
 from federico.experiment.records import Journal, read_records
+from federico.experiment.rundir import CellDir
 from federico.experiment.setup import Setup
 from federico.experiment.simulate import checkpoint_due, play_round, resume
+from federico.learning.bank import Visits
+from federico.learning.workshop import give_back_freed_memory
 from federico.methods.base import Method
 from federico.node import pki
+from federico.node.memory import storage
 from federico.node.prepare import prepare
 from federico.node.reporter import Reporter
 from federico.node.site import Site
@@ -30,6 +34,8 @@ from federico.wire.seal import Seal
 log = logging.getLogger(__name__)
 GLANCE = 0.5
 """Seconds between two looks at whether to stop, and at who has finished."""
+LOOK_AROUND = 5.0
+"""Seconds in which a peer that is started after its last round finds out who is behind."""
 
 
 class Peer:
@@ -40,21 +46,33 @@ class Peer:
         self._rounds = setup.experiment.rounds
         self._saves = folder / "checkpoint"
         self._journal = Journal(folder)
+        self._cell = CellDir(folder)
 
     def live(self, method: Method, exchange: ZenohExchange) -> None:
         """All that is left of its rounds; then serve until nobody needs it."""
         threading.Thread(target=self._hurry_when_stopped, args=(exchange,), daemon=True).start()
         done = resume(self._saves, method, self._journal, log.warning, Alone())
         exchange.round = done + 1
+        with Reporter(self._site, self._folder, exchange, read_records(self._folder)) as reporter:
+            if done and done == self._cell.rounds_done:
+                self._serve_again(exchange, reporter)
+            else:
+                done = self._go_on(method, exchange, done, reporter)
+            reporter.enter("finished" if done == self._rounds else "stopped")
+
+    def _go_on(self, method: Method, exchange: ZenohExchange, done: int, reporter: Reporter) -> int:
         if done:
             log.info("going on after round %d", done)
-        with Reporter(self._site, self._folder, exchange, read_records(self._folder)) as reporter:
-            self._wait_for_others(exchange)
-            done = self._play(method, done, reporter)
-            self._keep_model(method, done)
-            if done == self._rounds and not self._stop.is_set():
-                self._serve(exchange, reporter)
-            reporter.enter("finished" if done == self._rounds else "stopped")
+        self._wait_for_others(exchange)
+        done = self._play(method, done, reporter)
+        self._keep_model(method, done)
+        if done == self._rounds:
+            self._cell.finish(done)
+        if done == self._rounds and not self._stop.is_set():
+            linger = self._site.options.linger
+            log.info("all rounds done; serving the others until they are done too, for %g s at most", linger)
+            self._serve(exchange, reporter, linger)
+        return done
 
     def _hurry_when_stopped(self, exchange: ZenohExchange) -> None:
         self._stop.wait()
@@ -84,8 +102,10 @@ class Peer:
                 self._journal.append(record)
                 self._journal.append_spent(done, method.federation.clock.take())
                 if checkpoint_due(system, done, writer, last=last or self._stop.is_set()):
+                    writer.wait()  # so that there is never more than one copy of the state
                     writer.save(done, self._journal.size(), method.state())
                 reporter.played(record)
+                give_back_freed_memory()  # each thread of the network has had chunks in a heap of its own
         return done
 
     def _keep_model(self, method: Method, done: int) -> None:
@@ -94,16 +114,27 @@ class Peer:
             save_clients(self._folder / "clients", self._setup, method, method.predictors(done), Alone())
             log.info("personal model in %s", self._folder / "clients" / self._site.name)
 
-    def _serve(self, exchange: ZenohExchange, reporter: Reporter) -> None:
-        """Others may still need this model; who has been seen at the end needs nothing any more."""
-        waiting = set(self._site.agreement.members) - {self._site.name}
-        linger, membership = self._site.options.linger, exchange.membership
-        until = time.monotonic() + linger
+    def _serve_again(self, exchange: ZenohExchange, reporter: Reporter) -> None:
+        """The personal model stays as it is: those of others that are a part of it may be away now."""
+        model = self._folder / "clients" / self._site.name
+        log.info("all %d rounds are played already: the personal model is in %s", self._rounds, model)
+        log.info("looking for others who are behind, to serve them")
+        exchange.lend(Visits.of([]))  # offers the own model
+        self._serve(exchange, reporter, LOOK_AROUND)
+
+    def _serve(self, exchange: ZenohExchange, reporter: Reporter, awaited: float) -> None:
+        """Others may still need this model: who is behind, and here or expected within so many seconds."""
+        waiting, membership = set(self._site.agreement.members) - {self._site.name}, exchange.membership
+        begun, linger = time.monotonic(), self._site.options.linger
         membership.finish(self._rounds)
         reporter.enter("serving")
-        log.info("all rounds done; serving the others until they are done too, for %g s at most", linger)
-        while waiting and not self._stop.is_set() and time.monotonic() < until:
-            waiting -= {name for name in waiting if membership.reached(name) >= self._rounds}
+        while waiting and not self._stop.is_set() and time.monotonic() < begun + linger:
+            expected = time.monotonic() < begun + awaited
+            waiting = {
+                name
+                for name in waiting
+                if membership.reached(name) < self._rounds and (expected or membership.here(name))
+            }
             self._stop.wait(GLANCE)
 
 
@@ -119,7 +150,7 @@ def run_peer(site: Site, stop: threading.Event) -> None:
     with opened(site) as folder, _exchange(site) as connect:
         peer = Peer(site, setup, folder, stop)
         hosting = Hosting(len(site.agreement.members), site.place, len(site.agreement.members))
-        method = setup.hosted_method("federico", hosting, connect)
+        method = setup.hosted_method("federico", hosting, connect, storage(site, setup))
         exchange = method.exchange
         assert isinstance(exchange, ZenohExchange), "made by connect"
         try:

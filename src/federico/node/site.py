@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, Field, PositiveFloat, PositiveInt, StringConstraints, model_validator
+from pydantic import AfterValidator, ByteSize, Field, PositiveFloat, PositiveInt, StringConstraints, model_validator
 
 from federico.data.partition import Partitioning
 from federico.data.sources import Source
@@ -60,6 +60,9 @@ class SiteOptions(Options):
     """What is kept for testing."""
     threads: PositiveInt | None = None
     """Threads for computing; as many as there are cores if not set."""
+    memory: ByteSize | None = None
+    """How much memory the peer may take, such as "8GiB"; what is free if not set. Where models and optimizers do not
+    fit, they lie on the disk of the state folder."""
     evaluate_every: PositiveInt = 1
     """Rounds between evaluations on the site's own test data; the last round is always evaluated."""
     checkpoint_every: PositiveInt = 1
@@ -124,6 +127,7 @@ class Site:
             system=System(
                 dtype=agreed.dtype,
                 threads=mine.threads,
+                memory=mine.memory,
                 evaluate_every=mine.evaluate_every,
                 checkpoint_every=mine.checkpoint_every,
             ),

@@ -1,6 +1,6 @@
 """A site's state folder: what a peer needs to go on after anything, and what its people look at.
 
-<state>/ federation.json  records.jsonl  timings.jsonl  checkpoint/  clients/<name>/  status.json  peer.log
+<state>/ federation.json  records.jsonl  timings.jsonl  checkpoint/  clients/<name>/  done.json  status.json  peer.log
 """
 
 import json

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil, prod
@@ -58,6 +58,11 @@ class Layout:
     def part(self, index: int) -> slice:
         """Which numbers of the row chunk `index` holds."""
         return slice(index * self.chunk, min(self.size, (index + 1) * self.chunk))
+
+    @property
+    def parts(self) -> Iterator[slice]:
+        """The numbers of every chunk."""
+        return map(self.part, range(self.chunks))
 
     def length(self, index: int) -> int:
         """Bytes of chunk `index`."""

@@ -1,5 +1,6 @@
 """Rows that wait: in a file without a name where they are large, so that many of them take no memory."""
 
+import logging
 import os
 import weakref
 from collections.abc import Sequence
@@ -12,8 +13,12 @@ import torch
 from torch import Tensor
 
 from federico.errors import RunError
-from federico.learning.storage import LARGE, reserve
 from federico.types import Array
+
+log = logging.getLogger(__name__)
+LARGE = 1 << 20
+"""Bytes from which on a row has room of its own: it is free for anything once the row is gone, where the heap would be
+left with a hole."""
 
 
 class Drawer:
@@ -36,11 +41,20 @@ class Drawer:
             raise self._failed(error) from error
 
     @classmethod
-    def of(cls, row: Array, folder: Path | None = None, *, on_disk: bool = True) -> "Drawer":
+    def of(cls, row: Array, folder: Path | None = None) -> "Drawer":
         """A copy of this row."""
-        drawer = cls(row.size, row.dtype, folder, on_disk=on_disk)
+        drawer = cls(row.size, row.dtype, folder)
         drawer[:] = row
         return drawer
+
+    @classmethod
+    def somewhere(cls, size: int, dtype: str | np.dtype[np.generic], folder: Path | None = None) -> "Drawer":
+        """In memory if the disk has no room for it: others may have filled it, and cannot end this peer's training."""
+        try:
+            return cls(size, dtype, folder)
+        except RunError as error:
+            log.warning("an update is kept in memory: %s", error)
+            return cls(size, dtype, on_disk=False)
 
     def __setitem__(self, part: slice, numbers: Array) -> None:
         """Keep these numbers there."""
@@ -75,13 +89,16 @@ class Drawer:
 
 
 class Drawers(Sequence[Tensor]):
-    """Rows in drawers, each taken out when its turn comes."""
+    """Rows in drawers, each put away and taken out when its turn comes."""
 
     def __init__(self, drawers: Sequence[Drawer]) -> None:
-        self._drawers = drawers
+        self.drawers = drawers
 
     def __len__(self) -> int:
-        return len(self._drawers)
+        return len(self.drawers)
+
+    def __setitem__(self, which: int, row: Tensor) -> None:
+        self.drawers[which][:] = row.numpy()
 
     @overload
     def __getitem__(self, which: int) -> Tensor: ...
@@ -89,5 +106,13 @@ class Drawers(Sequence[Tensor]):
     def __getitem__(self, which: slice) -> "Drawers": ...
     def __getitem__(self, which: int | slice) -> "Tensor | Drawers":
         if isinstance(which, slice):
-            return Drawers(self._drawers[which])
-        return torch.from_numpy(self._drawers[which].look())
+            return Drawers(self.drawers[which])
+        return torch.from_numpy(self.drawers[which].look())
+
+
+def reserve(file: int, size: int) -> None:
+    """Take the room now: a disk that is full later would end the process without a word."""
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(file, 0, size)
+    else:
+        os.truncate(file, size)

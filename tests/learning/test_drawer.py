@@ -8,9 +8,8 @@ import pytest
 import torch
 
 from federico.errors import RunError
-from federico.exchange import drawer as module
-from federico.exchange.drawer import Drawer, Drawers
-from federico.learning.storage import LARGE
+from federico.learning import drawer as module
+from federico.learning.drawer import LARGE, Drawer, Drawers
 
 SIZE = LARGE // 4 + 3
 BOTH = pytest.mark.parametrize("size", [5, SIZE], ids=["small", "large"])
@@ -88,6 +87,7 @@ def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(RunError, match="No space left"):
         Drawer(SIZE, "float32", tmp_path)
     Drawer(5, "float32", tmp_path)
+    assert not Drawer.somewhere(SIZE, "float32", tmp_path).filed
 
 
 def test_a_disk_that_fills_up_while_it_is_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,4 +97,3 @@ def test_a_disk_that_fills_up_while_it_is_written_is_named(tmp_path: Path, monke
     monkeypatch.setattr(os, "pwrite", full)
     with pytest.raises(RunError, match=r"quota exceeded\); free some space"):
         Drawer.of(numbers(SIZE), tmp_path)
-    assert np.array_equal(Drawer.of(numbers(SIZE), on_disk=False).look(), numbers(SIZE))
