@@ -40,7 +40,7 @@ def add(study: Study, folder: StudyDir, result: Result, command: str, earlier: S
     entries = _entries(study, old, new, len(before))
     tuned = [*_tuned(new, old, entries, len(before))]
     save = this_save(command, _seconds(study, folder, entries, tuned, len(before)))
-    seeds = list(dict.fromkeys([*new.seeds, *(seed for entry in entries for seed in entry.by_seed)]))
+    seeds = sorted({*new.seeds, *(seed for entry in entries for seed in entry.by_seed)})
     together = rounded(compared(replace(_about(old, new, entries), seeds=seeds, entries=entries, tuned=tuned)))
     return Sum(*_only_used([*before, save], together), [*_notes(old, new, entries)])
 
