@@ -178,6 +178,7 @@ def test_runs_of_other_seeds_are_added_and_both_commands_named(
         tiny(seeds=[5, 6]),
     )
     assert again.result.entries == found.result.entries, "what has been added is not added twice"
+    assert again.notes == []
 
 
 def shorter(result: Result) -> Result:

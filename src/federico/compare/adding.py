@@ -99,6 +99,9 @@ def _choose(old: Entry | None, new: Entry | None, number: int) -> Entry | None:
 
 
 def _same_runs(old: Entry, new: Entry) -> bool:
+    """Whether the new runs were saved before, alone or with others."""
+    if old.rounds == new.rounds and new.by_seed.items() < old.by_seed.items():
+        return True
     return _written(replace(new, saves=old.saves, versus=old.versus)) == _written(old)
 
 
