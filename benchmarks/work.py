@@ -71,7 +71,7 @@ def read_models(cell: CellDir, round_index: int, blueprint: Blueprint) -> Models
     assert path is not None, "rounds are played again while their checkpoints are kept"
     state = checkpoint.read(path).state
     states = [
-        {**blueprint.named(row), **dict(zip(blueprint.counters, counters, strict=True))}
+        {**blueprint.named(row, torch.empty_like(row)), **dict(zip(blueprint.counters, counters, strict=True))}
         for row, counters in zip(state["bank.rows"], state["bank.counters"], strict=True)
     ]
     pairs = [(int(i), int(b)) for i, b in state["optimizer.pairs"]]

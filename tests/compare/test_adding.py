@@ -181,6 +181,26 @@ def test_runs_of_other_seeds_are_added_and_both_commands_named(
     assert again.notes == []
 
 
+def test_runs_at_another_learning_rate_are_not_added(both: Both, result: Result, earlier: Saved, tiny: Any) -> None:
+    others = [
+        replace(entry, by_seed={5: 0.5}, rate=0.7, settings="other")
+        for entry in only(result, "fedavg").entries
+        if entry.at == "best"
+    ]
+    found = both(replace(result, entries=others, tuned=[], seeds=[5]), earlier, tiny(seeds=[5]))
+    assert found.result.entries == earlier.result.entries
+    kept = [entry for entry in earlier.result.entries if entry.row == "fedavg" and entry.at == "best"]
+    assert len(found.notes) == len(kept) == 2
+    assert all(f"at learning rate {entry.rate:g}, where it is 0.7 now" in " ".join(found.notes) for entry in kept)
+
+
+def test_runs_that_are_added_are_run_at_the_rate_that_was_chosen(earlier: Saved, tiny: Any, tmp_path: Path) -> None:
+    folder, study = StudyDir(tmp_path, earlier.result.tuned), tiny(seeds=[5])
+    for row, column in study.pairs():
+        assert folder.tuning_cells(study, row, column) == []
+        assert folder.tuned(study, row, column) in earlier.result.tuned
+
+
 def shorter(result: Result) -> Result:
     """The same study run for one round, by another tuning."""
     entries = [

@@ -73,6 +73,12 @@ def test_rounds_are_those_of_the_entries(result: Result) -> None:
     assert "2 and 9 rounds; the paper has 150." in words.differences(longer)
 
 
+def test_what_rates_were_chosen_for_is_said(result: Result) -> None:
+    assert "for each row and column; no test data" in words.notes(result)
+    shared = [replace(each, settings="same") for each in result.tuned]
+    assert "for each row; no test data" in words.notes(replace(result, tuned=shared))
+
+
 def test_what_a_save_gave_is_named_shortly(result: Result) -> None:
     assert words.part(result, 0) == (
         "all rows at the given rate; all rows at the best rate; learning rates chosen for FedeRiCo, Local and FedAvg"

@@ -63,6 +63,11 @@ def test_prediction_is_the_mixture_of_the_banks_models(finished: RunDir, client:
     np.testing.assert_allclose(bundle.probabilities(x), by_hand(saved.state, bundle.posterior, x), atol=1e-6)
 
 
+def test_everything_in_a_folder_can_be_read_by_the_same_people(bundle: Bundle) -> None:
+    modes = {file.stat().st_mode for file in bundle.folder.iterdir()}
+    assert len(modes) == 1
+
+
 def test_posterior_is_that_of_the_last_record(finished: RunDir) -> None:
     cell = finished.cell("federico", 0)
     for name, recorded in zip(cell.description.clients, cell.records[-1].posterior, strict=True):

@@ -49,6 +49,20 @@ def test_bfloat16_goes_with_models_in_float32(tiny: Tiny) -> None:
         prepare(tiny(training={"precision": "bfloat16"}, system={"dtype": "float64"}), 0)
 
 
+def test_own_model_that_cannot_run_in_bfloat16_is_refused(tiny: Tiny) -> None:
+    class Adding(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(64, 10)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.zeros(len(x), 10).index_add(0, torch.arange(len(x)), self.layer(x))
+
+    prepare(tiny(), 0, factory=Adding)
+    with pytest.raises(ConfigError, match=r"in bfloat16 \(training\.precision\)"):
+        prepare(tiny(training={"precision": "bfloat16"}), 0, factory=Adding)
+
+
 def test_model_for_images_is_refused_on_a_table(tiny: Tiny) -> None:
     with pytest.raises(ConfigError, match=r"model: cnn2 needs images .* shape \(64,\)"):
         prepare(tiny(model={"kind": "cnn2"}), 0)

@@ -130,7 +130,7 @@ def test_nothing_disturbs_torchs_own_generator(use: Callable[[], object]) -> Non
 
 def test_named_tensors_look_like_a_state_dict_and_come_back(everything: Blueprint) -> None:
     row = everything.initial(0, "a")
-    named = everything.named(row)
+    named = everything.named(row, torch.empty_like(row))
     states = bound(everything, row).state_dict()
     assert all(torch.equal(states[name], tensor) for name, tensor in named.items())
     assert all(tensor.is_contiguous() for tensor in named.values())
@@ -150,8 +150,9 @@ def test_named_tensors_look_like_a_state_dict_and_come_back(everything: Blueprin
 def test_from_named_refuses_tensors_of_another_model(
     everything: Blueprint, spoil: Callable[[dict[str, Tensor]], dict[str, Tensor]]
 ) -> None:
+    row = everything.initial(0, "a")
     with pytest.raises(ConfigError, match="not those of this model"):
-        everything.from_named(spoil(everything.named(everything.initial(0, "a"))))
+        everything.from_named(spoil(everything.named(row, torch.empty_like(row))))
 
 
 def test_a_model_without_parameters_is_refused() -> None:
@@ -168,3 +169,11 @@ def test_a_function_that_returns_one_module_again_and_again_is_refused() -> None
     net = nn.Linear(2, 2)
     with pytest.raises(ConfigError, match="returns the same module every time"):
         Blueprint(lambda: net)
+
+
+def test_a_function_whose_modules_share_a_part_is_refused() -> None:
+    norm = nn.BatchNorm1d(2, affine=False)
+    with pytest.raises(ConfigError, match="or one with the same parts"):
+        Blueprint(lambda: nn.Sequential(norm, nn.Linear(2, 2)))
+    assert norm.running_mean is not None
+    assert norm.running_mean.device.type == "cpu", "nothing of the caller's is touched"

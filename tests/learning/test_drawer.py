@@ -97,3 +97,7 @@ def test_a_disk_that_fills_up_while_it_is_written_is_named(tmp_path: Path, monke
     monkeypatch.setattr(os, "pwrite", full)
     with pytest.raises(RunError, match=r"quota exceeded\); free some space"):
         Drawer.of(numbers(SIZE), tmp_path)
+    drawers = Drawers([Drawer(SIZE, "float32", tmp_path)])
+    drawers[0] = torch.from_numpy(numbers(SIZE))
+    assert not drawers.drawers[0].filed, "a peer's own update is kept in memory"
+    assert torch.equal(drawers[0], torch.from_numpy(numbers(SIZE)))

@@ -72,6 +72,8 @@ def _notes(old: Result, new: Result, entries: list[Entry]) -> Iterator[str]:
 
 
 def _why_kept(old: Entry, new: Entry) -> str:
+    if old.rounds == new.rounds and old.rate != new.rate:
+        return f"at learning rate {old.rate:g}, where it is {new.rate:g} now; to replace it, move the file away"
     if old.rounds == new.rounds:
         return "with runs that are not here; to add runs to it, run other seeds alone"
     return f"not replaced by {count(new.rounds, 'round')}; to replace it, move the file away and save again"
@@ -92,7 +94,8 @@ def _choose(old: Entry | None, new: Entry | None, number: int) -> Entry | None:
         return old if new is None else replace(new, saves=(number,))
     if _same_runs(old, new):
         return old
-    if old.rounds == new.rounds and not old.by_seed.keys() & new.by_seed.keys():
+    alike = (old.rounds, old.settings) == (new.rounds, new.settings)
+    if alike and not old.by_seed.keys() & new.by_seed.keys():
         return pooled(old, replace(new, saves=(number,)))
     stays = old.rounds > new.rounds or (old.rounds == new.rounds and old.by_seed.keys() - new.by_seed.keys())
     return old if stays else replace(new, saves=(number,))
@@ -108,7 +111,7 @@ def _same_runs(old: Entry, new: Entry) -> bool:
 def _tuned(new: Result, old: Result, entries: list[Entry], number: int) -> Iterator[Tuned]:
     """How rates were chosen now, and earlier for entries that are kept."""
     used = {_rate(entry) for entry in entries if entry.at == "best"}
-    kept = {_rate(entry) for entry in entries if entry.at == "best" and old.entry(*_place(entry)) is entry}
+    kept = {_rate(entry) for entry in entries if entry.at == "best" and entry.saves != (number,)}
     before = {(each.row, each.column): each for each in old.tuned}
     for each in new.tuned:
         earlier = before.pop((each.row, each.column), None)

@@ -85,7 +85,8 @@ def notes(result: Result) -> str:
         )
     if result.tuned:
         after = listed([count(rounds, "round") for rounds in sorted({each.rounds for each in result.tuned})])
-        each = "row" if len(result.tuned) > len({each.settings for each in result.tuned}) else "row and column"
+        chosen = {(each.row, each.settings) for each in result.tuned}
+        each = "row" if len(result.tuned) > len(chosen) else "row and column"
         parts.append(
             f"Best learning rates were chosen after {after} on a validation part of the clients' training data, for "
             f"each {each}; no test data was looked at."

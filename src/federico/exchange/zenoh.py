@@ -196,7 +196,7 @@ class ZenohExchange:
             return rows.drawers
         away = [Drawer.somewhere(row.numel(), self._peer.schema.dtype, self._folder) for row in rows]
         for drawer, row in zip(away, rows, strict=True):
-            drawer[:] = row.numpy()
+            drawer.keep(row.numpy())
         return away
 
     def _length(self, row: Drawer) -> float:
@@ -205,14 +205,14 @@ class ZenohExchange:
 
     def _delivery(self, owner: int, coefficient: float, row: Drawer, deadline: Deadline) -> Callable[[], bool]:
         def deliver() -> bool:
-            if not np.isfinite(self._length(row)):
-                log.warning("an update for %s is not finite: not sent", self._peer.roster.members[owner])
-                return False
             base = self._held[owner]
             version = base.epoch, base.version
             if self._given.get(owner) == version:  # this peer is faster than the owner, or the owner plays no more
                 log.debug("%s has an update on this version of its model already", self._peer.roster.members[owner])
                 return True
+            if not np.isfinite(self._length(row)):
+                log.warning("an update for %s is not finite: not sent", self._peer.roster.members[owner])
+                return False
             delivered = self._visitor.deliver(base, row, coefficient, self.round, deadline)
             if delivered:
                 self._given[owner] = version

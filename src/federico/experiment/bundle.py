@@ -105,7 +105,9 @@ def _swap(new: Path, folder: Path) -> None:
 
 
 def _save_models(folder: Path, bank: Bank, owners: IntArray) -> str:
-    named = [bank.blueprint.named(bank.rows[place].cpu()) for place in bank.places(owners)]
+    rows = [bank.rows[place].cpu() for place in bank.places(owners)]
+    room = bank.storage.empty(len(rows), bank.blueprint.size, dtype=bank.blueprint.dtype, device=torch.device("cpu"))
+    named = [bank.blueprint.named(row, place) for row, place in zip(rows, room, strict=True)]
     tensors = {f"{k}/{name}": tensor for k, model in enumerate(named) for name, tensor in model.items()}
     return save_tensors(folder / MODELS, tensors)
 

@@ -51,8 +51,9 @@ class Training(Options):
     local_epochs: PositiveInt = 1
     """Passes over a client's data per round."""
     precision: Annotated[Literal["float32", "bfloat16"], ADDED_LATER] = "float32"
-    """Of convolutions and matrix products. `bfloat16` takes about half the time where a processor has instructions for
-    it; models, losses, optimizers and what is sent stay as they are. Results differ by more than rounding."""
+    """What layers compute and hand on. `bfloat16` takes about half the time for convolutions where a processor has
+    instructions for it, and differs by more than rounding. Models, losses, optimizers and messages stay as they are,
+    and `federico predict` computes in the models' own precision."""
 
 
 class System(Options):

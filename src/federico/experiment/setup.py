@@ -174,9 +174,11 @@ def _check_model(blueprint: Blueprint, schema: Schema, client: Client) -> None:
     """Run the model once on a real sample: shapes that do not fit are found before anybody trains."""
     x = to_input(torch.from_numpy(client.train.x[:1]), blueprint.dtype)
     try:
-        shape = tuple(blueprint.new().eval()(x).shape[1:])
+        with blueprint.precision(x.device):
+            shape = tuple(blueprint.new().eval()(x).shape[1:])
     except Exception as error:  # whatever a user's forward does
-        raise ConfigError(f"model: it does not take inputs of shape {schema.input_shape}: {error}") from error
+        how = " in bfloat16 (training.precision)" if blueprint.mixed else ""
+        raise ConfigError(f"model: it does not take inputs of shape {schema.input_shape}{how}: {error}") from error
     if shape != (schema.outputs,):
         raise ConfigError(f"model: it gives outputs of shape {shape}, the data needs ({schema.outputs},)")
 

@@ -12,7 +12,10 @@ from torch import Tensor
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> str:
     """Write them all, or leave no file; returns the hash of it."""
     try:
+        path.touch()
+        usual = path.stat().st_mode
         save_file(dict(tensors), path, metadata=None if metadata is None else dict(metadata))
+        path.chmod(usual)  # the writer makes a file of its own that nobody else may read
     except Exception as error:
         path.unlink(missing_ok=True)
         raise _as_os_error(error) from error

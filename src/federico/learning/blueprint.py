@@ -29,6 +29,11 @@ class Slot:
             return flat.view(out, height, width, channels).permute(0, 3, 1, 2)
         return flat.view(self.shape)
 
+    def in_order(self, row: Tensor, room: Tensor) -> Tensor:
+        """The same as others store it: where it lies, or else at the same place of another row."""
+        view, place = self.view(row), room[self.start : self.start + prod(self.shape)].view(self.shape)
+        return view if view.is_contiguous() else place.copy_(view)
+
 
 class Blueprint:
     """How to make a model: new ones from named streams, and modules around rows.
@@ -54,8 +59,13 @@ class Blueprint:
         self.parameter_slots = self.slots[: len(parameters)]
         if not parameters:
             raise ConfigError("model: it has no parameters, so there is nothing to learn")
-        if set(map(id, parameters.values())) & set(map(id, self.new().parameters())):
-            raise ConfigError("model: the function returns the same module every time; let it make a new one")
+        again = self.new()
+        shared = {*map(id, module.parameters()), *map(id, module.buffers())}
+        if shared & {*map(id, again.parameters()), *map(id, again.buffers())}:
+            raise ConfigError(
+                "model: the function returns the same module every time, or one with the same parts; let it make all "
+                "of it anew"
+            )
         self.template = module.to("meta")
         """What it is made of, without numbers: a whole one would take as much memory as one at work."""
 
@@ -98,9 +108,9 @@ class Blueprint:
         with torch.autocast(device.type, torch.bfloat16, enabled=self.mixed):
             yield
 
-    def named(self, row: Tensor) -> dict[str, Tensor]:
-        """The row as named tensors, as a state dict would show them."""
-        return {slot.name: slot.view(row).contiguous() for slot in self.slots}
+    def named(self, row: Tensor, room: Tensor) -> dict[str, Tensor]:
+        """The row as named tensors, as a state dict would show them; what must be copied for that goes to `room`."""
+        return {slot.name: slot.in_order(row, room) for slot in self.slots}
 
     def from_named(self, tensors: dict[str, Tensor]) -> Tensor:
         """The row of such named tensors; names and shapes must be this model's."""

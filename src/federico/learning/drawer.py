@@ -70,6 +70,14 @@ class Drawer:
         except OSError as error:
             raise self._failed(error) from error
 
+    def keep(self, row: Array) -> None:
+        """The whole row; in memory if the disk fails, for the same reason."""
+        try:
+            self[:] = row
+        except RunError as error:
+            log.warning("an update is kept in memory: %s", error)
+            self.filed, self._row = False, np.array(row, self._dtype)
+
     def __getitem__(self, part: slice) -> Array:
         """A copy of the numbers there."""
         first, last, _ = part.indices(self._size)
@@ -98,7 +106,7 @@ class Drawers(Sequence[Tensor]):
         return len(self.drawers)
 
     def __setitem__(self, which: int, row: Tensor) -> None:
-        self.drawers[which][:] = row.numpy()
+        self.drawers[which].keep(row.numpy())
 
     @overload
     def __getitem__(self, which: int) -> Tensor: ...

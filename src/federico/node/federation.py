@@ -104,7 +104,8 @@ class Agreement(Options):
     @property
     def digest(self) -> bytes:
         """SHA-256 of the meaning of the file: comments, order and spelled-out defaults do not change it."""
-        return hashlib.sha256(json.dumps(self.model_dump(mode="json"), sort_keys=True).encode()).digest()
+        meaning = self.as_named(self.model_dump(mode="json"))
+        return hashlib.sha256(json.dumps(meaning, sort_keys=True).encode()).digest()
 
     @property
     def roster(self) -> Roster:

@@ -123,19 +123,20 @@ class Peer:
         self._serve(exchange, reporter, LOOK_AROUND)
 
     def _serve(self, exchange: ZenohExchange, reporter: Reporter, awaited: float) -> None:
-        """Others may still need this model: who is behind, and here or expected within so many seconds."""
-        waiting, membership = set(self._site.agreement.members) - {self._site.name}, exchange.membership
-        begun, linger = time.monotonic(), self._site.options.linger
+        """Others may still need this model: as long as one who is behind is expected, here, or just was."""
+        others, membership = set(self._site.agreement.members) - {self._site.name}, exchange.membership
+        now = time.monotonic()
+        end, until = now + self._site.options.linger, now + awaited
         membership.finish(self._rounds)
         reporter.enter("serving")
-        while waiting and not self._stop.is_set() and time.monotonic() < begun + linger:
-            expected = time.monotonic() < begun + awaited
-            waiting = {
-                name
-                for name in waiting
-                if membership.reached(name) < self._rounds and (expected or membership.here(name))
-            }
+        while now < min(end, until) and not self._stop.is_set():
+            behind = [name for name in others if membership.reached(name) < self._rounds]
+            if not behind:
+                return
+            if any(map(membership.here, behind)):
+                until = max(until, now + LOOK_AROUND)
             self._stop.wait(GLANCE)
+            now = time.monotonic()
 
 
 def run_peer(site: Site, stop: threading.Event) -> None:
