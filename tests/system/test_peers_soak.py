@@ -105,25 +105,39 @@ def test_sites_that_only_dial_out_meet_at_a_relay(tmp_path: Path) -> None:
                 assert mine.posterior[0] == pytest.approx(theirs.posterior[place], abs=1e-6)
 
 
-@pytest.mark.parametrize("trick", ["nan", "huge", "oversized"])
-def test_a_hostile_member_harms_nobody(tmp_path: Path, trick: str) -> None:
-    setup = small(5, groups=1, rounds=15, **HARD)
-    reached = {}
-    for company in ("", trick):
-        with Federation(tmp_path / f"run-{company}", setup, limits={"deadline": 5.0}) as federation:
+def in_company(folder: Path, trick: str) -> list[float]:
+    """What each honest member reaches beside one that is hostile, or away, in three runs."""
+    reached = []
+    for seed in range(3):
+        setup = small(5, groups=1, seed=seed, rounds=30, **HARD)
+        with Federation(folder / f"{trick}{seed}", setup, limits={"deadline": 5.0}) as federation:
             bad, *good = federation
             for site in federation:
-                site.set(gather=10.0 if company else 3.0, linger=2.0)
-            if company:
+                site.set(gather=10.0 if trick else 3.0, linger=2.0)
+            if trick:
                 bad.start(trick)
             for site in good:
                 site.start()
             assert {site.wait() for site in good} == {0}
-            reached[company] = np.mean(accuracies(good))
-            if company:
+            reached += accuracies(good)
+            if trick:
                 seen = [site.status.members[bad.name] for site in good if site.status]
                 assert any(member.strikes or member.conduct != "good" for member in seen)
-    assert reached[trick] > reached[""] - 0.01, reached
+    return reached
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> list[float]:
+    return in_company(tmp_path_factory.mktemp("undisturbed"), "")
+
+
+@pytest.mark.parametrize("trick", ["nan", "huge", "oversized"])
+def test_a_hostile_member_harms_nobody(tmp_path: Path, trick: str, undisturbed: list[float]) -> None:
+    """Within a point. Who meets whom and when is chance, which moves a single run by a point or two either way."""
+    lost = np.subtract(undisturbed, in_company(tmp_path, trick))
+    error = np.std(lost, ddof=1) / len(lost) ** 0.5
+    assert lost.mean() < 0.01 + 2 * error, (lost.mean(), error)
+    assert error < 0.01
 
 
 def test_two_hundred_rounds_take_no_more_memory_than_fifty(tmp_path: Path) -> None:
