@@ -17,6 +17,12 @@ def test_the_overview_has_every_row_and_the_papers_diamonds(result: Result) -> N
     assert len(four.collections) == 6, "a dot per run and a mean for each row, no diamonds"
 
 
+def test_a_column_that_is_still_to_come_leaves_no_empty_panel(result: Result) -> None:
+    begun = replace(result, entries=[entry for entry in result.entries if entry.column == "two"])
+    assert len(figures.overview(begun).axes) == 1
+    assert len(figures.cost(begun).axes) == 2
+
+
 def test_cost_curves_end_at_the_result(result: Result) -> None:
     left, right = figures.cost(result).axes[:2]
     entry = result.entry("fedavg", "two", "best")

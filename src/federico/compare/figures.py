@@ -30,7 +30,7 @@ PAPER = "#CC79A7"
 
 def overview(result: Result) -> Figure:
     """Every row in every column, a dot per run, the paper's figure beside it."""
-    at, columns = words.shown_at(result), result.columns
+    at, columns = words.shown_at(result), _begun(result)
     figure = sheet(2.6 + 3.1 * len(columns), 1.7 + 0.36 * len(result.rows), result.title)
     grid = figure.subplots(1, len(columns), sharey=True, squeeze=False)
     for axes, column in zip(grid.flat, columns, strict=True):
@@ -48,7 +48,7 @@ def overview(result: Result) -> Figure:
 
 def cost(result: Result) -> Figure:
     """Accuracy over the megabytes moved and over the processor seconds spent, a line per row."""
-    at, columns = words.shown_at(result), result.columns
+    at, columns = words.shown_at(result), _begun(result)
     figure = sheet(10, 0.9 + 3.0 * len(columns), f"{result.title}: what it costs")
     grid = figure.subplots(len(columns), 2, squeeze=False, sharey="row")
     for (left, right), column in zip(grid, columns, strict=True):
@@ -83,6 +83,11 @@ def over_rounds(axes: Axes, result: Result, entries: Sequence[Entry]) -> None:
     whole_numbers(axes)
     clean(axes, "y")
     axes.legend(frameon=False, fontsize=9, labelcolor=INK)
+
+
+def _begun(result: Result) -> list[str]:
+    """The columns that have something to show."""
+    return [column for column in result.columns if result.column(column, words.shown_at(result))]
 
 
 def _top(result: Result, entries: Sequence[Entry]) -> float | None:
