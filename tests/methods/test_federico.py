@@ -108,10 +108,28 @@ FIRST_TRUSTS_LITTLE = [[0.00005, 0.99995, 0.0, 0.0], *([[0.25] * 4] * 3)]
 @pytest.mark.parametrize("m_step", ["epochs", "gradient"])
 def test_what_weighs_less_than_w_min_computes_and_sends_nothing(federico: Build, m_step: str) -> None:
     played = federico(m_step=m_step)
+    updates = played.m_step(set_posterior(played, [[0.99995, 0.00005, 0.0, 0.0], *([[0.25] * 4] * 3)]), 2)
+    assert updates.owners[updates.contributors == 0].tolist() == [0]
+    assert (0, 1) not in played.learner.states.pairs
+    assert len(updates) == 13
+
+
+def test_a_gradient_of_a_model_that_weighs_nothing_is_not_computed(federico: Build) -> None:
+    played = federico(m_step="gradient")
     updates = played.m_step(set_posterior(played, FIRST_TRUSTS_LITTLE), 2)
     assert updates.owners[updates.contributors == 0].tolist() == [1]
-    assert (0, 0) not in played.learner.states.pairs
-    assert len(updates) == 13
+
+
+def test_a_model_that_everybody_left_is_trained_by_its_owner_as_if_alone(federico: Build) -> None:
+    played, alone = federico(solo_rounds=0), federico(solo_rounds=0)
+    for peer in (played, alone):
+        peer.e_step(Visits.of([(i, i) for i in range(4)]))
+    everybody_trusts_the_second = [[0.0, 1.0, 0.0, 0.0]] * 4
+    played.update(played.m_step(set_posterior(played, everybody_trusts_the_second), 1))
+    alone.update(alone.m_step(Visits.of([(i, i) for i in range(4)]), 1))
+    for i in (0, 2, 3):
+        assert torch.equal(played.bank.rows[i], alone.bank.rows[i])
+    assert not torch.equal(played.bank.rows[1], alone.bank.rows[1])
 
 
 def test_an_anchored_peer_trains_its_own_model_however_little_it_trusts_it(federico: Build) -> None:
@@ -211,8 +229,9 @@ def test_options_of_local_epochs_do_not_go_with_a_gradient(options: dict[str, ob
         FedericoOptions.model_validate({"m_step": "gradient", **options})
 
 
-def test_an_anchored_peer_trains_its_own_model_even_when_its_weight_underflows(federico: Build) -> None:
-    played = federico(anchor=0.5, sampler="everyone", solo_rounds=0, temperature=1e-4)
+@pytest.mark.parametrize("anchor", [0.0, 0.5])
+def test_a_peer_trains_its_own_model_even_when_its_weight_underflows(federico: Build, anchor: float) -> None:
+    played = federico(anchor=anchor, sampler="everyone", solo_rounds=0, temperature=1e-4)
     visits = played.pull(played.sample(1))
     played.e_step(visits)
     weights = [row.weights[i] for i, row in played.posteriors.items()]

@@ -73,9 +73,13 @@ class Federation:
             models = sorted({i, *(() if solo else self.sample(i, t))})
             self.e_step(i, models)
             self.forget(i)
-            updates += self.m_steps(i, [b for b in models if self.w[i][b] >= self.w_min], t)
+            updates += self.m_steps(i, [b for b in models if self.worth_training(i, b)], t)
         for b in range(len(self.phi)):
             self.update(b, [(c, move) for owner, c, move in updates if owner == b])
+
+    def worth_training(self, i: int, b: int) -> bool:
+        """A model that weighs something; with local epochs the own one always, or it would never be trusted again."""
+        return self.w[i][b] >= self.w_min or (i == b and self.m_step == "epochs")
 
     def sample(self, i: int, t: int) -> IntArray:
         """Neighbors B^t of peer i, epsilon-greedy with respect to what it knew before this round."""

@@ -69,7 +69,8 @@ class FedericoOptions(Options):
     temperature: PositiveFloat = 1.0
     """Divides the tracked losses before the softmax; higher spreads the posterior."""
     w_min: float = Field(default=1e-4, ge=0, lt=1)
-    """Posterior weights below this train nothing, send nothing and predict nothing."""
+    """Posterior weights below this train nothing, send nothing and predict nothing; a peer's own model is always trained
+    (with `m_step = "epochs"`)."""
     solo_rounds: NonNegativeInt = 1
     """Rounds of own training before anybody samples."""
     anchor: float = Field(default=0.0, ge=0, le=1)
@@ -264,17 +265,20 @@ class Federico(Method):
         for i, places in visits.by_client():
             row = self.posteriors[i]
             weights[places] = row.weights[np.searchsorted(row.peers, visits.owners[places])]
-            if self.opt.anchor > 0 and self.trackers[i].knows(i):
+            if self.opt.m_step == "epochs" and self.trackers[i].knows(i):
                 own = places[visits.owners[places] == i]
-                weights[own] = np.maximum(weights[own], np.finfo(float).tiny)  # the anchor lifts it from there
+                weights[own] = np.maximum(weights[own], np.finfo(float).tiny)  # enough where nobody else contributes
         return weights
 
     def _worth_training(self, visits: Visits, weights: FloatArray) -> IntArray:
-        """The visits that weigh enough, by owner, as the owners will sum them: nothing has to be put in order later."""
-        wanted = (weights >= self.opt.w_min) & (weights > 0)
-        if self.opt.anchor > 0:  # an anchored peer trains its own model however little it trusts it
-            wanted |= (visits.clients == visits.owners) & (weights > 0)
-        kept = np.flatnonzero(wanted)
+        """The visits that weigh enough, by owner, as the owners will sum them: nothing has to be put in order later.
+
+        A peer trains its own model however little it trusts it: a model that nobody trains would never be trusted again.
+        """
+        wanted = weights >= self.opt.w_min
+        if self.opt.m_step == "epochs":
+            wanted |= visits.clients == visits.owners
+        kept = np.flatnonzero(wanted & (weights > 0))
         return kept[np.lexsort((visits.clients[kept], visits.owners[kept]))]
 
     def _forget_negligible(self, i: int) -> None:
