@@ -69,8 +69,8 @@ class FedericoOptions(Options):
     temperature: PositiveFloat = 1.0
     """Divides the tracked losses before the softmax; higher spreads the posterior."""
     w_min: float = Field(default=1e-4, ge=0, lt=1)
-    """Posterior weights below this train nothing, send nothing and predict nothing; a peer's own model is always trained
-    (with `m_step = "epochs"`)."""
+    """Posterior weights below this train nothing, send nothing and predict nothing; but with `m_step = "epochs"` a
+    peer's own model is always trained."""
     solo_rounds: NonNegativeInt = 1
     """Rounds of own training before anybody samples."""
     anchor: float = Field(default=0.0, ge=0, le=1)
@@ -273,7 +273,7 @@ class Federico(Method):
     def _worth_training(self, visits: Visits, weights: FloatArray) -> IntArray:
         """The visits that weigh enough, by owner, as the owners will sum them: nothing has to be put in order later.
 
-        A peer trains its own model however little it trusts it: a model that nobody trains would never be trusted again.
+        A peer trains its own model however little it trusts it: one that nobody trains would never be trusted again.
         """
         wanted = weights >= self.opt.w_min
         if self.opt.m_step == "epochs":
