@@ -87,7 +87,7 @@ def make_learner(
     task, outputs = ("regression", y.shape[1]) if y.dtype.kind == "f" else ("classification", CLASSES)
     factory = model or (lambda: perceptron((int(np.prod(x.shape[1:])), *hidden, outputs)))
     chosen = optimizer or Adam()
-    return Learner(Blueprint(factory, dtype), clients, task, chosen, batch_size=batch_size, seed=seed)
+    return Learner(Blueprint(factory, dtype), clients, task, outputs, chosen, batch_size=batch_size, seed=seed)
 
 
 def make_method(

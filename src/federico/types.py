@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 Array: TypeAlias = NDArray[Any]
 IntArray: TypeAlias = NDArray[np.int64]
 FloatArray: TypeAlias = NDArray[np.float64]
+BoolArray: TypeAlias = NDArray[np.bool_]
 
 ClientId: TypeAlias = str
 """The name of a client, of the peer that acts for it, and of that peer's model."""

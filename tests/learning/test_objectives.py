@@ -36,3 +36,9 @@ def test_the_slope_is_what_autograd_gives(objective: Objective, y: torch.Tensor)
 def test_classes_mix_as_probabilities_and_values_as_they_are() -> None:
     torch.testing.assert_close(mixable(OUTPUTS, "classification"), functional.softmax(OUTPUTS, -1))
     assert mixable(OUTPUTS, "regression") is OUTPUTS
+
+
+def test_a_guess_gives_every_class_the_same_probability() -> None:
+    y = torch.tensor([0, 3, 6])
+    torch.testing.assert_close(CrossEntropy()(torch.zeros(3, 7), y), torch.full((3,), CrossEntropy().guess(7)))
+    assert SquaredError().guess(7) == torch.inf

@@ -176,7 +176,7 @@ def test_a_method_needs_what_it_then_holds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Where everybody visits everybody and every weight counts, the needs are exact."""
-    everything = {"sampler": "everyone", "w_min": 0.0} if name == "federico" else {}
+    everything = {"sampler": "everyone", "w_min": 0.0, "worse_than_guess": "tracked"} if name == "federico" else {}
     at_work = method(name, blobs((7, 4, 5, 6)), **everything)
     moves: list[int] = []
     plain = at_work.learner.new_moves
@@ -191,7 +191,7 @@ def test_a_method_needs_what_it_then_holds(
 def test_what_cannot_be_lent_is_left_out_and_the_rest_weighs_more(
     method: Callable[..., Method], blobs: Callable[..., list[ClientData]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    played = method("federico", blobs((6, 5, 7)), neighbors=2, solo_rounds=0)
+    played = method("federico", blobs((6, 5, 7)), neighbors=2, solo_rounds=0, worse_than_guess="tracked")
     played.round(1)
     whole = played.predictors(1)
     monkeypatch.setattr(played.exchange, "lend", lambda visits: visits[np.flatnonzero(visits.owners != 1)])

@@ -78,7 +78,7 @@ def test_own_models_cost_no_message(federico: Build) -> None:
 
 
 def test_messages_are_the_neighbors_models_and_what_goes_back(federico: Build) -> None:
-    played = federico(solo_rounds=0)
+    played = federico(solo_rounds=0, worse_than_guess="tracked")
     visits = played.round(1).neighbors
     sent, received = played.exchange.traffic.take()
     model = 15 * 8
@@ -156,7 +156,7 @@ def test_an_owner_without_contributions_stands_still_with_its_optimizer(federico
 
 
 def test_optimizers_are_kept_while_a_model_has_weight(federico: Build) -> None:
-    played = play(federico(sampler="everyone", solo_rounds=0), 2)
+    played = play(federico(sampler="everyone", solo_rounds=0, worse_than_guess="tracked"), 2)
     assert played.learner.states.pairs == [(i, b) for i in range(4) for b in range(4)]
     set_posterior(played, [[0.0, 0.9, 0.1, 0.00001], *([[0.25] * 4] * 3)])
     played._forget_negligible(0)
@@ -166,6 +166,50 @@ def test_optimizers_are_kept_while_a_model_has_weight(federico: Build) -> None:
 
 def test_fresh_optimizers_leave_nothing(federico: Build) -> None:
     assert len(play(federico(optimizer_state="fresh"), 3).learner.states) == 0
+
+
+def measured(federico: Federico, losses: list[list[float]], monkeypatch: pytest.MonkeyPatch) -> list[Posterior]:
+    """Everyone's posterior when these are the mean losses of everyone's model on everyone's data."""
+    visits = Visits.of([(i, b) for i in range(4) for b in range(4)])
+    monkeypatch.setattr(federico.learner, "evaluate", lambda bank, visits: np.array(losses).ravel())
+    federico.e_step(visits)
+    return [*federico.posteriors.values()]
+
+
+GUESS = np.log(3)
+HARDLY_TRAINED = [[9e5, 1.0, 2.0, 8.0], [4.0, 0.5, 0.8, 1.2], [3.0, 5.0, 7e3, 6.0], [1.0, np.nan, 1.1, 0.9]]
+
+
+@pytest.mark.parametrize("loss", ["mean", "sum"])
+def test_models_worse_than_a_guess_have_no_weight_and_ones_own_counts_as_one(
+    federico: Build, monkeypatch: pytest.MonkeyPatch, loss: str
+) -> None:
+    rows = measured(federico(momentum=1.0, loss=loss), HARDLY_TRAINED, monkeypatch)
+    kept = [[GUESS, 1.0], [0.5, 0.8], [GUESS], [1.0, 0.9]]
+    places = [[0, 1], [1, 2], [2], [0, 3]]
+    for n, row, losses, peers in zip(SIZES, rows, kept, places, strict=True):
+        scores = np.exp(-np.array(losses) * (n if loss == "sum" else 1))
+        assert np.flatnonzero(row.weights).tolist() == peers
+        np.testing.assert_allclose(row.weights[peers], scores / scores.sum(), rtol=1e-12)
+
+
+def test_one_absurd_loss_is_not_remembered_for_rounds(federico: Build, monkeypatch: pytest.MonkeyPatch) -> None:
+    fine = [[0.5 if i == b else 0.9 for b in range(4)] for i in range(4)]
+    weights = {}
+    for how in ("ignored", "tracked"):
+        played = federico(worse_than_guess=how)
+        measured(played, HARDLY_TRAINED, monkeypatch)
+        weights[how] = measured(played, fine, monkeypatch)[0].weights[0]
+    assert weights["tracked"] < 1e-12
+    assert weights["ignored"] > 0.1
+
+
+def test_values_have_no_guess_to_be_worse_than(method: Build, sine: Clients) -> None:
+    ignored, tracked = (
+        play(method("federico", sine((6, 5, 7, 6)), neighbors=2, worse_than_guess=how), 4)
+        for how in ("ignored", "tracked")
+    )
+    assert torch.equal(ignored.bank.rows, tracked.bank.rows)
 
 
 def test_the_sum_of_losses_is_n_times_the_mean(federico: Build) -> None:

@@ -15,7 +15,7 @@ from federico.methods.fedavg import FedAvg
 Clients = Callable[..., list[ClientData]]
 Build = Callable[..., Method]
 Play = Callable[..., list[Round]]
-SYMMETRIC = {"sampler": "everyone", "start": "same", "solo_rounds": 0}
+SYMMETRIC = {"sampler": "everyone", "start": "same", "solo_rounds": 0, "worse_than_guess": "tracked"}
 ROUNDS = 4
 
 

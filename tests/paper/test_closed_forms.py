@@ -72,7 +72,8 @@ def test_tracked_losses_have_their_closed_form(
     method: Build, blobs: Clients, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     options, form = FORMS[name]
-    diary = Diary(method("federico", blobs((7, 4, 5)), neighbors=1, **options), monkeypatch)
+    federico = method("federico", blobs((7, 4, 5)), neighbors=1, worse_than_guess="tracked", **options)
+    diary = Diary(federico, monkeypatch)
     for i, tracker in diary.federico.trackers.items():
         expected = {j: form(diary.known((i, j))) for j in range(3) if diary.known((i, j))}
         assert tracker.peers.tolist() == sorted(expected)

@@ -27,6 +27,7 @@ def test_literal_sets_what_the_algorithm_prints_and_nothing_else() -> None:
         "solo_rounds": 0,
         "m_step": "gradient",
         "w_min": 0.0,
+        "worse_than_guess": "tracked",
     }
 
 

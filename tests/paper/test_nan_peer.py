@@ -32,7 +32,11 @@ def build(request: pytest.FixtureRequest, method: Build, blobs: Clients) -> Buil
 
     def make(cls: type[Federico] = Federico, broken: bool = True, **options: object) -> Federico:
         federico = method(
-            cls, blobs(SIZES), m_step=request.param, **{"sampler": "everyone", "solo_rounds": 0, **options}
+            cls,
+            blobs(SIZES),
+            m_step=request.param,
+            worse_than_guess="tracked",
+            **{"sampler": "everyone", "solo_rounds": 0, **options},
         )
         if broken:
             federico.bank.rows[BROKEN] = torch.nan

@@ -40,7 +40,8 @@ def test_rows_sum_to_one_over_the_peers_met_so_far(method: Build, blobs: Clients
 def test_a_common_shift_of_all_losses_changes_no_model(
     method: Build, blobs: Clients, play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain, shifted = (method("federico", blobs(SIZES), sampler="everyone", solo_rounds=0) for _ in range(2))
+    options = {"sampler": "everyone", "solo_rounds": 0, "worse_than_guess": "tracked"}
+    plain, shifted = (method("federico", blobs(SIZES), **options) for _ in range(2))
     evaluate = shifted.learner.evaluate
     monkeypatch.setattr(shifted.learner, "evaluate", lambda bank, visits: evaluate(bank, visits) + 5)
     for a, b in zip(play(plain, 4), play(shifted, 4), strict=True):

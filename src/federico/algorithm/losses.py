@@ -4,9 +4,19 @@ from typing import Literal
 
 import numpy as np
 
-from federico.types import FloatArray, IntArray
+from federico.types import BoolArray, FloatArray, IntArray
 
 Tracking = Literal["ema", "accumulated"]
+
+
+def bounded(losses: FloatArray, guess: float, own: BoolArray) -> FloatArray:
+    """Losses of a round, none above that of a guess: there it says how wrong a model is, not how near.
+
+    Another's model that is worse is as bad as one without a finite loss. One's own is as good as a guess, so that a
+    moving average remembers nothing worse of it when it has got better.
+    """
+    worse = np.isfinite(losses) & (losses > guess)
+    return np.where(worse, np.where(own, guess, np.inf), losses)
 
 
 class LossTracker:

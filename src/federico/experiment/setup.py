@@ -67,6 +67,7 @@ class Setup:
             self.blueprint,
             [_data(client, hosted=i in hosted) for i, client in enumerate(self.clients)],
             self.schema.task,
+            self.schema.outputs,
             experiment.training.optimizer,
             batch_size=experiment.training.batch_size,
             seed=self.seed,

@@ -67,6 +67,7 @@ class Learner:
         blueprint: Blueprint,
         clients: Sequence[ClientData],
         task: Task,
+        outputs: int,
         optimizer: Optimizer,
         *,
         batch_size: int,
@@ -85,6 +86,7 @@ class Learner:
         self._precise = torch.float32 if self.device.type == "mps" else torch.float64
         self.names = [client.name for client in clients]
         self.objective = objective_for(task)
+        self.guess = self.objective.guess(outputs)
         self.boards: dict[Part, Board] = {
             "train": Board([client.train for client in clients], task, blueprint.dtype, self.device),
             "test": Board([client.test for client in clients], task, blueprint.dtype, self.device),

@@ -1,5 +1,6 @@
 """The loss of each sample, -log p(y|x) up to a constant, its slope, and how outputs become predictions."""
 
+from math import inf, log
 from typing import Protocol
 
 import torch
@@ -18,6 +19,9 @@ class Objective(Protocol):
     def slope(self, outputs: Tensor, y: Tensor, weights: Tensor) -> Tensor:
         """The gradient of the weighted sum of losses by the outputs."""
 
+    def guess(self, outputs: int) -> float:
+        """The loss of whoever knows nothing; infinite where that could be anything."""
+
 
 class CrossEntropy:
     """For classes."""
@@ -33,6 +37,10 @@ class CrossEntropy:
         gradient.scatter_add_(-1, y.unsqueeze(-1), gradient.new_full((*y.shape, 1), -1))
         return gradient.mul_(weights.unsqueeze(-1))
 
+    def guess(self, outputs: int) -> float:
+        """See `Objective`: every class is as likely as any."""
+        return log(outputs)
+
 
 class SquaredError:
     """For values, summed over the outputs."""
@@ -44,6 +52,10 @@ class SquaredError:
     def slope(self, outputs: Tensor, y: Tensor, weights: Tensor) -> Tensor:
         """See `Objective`."""
         return (outputs - y).mul_(2 * weights.unsqueeze(-1))
+
+    def guess(self, outputs: int) -> float:
+        """See `Objective`: values have no scale of their own."""
+        return inf
 
 
 def objective_for(task: Task) -> Objective:

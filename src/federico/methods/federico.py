@@ -12,7 +12,7 @@ import torch
 from pydantic import Field, NonNegativeInt, PositiveFloat, model_validator
 from torch import Tensor
 
-from federico.algorithm.losses import LossTracker, Tracking
+from federico.algorithm.losses import LossTracker, Tracking, bounded
 from federico.algorithm.posterior import posterior, significant
 from federico.algorithm.sampling import Coin, EpsilonGreedy, Everyone, Sampler, Strangers, Uniform, View
 from federico.errors import ConfigError
@@ -38,6 +38,7 @@ from federico.types import FloatArray, IntArray
 
 LITERAL: dict[str, Any] = {
     "loss": "sum", "strangers": "literal", "solo_rounds": 0, "m_step": "gradient", "w_min": 0.0,
+    "worse_than_guess": "tracked",
 }  # fmt: skip
 
 
@@ -68,6 +69,10 @@ class FedericoOptions(Options):
     """Whether the posterior is made of the mean or of the sum of a peer's losses over its samples."""
     temperature: PositiveFloat = 1.0
     """Divides the tracked losses before the softmax; higher spreads the posterior."""
+    worse_than_guess: Literal["ignored", "tracked"] = "ignored"
+    """Another's model that is worse than giving every class the same probability: it has no weight until a later visit
+    finds it better (`ignored`), or its loss is tracked like any other. One's own counts as such a guess then. In
+    regression there is no such level."""
     w_min: float = Field(default=1e-4, ge=0, lt=1)
     """Posterior weights below this train nothing, send nothing and predict nothing; but with `m_step = "epochs"` a
     peer's own model is always trained."""
@@ -187,6 +192,8 @@ class Federico(Method):
     def e_step(self, visits: Visits) -> None:
         """Equation (3): the losses of the visited models, tracked, become each peer's posterior."""
         losses = self.learner.evaluate(self.bank, visits)
+        if self.opt.worse_than_guess == "ignored":
+            losses = bounded(losses, self.learner.guess, own=visits.clients == visits.owners)
         if self.opt.loss == "sum":
             losses *= self.learner.samples[visits.clients]
         for i, places in visits.by_client():
