@@ -22,7 +22,7 @@ def test_everything_the_paper_shows_can_be_asked_for() -> None:
         ("table1-cifar10", "clustered", "clustered-0-30aad0a0aa73"),
         ("table1-cifar10", "fedem", "fedem-0-7bac1b8dd0b6"),
         ("table1-cifar10", "fedfomo", "fedfomo-0-9421e81edc46"),
-        ("table1-cifar10", "federico", "federico-0-b3c58003fd55"),
+        ("table1-cifar10", "federico", "federico-0-3e52e9aa196c"),
         ("table1-cifar100", "local", "local-0-3791c66f3e28"),
         ("table1-office-home", "local", "local-0-f9b50b967533"),
         ("table2", "local", "local-0-5b264a8b1906"),

@@ -49,8 +49,10 @@ def test_every_difference_to_the_paper_is_named(result: Result) -> None:
         "2 runs (a seed and a split each); the paper has 3.",
         "1 run of this study is not finished.",
     ]
-    alike = result.paper.model_copy(update={"rounds": 2, "runs": 2})
+    alike = result.paper.model_copy(update={"rounds": 2, "runs": 2, "rate": 0.01})
     assert words.differences(replace(result, paper=alike)) == []
+    other = alike.model_copy(update={"rate": 0.05})
+    assert words.differences(replace(result, paper=other)) == ["Learning rate 0.01; the paper has 0.05."]
 
 
 def test_notes_say_how_rates_were_chosen_only_where_they_were(result: Result) -> None:

@@ -5,8 +5,8 @@ every peer i: sample neighbors, pull their models, measure each model's loss on 
 into a posterior w_i over peers, and send each sampled owner b a weighted update of *its* model phi_b (M-step). Owners
 move after everybody is done, so the order of the peers does not matter.
 
-A model here is any vector with two functions: the mean loss on some samples, and the gradient of that mean. Losses are taken
-as they come: what happens to those that are not finite, or above that of a guess, is in `federico.algorithm.losses`.
+A model here is any vector with two functions: the mean loss on some samples, and the gradient of that mean. Losses are
+taken as they come; `federico.algorithm.losses` says what becomes of those that are not finite or above that of a guess.
 """
 
 from collections.abc import Callable

@@ -89,6 +89,8 @@ class Paper(Options):
     """Rounds it was run for."""
     runs: PositiveInt | None = None
     """Runs it is the mean of."""
+    rate: PositiveFloat | None = None
+    """Its learning rate."""
     finding: str = ""
     """What it shows, in a sentence."""
     differs: tuple[str, ...] = ()

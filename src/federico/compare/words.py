@@ -51,6 +51,9 @@ def differences(result: Result) -> list[str]:
         found.append(f"{_rounds(result)}; the paper has {paper.rounds}.")
     if paper.runs and paper.runs != len(result.seeds):
         found.append(f"{count(len(result.seeds), 'run')} (a seed and a split each); the paper has {paper.runs}.")
+    given = {entry.rate for entry in result.entries if entry.at == "given"}
+    if paper.rate and given - {paper.rate}:
+        found.append(f"{rate(result, 'given').capitalize()}; the paper has {paper.rate:g}.")
     if result.unfinished:
         found.append(f"{count(result.unfinished, 'run')} of this study {_is(result.unfinished)} not finished.")
     return found
