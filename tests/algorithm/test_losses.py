@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from federico.algorithm.losses import LossTracker, bounded
+from federico.algorithm.losses import LossTracker, Tracking
 from federico.types import FloatArray, IntArray
 
 PEERS = 4
@@ -112,12 +112,14 @@ def test_goes_on_from_a_saved_state_bit_for_bit(before: Schedule, after: Schedul
     assert resumed.tracked.tolist() == tracker.tracked.tolist()
 
 
-@given(st.lists(st.floats(0, 1e6) | st.just(np.nan) | st.just(np.inf), min_size=1), st.floats(0.1, 10), st.integers(0))
-def test_bounded_keeps_what_is_no_worse_than_a_guess(values: list[float], guess: float, at: int) -> None:
-    drawn, own = np.array(values), np.arange(len(values)) == at % len(values)
-    kept = bounded(drawn, guess, own)
-    better = drawn <= guess
-    np.testing.assert_array_equal(kept[better], drawn[better])
-    assert not (kept[~better & ~own] <= guess).any(), "another's has no weight"
-    assert (kept[~better & own & np.isfinite(drawn)] == guess).all(), "one's own is a guess"
-    assert not np.isfinite(kept[~np.isfinite(drawn)]).any(), "what is not finite stays so"
+@pytest.mark.parametrize("tracking", ["ema", "accumulated"])
+def test_a_loss_above_the_bound_takes_the_weight_and_is_averaged_as_the_bound(tracking: Tracking) -> None:
+    tracker = play(LossTracker(tracking, bound=2.0), [{0: 1.0, 1: 9e5, 2: 2.0}, {0: 1.0, 1: 3.0}])
+    assert tracker.sane.tolist() == [True, False, True]
+    assert tracker.tracked[1] == np.inf
+    play(tracker, [{0: 1.0}])
+    assert tracker.tracked[1] == np.inf, "not visited since: still unusable"
+    play(tracker, [{1: 1.5}])
+    plain = play(LossTracker(tracking), [{1: 2.0}, {1: 2.0}, {1: 2.0}, {1: 1.5}])
+    assert tracker.tracked[1] == pytest.approx(plain.tracked[0])
+    assert tracker.tracked[1] > tracker.tracked[0], "who was bad for long is not better off for it"

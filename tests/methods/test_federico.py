@@ -146,7 +146,7 @@ def test_an_anchored_peer_trains_its_own_model_however_little_it_trusts_it(feder
 
 
 def test_an_owner_without_contributions_stands_still_with_its_optimizer(federico: Build) -> None:
-    played = play(federico(m_step="gradient", sampler="everyone", solo_rounds=0), 2)
+    played = play(federico(m_step="gradient", sampler="everyone", solo_rounds=0, worse_than_guess="tracked"), 2)
     before, moments = played.bank.rows.clone(), played.learner.states.state()["moments"].clone()
     nobody_trusts_3 = [[0.5, 0.3, 0.2, 0.0]] * 4
     played.update(played.m_step(set_posterior(played, nobody_trusts_3), 3))
@@ -176,21 +176,20 @@ def measured(federico: Federico, losses: list[list[float]], monkeypatch: pytest.
     return [*federico.posteriors.values()]
 
 
-GUESS = np.log(3)
 HARDLY_TRAINED = [[9e5, 1.0, 2.0, 8.0], [4.0, 0.5, 0.8, 1.2], [3.0, 5.0, 7e3, 6.0], [1.0, np.nan, 1.1, 0.9]]
 
 
+@pytest.mark.parametrize("m_step", ["epochs", "gradient"])
 @pytest.mark.parametrize("loss", ["mean", "sum"])
-def test_models_worse_than_a_guess_have_no_weight_and_ones_own_counts_as_one(
-    federico: Build, monkeypatch: pytest.MonkeyPatch, loss: str
+def test_models_worse_than_a_guess_have_no_weight_unless_all_are(
+    federico: Build, monkeypatch: pytest.MonkeyPatch, loss: str, m_step: str
 ) -> None:
-    rows = measured(federico(momentum=1.0, loss=loss), HARDLY_TRAINED, monkeypatch)
-    kept = [[GUESS, 1.0], [0.5, 0.8], [GUESS], [1.0, 0.9]]
-    places = [[0, 1], [1, 2], [2], [0, 3]]
-    for n, row, losses, peers in zip(SIZES, rows, kept, places, strict=True):
-        scores = np.exp(-np.array(losses) * (n if loss == "sum" else 1))
-        assert np.flatnonzero(row.weights).tolist() == peers
-        np.testing.assert_allclose(row.weights[peers], scores / scores.sum(), rtol=1e-12)
+    rows = measured(federico(momentum=1.0, loss=loss, m_step=m_step), HARDLY_TRAINED, monkeypatch)
+    sane = [{1: 1.0}, {1: 0.5, 2: 0.8}, {2: 0.0}, {0: 1.0, 3: 0.9}]
+    for n, row, losses in zip(SIZES, rows, sane, strict=True):
+        scores = np.exp(-np.array([*losses.values()]) * (n if loss == "sum" else 1))
+        assert np.flatnonzero(row.weights).tolist() == [*losses]
+        np.testing.assert_allclose(row.weights[[*losses]], scores / scores.sum(), rtol=1e-12)
 
 
 def test_one_absurd_loss_is_not_remembered_for_rounds(federico: Build, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,9 +198,26 @@ def test_one_absurd_loss_is_not_remembered_for_rounds(federico: Build, monkeypat
     for how in ("ignored", "tracked"):
         played = federico(worse_than_guess=how)
         measured(played, HARDLY_TRAINED, monkeypatch)
-        weights[how] = measured(played, fine, monkeypatch)[0].weights[0]
-    assert weights["tracked"] < 1e-12
-    assert weights["ignored"] > 0.1
+        weights[how] = measured(played, fine, monkeypatch)[0].weights
+    assert weights["tracked"][0] < 1e-12
+    assert weights["ignored"].argmax() == 0
+
+
+def test_an_even_guess_is_no_worse_than_a_guess(method: Build, blobs: Clients) -> None:
+    played = method("federico", blobs(SIZES), neighbors=2, dtype=torch.float32)
+    played.bank.rows.zero_()
+    played.e_step(Visits.of([(i, b) for i in range(4) for b in range(4)]))
+    assert all(tracker.sane.all() for tracker in played.trackers.values())
+
+
+def test_a_model_worse_than_a_guess_is_trained_by_its_owner_and_by_nobody_else(
+    federico: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played = federico()
+    measured(played, HARDLY_TRAINED, monkeypatch)
+    updates = played.m_step(Visits.of([(i, b) for i in range(4) for b in range(4)]), 2)
+    trained = sorted(zip(updates.contributors.tolist(), updates.owners.tolist(), strict=True))
+    assert trained == [(0, 0), (0, 1), (1, 1), (1, 2), (2, 2), (3, 0), (3, 3)]
 
 
 def test_values_have_no_guess_to_be_worse_than(method: Build, sine: Clients) -> None:
@@ -219,7 +235,7 @@ def test_the_sum_of_losses_is_n_times_the_mean(federico: Build) -> None:
 
 
 def test_temperature_divides_the_losses(federico: Build) -> None:
-    played = play(federico(temperature=0.1, sampler="everyone"), 3)
+    played = play(federico(temperature=0.1, sampler="everyone", worse_than_guess="tracked"), 3)
     for row, tracker in zip(played.posteriors.values(), played.trackers.values(), strict=True):
         scores = np.exp(-(tracker.tracked - tracker.tracked.min()) / 0.1)
         np.testing.assert_allclose(row.weights, scores / scores.sum(), rtol=1e-9)

@@ -9,29 +9,23 @@ from federico.types import BoolArray, FloatArray, IntArray
 Tracking = Literal["ema", "accumulated"]
 
 
-def bounded(losses: FloatArray, guess: float, own: BoolArray) -> FloatArray:
-    """Losses of a round, none above that of a guess: there it says how wrong a model is, not how near.
-
-    Another's model that is worse is as bad as one without a finite loss. One's own is as good as a guess, so that a
-    moving average remembers nothing worse of it when it has got better.
-    """
-    worse = np.isfinite(losses) & (losses > guess)
-    return np.where(worse, np.where(own, guess, np.inf), losses)
-
-
 class LossTracker:
     """The losses l_ij and L_ij of one peer i, for the peers j it has ever evaluated and for no others.
 
     Rules: a peer enters at its first evaluation with L = 0, as in Algorithm 1. Every round moves L for *all* peers
-    in the tracker, sampled now or not. A loss that is not finite is noted as infinite and never averaged: the peer
-    has no weight until a later visit finds it sane again.
+    in the tracker, sampled now or not. A loss that is not finite is noted as infinite and never averaged. One above the
+    bound says how wrong a model is, not how near: it is averaged as the bound, so that nothing worse has to be
+    forgotten when the model gets better. Either way the peer has no weight until a later visit finds it sane again.
     """
 
-    def __init__(self, tracking: Tracking = "ema", momentum: float = 0.6, *, debias: bool = False) -> None:
+    def __init__(
+        self, tracking: Tracking = "ema", momentum: float = 0.6, *, debias: bool = False, bound: float = np.inf
+    ) -> None:
         """`momentum` is the weight of the *new* loss (the paper's beta)."""
         self.tracking = tracking
         self.momentum = momentum
         self.debias = debias
+        self.bound = bound
         self.peers: IntArray = np.empty(0, np.int64)
         self.latest: FloatArray = np.empty(0)
         self.moved: IntArray = np.empty(0, np.int64)
@@ -41,20 +35,26 @@ class LossTracker:
         """Take in this round's losses, then move every average once (Algorithm 1, the lines of the E-step)."""
         self._admit(peers)
         self.latest[np.searchsorted(self.peers, peers)] = np.where(np.isfinite(losses), losses, np.inf)
-        sane = np.isfinite(self.latest)
-        self.moved[sane] += 1
+        finite = np.isfinite(self.latest)
+        counted = np.minimum(self.latest[finite], self.bound)
+        self.moved[finite] += 1
         if self.tracking == "ema":
-            self._average[sane] += self.momentum * (self.latest[sane] - self._average[sane])
+            self._average[finite] += self.momentum * (counted - self._average[finite])
         else:
-            self._average[sane] += self.latest[sane]
+            self._average[finite] += counted
+
+    @property
+    def sane(self) -> BoolArray:
+        """For each of `peers`, whether its latest loss is finite and not above the bound."""
+        return np.isfinite(self.latest) & (self.latest <= self.bound)
 
     @property
     def tracked(self) -> FloatArray:
-        """L_ij for each of `peers`; infinite where the latest loss was not finite."""
+        """L_ij for each of `peers`; infinite where the latest loss was not sane."""
         average = self._average
         if self.debias:
             average = average / np.maximum(1.0 - (1.0 - self.momentum) ** self.moved, np.finfo(float).tiny)
-        return np.where(np.isfinite(self.latest), average, np.inf)
+        return np.where(self.sane, average, np.inf)
 
     def knows(self, peer: int) -> bool:
         """Whether the latest loss of this peer is known and finite."""

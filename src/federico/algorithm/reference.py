@@ -5,13 +5,13 @@ every peer i: sample neighbors, pull their models, measure each model's loss on 
 into a posterior w_i over peers, and send each sampled owner b a weighted update of *its* model phi_b (M-step). Owners
 move after everybody is done, so the order of the peers does not matter.
 
-A model here is any vector with two functions: the mean loss on some samples, and the gradient of that mean. Losses are
-taken as they come; `federico.algorithm.losses` says what becomes of those that are not finite or above that of a guess.
+A model here is any vector with two functions: the mean loss on some samples, and the gradient of that mean.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import exp
+from math import exp, inf
+from sys import float_info
 
 import numpy as np
 
@@ -59,6 +59,8 @@ class Federation:
     batch_size: int = 10
     w_min: float = 1e-4
     m_step: str = "epochs"
+    guess: float = inf
+    """The loss of whoever knows nothing: a model that is worse has no weight."""
 
     def __post_init__(self) -> None:
         """Nobody has evaluated anybody yet: every dictionary is empty."""
@@ -85,17 +87,19 @@ class Federation:
     def sample(self, i: int, t: int) -> IntArray:
         """Neighbors B^t of peer i, epsilon-greedy with respect to what it knew before this round."""
         known = sorted(self.L[i])
-        view = View(i, len(self.x), np.array(known, dtype=np.int64), np.array([self.L[i][j] for j in known]))
+        losses = [self.L[i][j] if self.ell[i][j] <= self.guess else inf for j in known]
+        view = View(i, len(self.x), np.array(known, dtype=np.int64), np.array(losses))
         return self.sampler.sample(view, stream(self.seed, "sample", self.names[i], t))
 
     def e_step(self, i: int, models: list[int]) -> None:
-        """Equation (3): new losses of the sampled models, moving averages of all, softmax."""
+        """Equation (3): new losses of the sampled models, moving averages of all, softmax over those worth anything."""
         for b in models:
             self.ell[i][b] = self.loss(self.phi[b], self.x[i], self.y[i])
         for j, ell in self.ell[i].items():
-            self.L[i][j] = (1 - self.momentum) * self.L[i].get(j, 0.0) + self.momentum * ell
-        scores = {j: exp(-tracked / self.temperature) for j, tracked in self.L[i].items()}
-        self.w[i] = {j: score / sum(scores.values()) for j, score in scores.items()}
+            self.L[i][j] = (1 - self.momentum) * self.L[i].get(j, 0.0) + self.momentum * min(ell, self.guess)
+        sane = [j for j, ell in self.ell[i].items() if ell <= self.guess] or [i]
+        scores = {j: exp(-self.L[i][j] / self.temperature) for j in sane}
+        self.w[i] = {j: scores.get(j, 0.0) / sum(scores.values()) for j in self.L[i]}
 
     def forget(self, i: int) -> None:
         """Drop the optimizers kept for models that no longer weigh anything; the own one stays."""
@@ -108,7 +112,8 @@ class Federation:
         if self.m_step == "gradient":
             n = len(self.x[i])
             return [(b, self.w[i][b], n * self.gradient(self.phi[b], self.x[i], self.y[i])) for b in models]
-        return [(b, self.w[i][b] * len(self.x[i]), self.local_epoch(i, b, t)) for b in models]
+        # The own model may weigh nothing: where nobody else trains it, any weight will do.
+        return [(b, max(self.w[i][b], float_info.min) * len(self.x[i]), self.local_epoch(i, b, t)) for b in models]
 
     def local_epoch(self, i: int, b: int, t: int) -> FloatArray:
         """Train a copy of phi_b on D_i for one epoch; peer i keeps its Adam for model b between visits."""

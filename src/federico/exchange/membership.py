@@ -125,7 +125,7 @@ class Membership:
     def _note_estranged(self, member: str, *, came: bool) -> None:
         (self._estranged.add if came else self._estranged.discard)(member)
         if came:
-            log.warning("%s has another version of the federation file than this site", member)
+            log.warning("%s has another version of the federation file, or of federico, than this site", member)
 
 
 def members_seen(session: zenoh.Session, roster: Roster, seconds: float) -> dict[str, str]:

@@ -175,6 +175,8 @@ def cell_options(experiment: Experiment, method: str) -> dict[str, Any]:
 def as_of_now(options: Mapping[str, Any], method: str) -> Mapping[str, Any]:
     """A cell's options with those that an earlier version did not know yet, at the default it ran with."""
     known = {key: value for key, value in options.items() if key != "dtype"}
+    if method == "federico":  # whose default it is not
+        known["federico"] = {"worse_than_guess": "tracked", **known.get("federico", {})}
     try:
         experiment = Experiment.model_validate(known | {"system": {"dtype": options.get("dtype")}})
     except ValidationError:  # it knew options that are gone: another experiment, as they stand

@@ -12,7 +12,7 @@ import torch
 from pydantic import Field, NonNegativeInt, PositiveFloat, model_validator
 from torch import Tensor
 
-from federico.algorithm.losses import LossTracker, Tracking, bounded
+from federico.algorithm.losses import LossTracker, Tracking
 from federico.algorithm.posterior import posterior, significant
 from federico.algorithm.sampling import Coin, EpsilonGreedy, Everyone, Sampler, Strangers, Uniform, View
 from federico.errors import ConfigError
@@ -40,6 +40,9 @@ LITERAL: dict[str, Any] = {
     "loss": "sum", "strangers": "literal", "solo_rounds": 0, "m_step": "gradient", "w_min": 0.0,
     "worse_than_guess": "tracked",
 }  # fmt: skip
+
+ROUNDING = 1e-6
+"""A model that gives all classes the same probability is no worse than a guess, in whatever precision."""
 
 
 class FedericoOptions(Options):
@@ -70,9 +73,9 @@ class FedericoOptions(Options):
     temperature: PositiveFloat = 1.0
     """Divides the tracked losses before the softmax; higher spreads the posterior."""
     worse_than_guess: Literal["ignored", "tracked"] = "ignored"
-    """Another's model that is worse than giving every class the same probability: it has no weight until a later visit
-    finds it better (`ignored`), or its loss is tracked like any other. One's own counts as such a guess then. In
-    regression there is no such level."""
+    """A model whose mean loss is above ln C, that of giving all C classes the same probability: it has no weight until
+    a later visit finds it below, and is remembered as no worse than ln C (`ignored`); or every loss is tracked as it
+    is. Where all are worse, one's own model has all the weight. Without effect in regression."""
     w_min: float = Field(default=1e-4, ge=0, lt=1)
     """Posterior weights below this train nothing, send nothing and predict nothing; but with `m_step = "epochs"` a
     peer's own model is always trained."""
@@ -148,10 +151,7 @@ class Federico(Method):
     def __init__(self, federation: Federation, options: FedericoOptions) -> None:
         super().__init__(federation, options)
         self.sampler = _sampler(options, min(options.neighbors, federation.count - 1))
-        self.trackers = {
-            i: LossTracker(options.tracking, options.momentum, debias=options.debias)
-            for i in federation.hosted.tolist()
-        }
+        self.trackers = {i: self._tracker(i) for i in federation.hosted.tolist()}
         self.posteriors = {i: Posterior(np.empty(0, np.int64), np.empty(0)) for i in self.trackers}
 
     def owners(self) -> Mapping[int, str]:
@@ -192,13 +192,11 @@ class Federico(Method):
     def e_step(self, visits: Visits) -> None:
         """Equation (3): the losses of the visited models, tracked, become each peer's posterior."""
         losses = self.learner.evaluate(self.bank, visits)
-        if self.opt.worse_than_guess == "ignored":
-            losses = bounded(losses, self.learner.guess, own=visits.clients == visits.owners)
         if self.opt.loss == "sum":
             losses *= self.learner.samples[visits.clients]
         for i, places in visits.by_client():
             self.trackers[i].observe(visits.owners[places], losses[places])
-            self.posteriors[i] = self._posterior(self.trackers[i])
+            self.posteriors[i] = self._posterior(i)
             self._forget_negligible(i)
 
     def m_step(self, visits: Visits, round_index: int) -> Updates:
@@ -257,9 +255,19 @@ class Federico(Method):
         for i, tracker in self.trackers.items():
             mine = slice(ends[i] - lengths[i], ends[i])
             tracker.restore({key: state[f"losses.{key}"][mine].numpy() for key in tracker.state()})
-            self.posteriors[i] = self._posterior(tracker)
+            self.posteriors[i] = self._posterior(i)
 
-    def _posterior(self, tracker: LossTracker) -> Posterior:
+    def _tracker(self, i: int) -> LossTracker:
+        bound = np.inf
+        if self.opt.worse_than_guess == "ignored":
+            samples = self.learner.samples[i] if self.opt.loss == "sum" else 1
+            bound = samples * self.learner.guess * (1 + ROUNDING)
+        return LossTracker(self.opt.tracking, self.opt.momentum, debias=self.opt.debias, bound=bound)
+
+    def _posterior(self, i: int) -> Posterior:
+        tracker = self.trackers[i]
+        if tracker.knows(i) and not tracker.sane.any():
+            return Posterior(tracker.peers, (tracker.peers == i).astype(np.float64))
         peers, losses = tracker.peers, tracker.tracked
         if self.opt.strangers == "literal":
             everybody = np.zeros(self.federation.count)

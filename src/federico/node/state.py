@@ -92,6 +92,6 @@ def _refuse_other(site: Site) -> None:
         return
     if json.loads(path.read_text(encoding="utf-8")) != mine:
         raise RunError(
-            f"{site.state}: holds the state of another site or of another version of the federation file; "
-            "choose another state folder, or delete this one to start anew"
+            f"{site.state}: holds the state of another site, or of another version of the federation file or of "
+            "federico; choose another state folder, or delete this one to start anew"
         )
