@@ -26,7 +26,7 @@ def setup_of(width: int, chosen: argparse.Namespace) -> Setup:
         "partition": {"kind": "label-groups", "clients": chosen.peers, "groups": 1},
         "split": {"max_train": 60},
         "model": {"kind": "mlp", "hidden": [width] * 4},
-        "federico": {"neighbors": chosen.peers - 1},
+        "federico": {"neighbors": chosen.peers - 1, "worse_than_guess": "tracked"},  # all that is visited is trained
         "system": {"memory": f"{chosen.memory * chosen.peers}MiB"} if chosen.memory and width > WIDTHS["small"] else {},
     }
     return prepare(validate(experiment), 0)

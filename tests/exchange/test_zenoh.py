@@ -389,8 +389,11 @@ def lock_step(joined: Joined, blobs, learner) -> Callable[..., tuple[list[Federi
     return play_all
 
 
-def test_three_peers_in_lock_step_give_the_numbers_of_one_process(lock_step, blobs, method) -> None:
-    options = FedericoOptions(neighbors=2, epsilon=0.5)
+@pytest.mark.parametrize("worse_than_guess", ["ignored", "tracked"])
+def test_three_peers_in_lock_step_give_the_numbers_of_one_process(
+    lock_step, blobs, method, worse_than_guess: str
+) -> None:
+    options = FedericoOptions(neighbors=2, epsilon=0.5, worse_than_guess=worse_than_guess)
     alone = method("federico", blobs([12, 9, 15]), **options.model_dump())
     expected = [alone.round(index) for index in range(1, 6)]
     for number, (mine, rounds_played) in enumerate(zip(*lock_step(options, Storage), strict=True)):
@@ -405,7 +408,7 @@ def test_three_peers_in_lock_step_give_the_numbers_of_one_process(lock_step, blo
 def test_models_moments_and_moves_on_the_disk_are_the_same_to_the_byte(
     lock_step, m_step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    options = FedericoOptions(neighbors=2, epsilon=0.5, m_step=m_step)
+    options = FedericoOptions(neighbors=2, epsilon=0.5, m_step=m_step, worse_than_guess="tracked")
     monkeypatch.setattr(bank, "SMALL", 1)  # rows that can lie on the disk are never small enough to be added at once
     in_memory, _ = lock_step(options, Storage)
     for module in (drawer, storage):

@@ -152,6 +152,15 @@ def test_option_that_an_earlier_version_lacked_may_not_be_set_to_something_else(
         play(rounds=4, federico={"neighbors": 2, "anchor": 0.5})
 
 
+def test_run_of_a_version_that_tracked_every_loss_goes_on_as_it_began_or_not_at_all(play: Play) -> None:
+    run, _ = play(rounds=2)
+    forget(run, ("federico", "worse_than_guess"))
+    with pytest.raises(RunError, match=r"federico\.worse_than_guess was 'tracked', now 'ignored'"):
+        play(rounds=4, federico={"neighbors": 2})
+    _, told = play(rounds=4)
+    assert told.rounds == [3, 4]
+
+
 def people(seed: int = 0) -> Dataset:
     rng = np.random.default_rng(seed)
     return from_clients({name: (rng.normal(size=(10, 3)), np.arange(10) % 2) for name in "abc"})

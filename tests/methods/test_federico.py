@@ -88,7 +88,7 @@ def test_messages_are_the_neighbors_models_and_what_goes_back(federico: Build) -
 
 
 def test_an_update_weighs_posterior_times_samples(federico: Build) -> None:
-    played = federico(sampler="everyone", solo_rounds=0)
+    played = federico(sampler="everyone", solo_rounds=0, worse_than_guess="tracked")
     visits = played.pull(played.sample(1))
     played.e_step(visits)
     updates = played.m_step(visits, 1)
@@ -263,7 +263,7 @@ def test_statistics_follow_the_option_and_counters_the_owner(
 ) -> None:
     played = method(
         "federico", blobs((8, 4, 6)), model=lambda: batch_norm_net(momentum), batch_size=2, neighbors=1,
-        buffers=buffers, sampler="everyone", solo_rounds=0,
+        buffers=buffers, sampler="everyone", solo_rounds=0, worse_than_guess="tracked",
     )  # fmt: skip
     first, before = played.learner.blueprint.parameters, played.bank.rows.clone()
     visits = played.pull(played.sample(1))
@@ -291,7 +291,7 @@ def test_options_of_local_epochs_do_not_go_with_a_gradient(options: dict[str, ob
 
 @pytest.mark.parametrize("anchor", [0.0, 0.5])
 def test_a_peer_trains_its_own_model_even_when_its_weight_underflows(federico: Build, anchor: float) -> None:
-    played = federico(anchor=anchor, sampler="everyone", solo_rounds=0, temperature=1e-4)
+    played = federico(anchor=anchor, sampler="everyone", solo_rounds=0, temperature=1e-4, worse_than_guess="tracked")
     visits = played.pull(played.sample(1))
     played.e_step(visits)
     weights = [row.weights[i] for i, row in played.posteriors.items()]

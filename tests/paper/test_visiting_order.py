@@ -30,9 +30,11 @@ class Shuffled(Federico):
 
 
 @pytest.mark.parametrize("m_step", ["epochs", "gradient"])
-def test_the_order_changes_no_bit(method: Build, blobs: Clients, play: Play, m_step: str) -> None:
+@pytest.mark.parametrize("how", ["ignored", "tracked"])
+def test_the_order_changes_no_bit(method: Build, blobs: Clients, play: Play, m_step: str, how: str) -> None:
     sorted_one, shuffled = (
-        method(cls, blobs((7, 4, 5, 6)), m_step=m_step, neighbors=2, hidden=(5,)) for cls in (Federico, Shuffled)
+        method(cls, blobs((7, 4, 5, 6)), m_step=m_step, neighbors=2, hidden=(5,), worse_than_guess=how)
+        for cls in (Federico, Shuffled)
     )
     for a, b in zip(play(sorted_one, 4), play(shuffled, 4), strict=True):
         for one, other in zip(a.posteriors, b.posteriors, strict=True):

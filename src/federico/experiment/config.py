@@ -175,7 +175,7 @@ def cell_options(experiment: Experiment, method: str) -> dict[str, Any]:
 def as_of_now(options: Mapping[str, Any], method: str) -> Mapping[str, Any]:
     """A cell's options with those that an earlier version did not know yet, at the default it ran with."""
     known = {key: value for key, value in options.items() if key != "dtype"}
-    if method == "federico":  # whose default it is not
+    if method == "federico":  # every loss was tracked before this was an option
         known["federico"] = {"worse_than_guess": "tracked", **known.get("federico", {})}
     try:
         experiment = Experiment.model_validate(known | {"system": {"dtype": options.get("dtype")}})
