@@ -90,7 +90,7 @@ class Paper(Options):
     runs: PositiveInt | None = None
     """Runs it is the mean of."""
     rate: PositiveFloat | None = None
-    """Its learning rate."""
+    """The learning rate it was run at."""
     finding: str = ""
     """What it shows, in a sentence."""
     differs: tuple[str, ...] = ()
