@@ -5,7 +5,7 @@ import pytest
 
 from federico.compare import figures
 from federico.compare.result import Result
-from federico.report.summary import Curve
+from federico.report.summary import Curve, title_of
 
 
 def test_the_overview_has_every_row_and_the_papers_diamonds(result: Result) -> None:
@@ -15,6 +15,13 @@ def test_the_overview_has_every_row_and_the_papers_diamonds(result: Result) -> N
     drawn = [float(np.asarray(dots.get_offsets())[0, 0]) for dots in two.collections if len(dots.get_offsets()) == 1]
     assert drawn == pytest.approx([100 * means[0], 56.61, 100 * means[1], 40.09, 100 * means[2]])
     assert len(four.collections) == 6, "a dot per run and a mean for each row, no diamonds"
+
+
+def test_a_row_that_is_still_to_come_takes_no_room(result: Result) -> None:
+    first, *others = result.rows
+    begun = replace(result, entries=[entry for entry in result.entries if entry.row != first])
+    for axes in figures.overview(begun).axes:
+        assert [label.get_text() for label in axes.get_yticklabels()] == [title_of(row) for row in others]
 
 
 def test_a_column_that_is_still_to_come_leaves_no_empty_panel(result: Result) -> None:

@@ -29,16 +29,16 @@ PAPER = "#CC79A7"
 
 
 def overview(result: Result) -> Figure:
-    """Every row in every column, a dot per run, the paper's figure beside it."""
+    """Every row in every column, a dot per run, the paper's figure beside it; what is still to come takes no room."""
     at, columns = words.shown_at(result), _begun(result)
-    figure = sheet(2.6 + 3.1 * len(columns), 1.7 + 0.36 * len(result.rows), result.title)
+    rows = [row for row in result.rows if any(result.entry(row, column, at) for column in columns)]
+    figure = sheet(2.6 + 3.1 * len(columns), 1.7 + 0.36 * len(rows), result.title)
     grid = figure.subplots(1, len(columns), sharey=True, squeeze=False)
     for axes, column in zip(grid.flat, columns, strict=True):
-        entries = result.column(column, at)
-        for entry in entries:
-            _dots(axes, result, entry, result.rows.index(entry.row))
-        axes.set(xlabel=result.metric.axis, ylim=(len(result.rows) - 0.4, -0.6))
-        axes.set_yticks(range(len(result.rows)), [title_of(row) for row in result.rows], parse_math=False)
+        for entry in result.column(column, at):
+            _dots(axes, result, entry, rows.index(entry.row))
+        axes.set(xlabel=result.metric.axis, ylim=(len(rows) - 0.4, -0.6))
+        axes.set_yticks(range(len(rows)), [title_of(row) for row in rows], parse_math=False)
         clean(axes, "x")
         axes.tick_params(axis="y", length=0, labelsize=9.5)
         subtitle(axes, column)
