@@ -161,6 +161,7 @@ def test_reproduce_runs_a_preset_at_a_scale_and_says_so(federico: Command) -> No
     [
         (["reproduce", "table9"], "table9: there is nothing of that name to reproduce; there is ablation-digits"),
         (["reproduce", "figure1", "--scale", "2"], "--scale 2: give a number above 0 and at most 1"),
+        (["reproduce", "figure1", "--column", "five"], "figure1 has none of that name; it has no names to choose from"),
         (["compare", "study.toml", "--jobs", "0"], "--jobs 0: at least one process must do the work"),
         (["compare", "study.toml", "--row", "nobody"], "--row nobody: study has none of that name"),
         (["compare", "study.toml", "--set", "compare.at=[1]"], "compare.at.0 = 1"),

@@ -2,6 +2,7 @@ from dataclasses import replace
 
 from federico.compare import words
 from federico.compare.result import Result
+from federico.compare.study import Paper
 from federico.report.summary import Comparison, Curve
 
 
@@ -53,6 +54,12 @@ def test_every_difference_to_the_paper_is_named(result: Result) -> None:
     assert words.differences(replace(result, paper=alike)) == []
     other = alike.model_copy(update={"rate": 0.05})
     assert words.differences(replace(result, paper=other)) == ["Learning rate 0.01; the paper has 0.05."]
+
+
+def test_a_study_of_our_own_is_compared_with_no_paper(result: Result) -> None:
+    assert words.beside(result) == "Not as in the paper"
+    ours = replace(result, paper=Paper(differs=("Run at --scale 0.1.",)))
+    assert words.beside(ours) == "Not the whole study"
 
 
 def test_notes_say_how_rates_were_chosen_only_where_they_were(result: Result) -> None:

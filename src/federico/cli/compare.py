@@ -158,7 +158,7 @@ def _show(result: Result) -> None:
         console.print(for_terminal(grid, console.width))
     out.print(f"{words.extent(result)}. {words.notes(result)}", highlight=False, markup=False)
     for difference in words.differences(result):
-        out.print(f"Not as in the paper: {difference}", highlight=False, markup=False)
+        out.print(f"{words.beside(result)}: {difference}", highlight=False, markup=False)
 
 
 def _show_estimate(study: Study, rows: Sequence[Estimate], wishes: Wishes) -> None:

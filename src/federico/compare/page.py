@@ -53,6 +53,7 @@ def html(result: Result, images: Mapping[str, bytes], commands: Sequence[str]) -
         result=result,
         headline=words.headline(result),
         extent=words.extent(result),
+        beside=words.beside(result),
         differences=words.differences(result),
         notes=words.notes(result),
         grids=[*tables.grids(result), *tables.tuning(result)],
@@ -80,7 +81,7 @@ def _lines(saved: Saved, note: str, place: str) -> Iterator[str]:
         yield f"{grid.title}:\n\n{tables.markdown(grid)}"
     yield f"{words.notes(result)}\n"
     if found := words.differences(result):
-        yield "Not as in the paper:\n\n" + "".join(f"- {line}\n" for line in found)
+        yield f"{words.beside(result)}:\n\n" + "".join(f"- {line}\n" for line in found)
     yield f"{words.extent(result).capitalize()}.\n"
     for number, save in enumerate(saved.saves):
         yield f"{_source(save, words.part(result, number) if len(saved.saves) > 1 else '')}\n"

@@ -32,7 +32,8 @@ class Part:
         ):
             for name in asked:
                 if name not in known:
-                    raise ConfigError(f"{option} {name}: {study.name} has none of that name; it has {', '.join(known)}")
+                    names = ", ".join(filter(None, known)) or "no names to choose from"
+                    raise ConfigError(f"{option} {name}: {study.name} has none of that name; it has {names}")
 
     def pairs(self, study: Study) -> Iterator[tuple[Row, Column]]:
         """The rows and columns to run."""

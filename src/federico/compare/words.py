@@ -1,7 +1,7 @@
 """A study in sentences: what came out, how much was run, and how that differs from the paper."""
 
 from federico.compare.result import Entry, Result
-from federico.compare.study import At
+from federico.compare.study import At, Paper
 from federico.report.summary import FEDERICO, title_of
 from federico.report.words import count, listed
 
@@ -42,6 +42,12 @@ def extent(result: Result) -> str:
         f"models of {result.model_parameters:,} parameters",
     ]
     return ", ".join(parts)
+
+
+def beside(result: Result) -> str:
+    """What `differences` are differences to: a study of our own is in no paper."""
+    ours = result.paper.model_copy(update={"differs": ()}) == Paper()
+    return "Not the whole study" if ours else "Not as in the paper"
 
 
 def differences(result: Result) -> list[str]:
