@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.work import Pair, Problem, Work
-from federico.methods.base import Stopwatch
+from federico.methods.method import Stopwatch
 
 EVALUATION_BATCH = 100
 
@@ -17,10 +17,12 @@ class Bare:
 
     def __init__(self, problem: Problem) -> None:
         self._data = [(_channels_last(x), y) for x, y in problem.train]
-        self._model = problem.blueprint.new()
+        self._model = problem.layout.new()
         if problem.train[0][0].dim() == 4:
             self._model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self._adam = torch.optim.Adam(self._model.parameters(), lr=problem.adam.learning_rate, fused=True)
+        self._adam = torch.optim.Adam(
+            self._model.parameters(), lr=problem.adam.learning_rate, fused=True
+        )
         self._loss, self._batch_size = problem.loss, problem.batch_size
 
     def play(self, work: Work) -> dict[str, float]:

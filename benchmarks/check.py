@@ -27,7 +27,11 @@ class Verdict:
     @property
     def regression(self) -> bool:
         """Whether it got worse than that."""
-        worse = self.now.middle > self.limit if self.ratio.better == "lower" else self.now.middle < self.limit
+        worse = (
+            self.now.middle > self.limit
+            if self.ratio.better == "lower"
+            else self.now.middle < self.limit
+        )
         return worse and not (self.ratio.rounding and self.ratio.reached(self.row, self.now.middle))
 
     def __str__(self) -> str:

@@ -13,9 +13,9 @@ from typing import Any
 from benchmarks.machine import peak_memory
 from benchmarks.pace import Pace, Plan, scratch
 from federico.experiment.config import validate
-from federico.experiment.records import Record
-from federico.experiment.rundir import CellDir
-from federico.experiment.simulate import simulate
+from federico.experiment.runner import simulate
+from federico.runs.layout import CellDir
+from federico.runs.records import Record
 
 SMALL: dict[str, Any] = {"clients": 64, "neighbors": 3, "samples": 40, "hidden": 0, "w_min": 1e-4}
 
@@ -62,9 +62,16 @@ def raw_experiment(sizes: dict[str, Any], rounds: int) -> dict[str, Any]:
         "methods": ["federico"],
         "rounds": rounds,
         "system": {"checkpoint_every": 1},
-        "data": {"kind": "sine", "clients": sizes["clients"], "samples_per_client": sizes["samples"], "noise": 0.3},
+        "data": {
+            "kind": "sine",
+            "clients": sizes["clients"],
+            "samples_per_client": sizes["samples"],
+            "noise": 0.3,
+        },
         "partition": {"kind": "natural"},
-        "model": {"kind": "mlp", "hidden": (sizes["hidden"],)} if sizes["hidden"] else {"kind": "linear"},
+        "model": {"kind": "mlp", "hidden": (sizes["hidden"],)}
+        if sizes["hidden"]
+        else {"kind": "linear"},
         "training": {"batch_size": 16},
         # The default would have everybody try everybody once before anything else.
         "federico": {
@@ -93,7 +100,12 @@ def play(sizes: dict[str, Any], plan: Plan) -> dict[str, float]:
     with scratch() as root, suppress(Enough):
         simulate(validate(raw_experiment(sizes, plan.rounds)), root, pace)
     whole = [measured.whole for measured in pace.rounds]
-    return {"seconds": median(whole), "last": whole[-1], "memory": peaks[-1] - before, "peak": peaks[-1]}
+    return {
+        "seconds": median(whole),
+        "last": whole[-1],
+        "memory": peaks[-1] - before,
+        "peak": peaks[-1],
+    }
 
 
 def measure(series: Series) -> dict[str, Any]:
@@ -101,5 +113,8 @@ def measure(series: Series) -> dict[str, Any]:
     processes = multiprocessing.get_context("forkserver")
     processes.set_forkserver_preload([__name__])
     with processes.Pool(1, maxtasksperchild=1) as pool:
-        points = [pool.apply(play, ({**series.base, series.key: size}, series.plan)) for size in series.sizes]
+        points = [
+            pool.apply(play, ({**series.base, series.key: size}, series.plan))
+            for size in series.sizes
+        ]
     return {"points": points}

@@ -17,7 +17,11 @@ MISSING = (DataError, MissingDependencyError)
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("row", choices=list(ROWS))
-    parser.add_argument("--prepare", action="store_true", help="only what has to be there before the first measurement")
+    parser.add_argument(
+        "--prepare",
+        action="store_true",
+        help="only what has to be there before the first measurement",
+    )
     arguments = parser.parse_args()
     row = ROWS[arguments.row]
     try:

@@ -15,7 +15,9 @@ FEDERICO = (sys.executable, "-m", "federico.cli.main")
 
 
 def planned(file: str, settings: list[str]) -> dict[str, str]:
-    told = subprocess.run([*FEDERICO, "doctor", file, "--json", *settings], check=True, capture_output=True)
+    told = subprocess.run(
+        [*FEDERICO, "doctor", file, "--json", *settings], check=True, capture_output=True
+    )
     plan: dict[str, str] = json.loads(told.stdout)
     return plan
 
@@ -46,8 +48,12 @@ def main() -> None:
     plan = planned(file, settings)
     peak, own = measured(file, settings)
     total = float(plan["memory needed at the peak, about"].removesuffix(" GiB"))
-    print(f"models and optimizers lie {plan['models and optimizers lie']}, of {plan['memory it may take']}")
-    print(f"planned {total:.2f} GiB, measured {peak / 2**30:.2f} GiB: {total * 2**30 / peak:.2f} times as much")
+    print(
+        f"models and optimizers lie {plan['models and optimizers lie']}, of {plan['memory it may take']}"
+    )
+    print(
+        f"planned {total:.2f} GiB, measured {peak / 2**30:.2f} GiB: {total * 2**30 / peak:.2f} times as much"
+    )
     print(f"without maps of files {own / 2**30:.2f} GiB")
 
 

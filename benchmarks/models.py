@@ -13,10 +13,10 @@ from benchmarks.store import CACHE
 from benchmarks.work import read_models, read_problem, work_of
 from benchmarks.workloads import Workload
 from federico.api import Quiet
-from federico.experiment.records import Record
-from federico.experiment.rundir import CellDir
-from federico.experiment.setup import prepare
-from federico.experiment.simulate import simulate
+from federico.experiment.build import prepare
+from federico.experiment.runner import simulate
+from federico.runs.layout import CellDir
+from federico.runs.records import Record
 
 
 def get_ready(work: Workload) -> None:
@@ -61,7 +61,7 @@ class Turns:
         self.limit.measure()
         plain = self._twin.play(record.round)
         self.limit.measure()
-        after = read_models(cell, record.round, self._problem.blueprint)
+        after = read_models(cell, record.round, self._problem.layout)
         self.taken.append(
             {
                 "flop": self._problem.flop(work),
@@ -70,7 +70,9 @@ class Turns:
                 "mixed": sum(map(len, work.mixtures)),
                 "bare": bare,
                 "plain": plain.seconds,
-                "difference": difference(plain, [after.losses[pair] for pair in work.visits], record),
+                "difference": difference(
+                    plain, [after.losses[pair] for pair in work.visits], record
+                ),
             }
         )
 

@@ -24,21 +24,23 @@ import torch
 import zenoh
 from torch import nn
 
-from federico.exchange.base import Updates
-from federico.exchange.limits import Limits
-from federico.exchange.roster import Roster
-from federico.exchange.session import Addresses, Identity, close, open_session
-from federico.exchange.zenoh import ZenohExchange
+from federico.exchange.protocol import Updates
 from federico.learning.bank import Bank, Visits
-from federico.learning.blueprint import Blueprint
+from federico.learning.layout import ModelLayout
 from federico.learning.storage import Storage
-from federico.methods.base import average_into
-from federico.node import pki
-from federico.wire.seal import Seal
+from federico.methods.method import average_into
+from federico.network.exchange import NetworkExchange
+from federico.network.limits import Limits
+from federico.network.roster import Roster
+from federico.network.session import Addresses, Identity, close, open_session
+from federico.network.wire.signing import Signer
+from federico.site import certificates as pki
 
 SIDE = 3350
 VISITORS = 3
-ROSTER = Roster("benchmark", bytes(32), ("owner", *(f"visitor{place}" for place in range(1, VISITORS + 1))))
+ROSTER = Roster(
+    "benchmark", bytes(32), ("owner", *(f"visitor{place}" for place in range(1, VISITORS + 1)))
+)
 PLAIN = ROSTER.question("owner", "visitor1", "plain")
 LIMITS = Limits(deadline=120)
 ROUNDS = 3
@@ -47,7 +49,11 @@ Figures = dict[str, float]
 
 def resident(which: str) -> int:
     """Bytes of this process: VmRSS now, VmHWM at most."""
-    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(which))
+    line = next(
+        line
+        for line in Path("/proc/self/status").read_text().splitlines()
+        if line.startswith(which)
+    )
     return int(line.split()[1]) * 1024
 
 
@@ -57,7 +63,9 @@ def credentials(folder: Path) -> dict[str, Identity]:
     for name in ROSTER.members:
         wish = pki.request(folder / name, name, ["127.0.0.1"])
         certificate = pki.approve(wish, folder / "authority")
-        made[name] = Identity(name, certificate, wish.with_suffix(".key"), certificate.with_name("ca.pem"))
+        made[name] = Identity(
+            name, certificate, wish.with_suffix(".key"), certificate.with_name("ca.pem")
+        )
     return made
 
 
@@ -66,24 +74,30 @@ class Peer:
 
     def __init__(self, identity: Identity, addresses: Addresses, side: int) -> None:
         self.session = open_session(identity, addresses, ROSTER)
-        parts = [path.read_bytes() for path in (identity.certificate, identity.key, identity.authority)]
-        blueprint = Blueprint(lambda: nn.Linear(side, side))
+        parts = [
+            path.read_bytes() for path in (identity.certificate, identity.key, identity.authority)
+        ]
+        layout = ModelLayout(lambda: nn.Linear(side, side))
         self.number = ROSTER.members.index(identity.name)
         self.before = resident("VmRSS:")
         self.storage = Storage(outbox=identity.certificate.parent)
-        self.bank = Bank.start(blueprint, 0, {self.number: identity.name}, torch.device("cpu"), self.storage)
-        self.exchange = ZenohExchange(
+        self.bank = Bank.start(
+            layout, 0, {self.number: identity.name}, torch.device("cpu"), self.storage
+        )
+        self.exchange = NetworkExchange(
             self.bank,
             len(ROSTER.members),
             session=self.session,
             roster=ROSTER,
             me=identity.name,
-            seal=Seal(*parts),
+            seal=Signer(*parts),
             limits=LIMITS,
             folder=identity.certificate.parent,
         )
         self.chunks: list[bytes] = []
-        Path("/proc/self/clear_refs").write_text("5")  # the peak starts here: making a model took more
+        Path("/proc/self/clear_refs").write_text(
+            "5"
+        )  # the peak starts here: making a model took more
 
     def obey(self, order: str, count: int) -> float:
         """Each order by its name."""
@@ -91,7 +105,7 @@ class Peer:
         return answer
 
     def meet(self, count: int) -> float:
-        return self.exchange.membership.wait(ROSTER.members[:count], 60)
+        return self.exchange.presence.wait(ROSTER.members[:count], 60)
 
     def peak(self, _: int) -> float:
         """Most bytes held so far, above `before`."""
@@ -125,7 +139,9 @@ class Peer:
     def serve_plain(self, _: int) -> float:
         """The same bytes in plain chunks beside; returns their number."""
         whole = self.bank.home.numpy().tobytes()
-        self.chunks = [whole[at : at + LIMITS.chunk_bytes] for at in range(0, len(whole), LIMITS.chunk_bytes)]
+        self.chunks = [
+            whole[at : at + LIMITS.chunk_bytes] for at in range(0, len(whole), LIMITS.chunk_bytes)
+        ]
         self.plain = self.session.declare_queryable(f"{PLAIN}/*", self._reply)
         return len(self.chunks)
 
@@ -213,7 +229,9 @@ def peers(side: int, visitors: int) -> Iterator[list[Callable[..., float]]]:
         for name in names:
             mine, theirs = spawn.Pipe()
             where = Addresses(listen=[here]) if name == "owner" else Addresses(connect=[here])
-            processes.append(spawn.Process(target=work, args=(identities[name], where, side, theirs)))
+            processes.append(
+                spawn.Process(target=work, args=(identities[name], where, side, theirs))
+            )
             pipes.append(mine)
         for process in processes:
             process.start()
@@ -239,7 +257,9 @@ def main() -> None:
     small, large = measure_memory(SIDE), measure_memory(2 * SIDE)
     measured = {"model_bytes": sizes[0], **measure_speed(chosen.repeats)}
     measured |= {name: most / sizes[0] for name, most in small.items()}
-    measured |= {f"{name}_each": (large[name] - most) / (sizes[1] - sizes[0]) for name, most in small.items()}
+    measured |= {
+        f"{name}_each": (large[name] - most) / (sizes[1] - sizes[0]) for name, most in small.items()
+    }
     if chosen.json:
         print(json.dumps(measured))
         return

@@ -10,8 +10,8 @@ from tempfile import TemporaryDirectory
 
 from benchmarks.store import CACHE
 from federico.api import Quiet
-from federico.experiment.records import Record, read_spent
-from federico.experiment.rundir import CellDir
+from federico.runs.layout import CellDir
+from federico.runs.records import Record, read_spent
 
 PATIENCE = 600.0
 """Seconds until a checkpoint that does not come is given up."""
@@ -73,7 +73,9 @@ def _wait_for_checkpoint(cell: CellDir, round_index: int) -> None:
     end = time.monotonic() + PATIENCE
     while checkpoint_path(cell, round_index) is None:
         if time.monotonic() > end:
-            raise TimeoutError(f"{cell.path}: no checkpoint of round {round_index} after {PATIENCE:.0f} seconds")
+            raise TimeoutError(
+                f"{cell.path}: no checkpoint of round {round_index} after {PATIENCE:.0f} seconds"
+            )
         time.sleep(0.002)
 
 

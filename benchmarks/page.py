@@ -72,7 +72,12 @@ def sections(measured: Measured) -> list[Section]:
     """Those that have something to show."""
     every = [
         Section("Goals", [tables.goals(measured)], "benchmarks-goals.png", pictures.goals),
-        Section("Where the time goes", [tables.phases(measured)], "benchmarks-phases.png", pictures.phases),
+        Section(
+            "Where the time goes",
+            [tables.phases(measured)],
+            "benchmarks-phases.png",
+            pictures.phases,
+        ),
         Section("Against the others", [tables.others(measured), tables.ratios(measured)]),
         Section("Growth", [tables.growth(measured)], "benchmarks-growth.png", pictures.growth),
     ]
@@ -103,14 +108,21 @@ def write() -> None:
 def _head(measured: Measured, results: Results) -> str:
     if not measured:
         return HEAD.format(measured=NOTHING)
-    machines = {", ".join(f"{key} {value}" for key, value in results.machine(row).items()) for row in measured}
+    machines = {
+        ", ".join(f"{key} {value}" for key, value in results.machine(row).items())
+        for row in measured
+    }
     repeats = sorted({len(runs) for runs in measured.values()})
-    said = MEASURED.format(machine="; ".join(sorted(machines)), repeats=" or ".join(map(str, repeats)))
+    said = MEASURED.format(
+        machine="; ".join(sorted(machines)), repeats=" or ".join(map(str, repeats))
+    )
     return HEAD.format(measured=said)
 
 
 def _who() -> str:
-    return WHO.format(size=SIZE, sizes="\n".join(f"| {work.title} | {work.note} |" for work in WORKLOADS.values()))
+    return WHO.format(
+        size=SIZE, sizes="\n".join(f"| {work.title} | {work.note} |" for work in WORKLOADS.values())
+    )
 
 
 if __name__ == "__main__":

@@ -11,9 +11,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+from federico.experiment.build import Setup, prepare
 from federico.experiment.config import validate
-from federico.experiment.setup import Setup, prepare
-from federico.node.launch import Launched, lay_out, refuse_failures, start
+from federico.site.local import Launched, lay_out, refuse_failures, start
 
 WIDTHS = {"large": 1930, "small": 8}
 
@@ -26,8 +26,13 @@ def setup_of(width: int, chosen: argparse.Namespace) -> Setup:
         "partition": {"kind": "label-groups", "clients": chosen.peers, "groups": 1},
         "split": {"max_train": 60},
         "model": {"kind": "mlp", "hidden": [width] * 4},
-        "federico": {"neighbors": chosen.peers - 1, "worse_than_guess": "tracked"},  # all that is visited is trained
-        "system": {"memory": f"{chosen.memory * chosen.peers}MiB"} if chosen.memory and width > WIDTHS["small"] else {},
+        "federico": {
+            "neighbors": chosen.peers - 1,
+            "worse_than_guess": "tracked",
+        },  # all that is visited is trained
+        "system": {"memory": f"{chosen.memory * chosen.peers}MiB"}
+        if chosen.memory and width > WIDTHS["small"]
+        else {},
     }
     return prepare(validate(experiment), 0)
 
@@ -47,13 +52,18 @@ def watch(peers: list[Launched]) -> dict[str, int]:
 
 def status(pid: int) -> dict[str, int]:
     lines = (line.split() for line in Path(f"/proc/{pid}/status").read_text().splitlines())
-    return {words[0][:-1]: int(words[1]) << 10 for words in lines if words[0] in ("RssAnon:", "VmHWM:")}
+    return {
+        words[0][:-1]: int(words[1]) << 10 for words in lines if words[0] in ("RssAnon:", "VmHWM:")
+    }
 
 
 def measure(setup: Setup) -> tuple[dict[str, int], bool]:
     """The peaks, and whether models lay on the disk."""
     with tempfile.TemporaryDirectory(dir=".") as folder:
-        peers = [start(site) for site in lay_out(Path(folder), setup, limits={"deadline": 120.0}).values()]
+        peers = [
+            start(site)
+            for site in lay_out(Path(folder), setup, limits={"deadline": 120.0}).values()
+        ]
         try:
             return watch(peers), "lie on the disk" in (peers[0].folder / "output.txt").read_text()
         finally:
@@ -69,12 +79,16 @@ def main() -> None:
     parser.add_argument("--memory", type=int, help="what a peer may take, in MiB")
     chosen = parser.parse_args()
     large = setup_of(WIDTHS["large"], chosen)
-    size = large.blueprint.size * large.blueprint.dtype.itemsize
+    size = large.layout.size * large.layout.dtype.itemsize
     (peaks, on_disk), (base, _) = measure(large), measure(setup_of(WIDTHS["small"], chosen))
-    print(f"a model of {size / 1e6:.1f} MB, {chosen.peers} peers, models {'on the disk' if on_disk else 'in memory'}")
+    print(
+        f"a model of {size / 1e6:.1f} MB, {chosen.peers} peers, models {'on the disk' if on_disk else 'in memory'}"
+    )
     for name, peak in peaks.items():
         beyond = (peak - base[name]) / size
-        print(f"{name:8} {peak / 1e6:.0f} MB, of it {base[name] / 1e6:.0f} MB with a small model: {beyond:.1f} models")
+        print(
+            f"{name:8} {peak / 1e6:.0f} MB, of it {base[name] / 1e6:.0f} MB with a small model: {beyond:.1f} models"
+        )
 
 
 if __name__ == "__main__":

@@ -15,7 +15,13 @@ from benchmarks.workloads import WORKLOADS
 from federico.report.drawing import INK, SOFT, clean, sheet, subtitle
 
 GOOD, BAD = "#0072B2", "#D55E00"
-COLORS = {"e_step": "#56B4E9", "m_step": "#0072B2", "evaluate": "#E69F00", "record": "#CC79A7", "checkpoint": "#D55E00"}
+COLORS = {
+    "e_step": "#56B4E9",
+    "m_step": "#0072B2",
+    "evaluate": "#E69F00",
+    "record": "#CC79A7",
+    "checkpoint": "#D55E00",
+}
 OTHER, BETWEEN = "#7A7A7A", "#D9DCE2"
 FAR = 100.0
 """A figure that is so many times better than its goal is drawn at the edge."""
@@ -24,13 +30,24 @@ FAR = 100.0
 def goals(measured: Measured) -> Figure:
     """How far each figure is from its goal: right of the line it is reached."""
     found = [pair for pair in with_goal(measured) if not pair[1].rounding]
-    figure = sheet(10, 1.3 + 0.28 * len(found), "Measured against the goals (dot: median, bar: range)")
+    figure = sheet(
+        10, 1.3 + 0.28 * len(found), "Measured against the goals (dot: median, bar: range)"
+    )
     axes = figure.subplots()
     for place, (row, ratio) in enumerate(reversed(found)):
         values = spread(ratio, measured[row])
-        times = sorted(_times_goal(value, ratio.goals[row], ratio.better) for value in values.values)
+        times = sorted(
+            _times_goal(value, ratio.goals[row], ratio.better) for value in values.values
+        )
         color = GOOD if ratio.reached(row, values.middle) else BAD
-        axes.plot([times[0], times[-1]], [place, place], color=color, linewidth=3, alpha=0.35, solid_capstyle="round")
+        axes.plot(
+            [times[0], times[-1]],
+            [place, place],
+            color=color,
+            linewidth=3,
+            alpha=0.35,
+            solid_capstyle="round",
+        )
         axes.plot(median(times), place, "o", color=color, markersize=6)
         axes.annotate(
             f"{values.middle:.3g}", (times[-1], place), (8, 0), textcoords="offset points", va="center", fontsize=8,
@@ -38,13 +55,18 @@ def goals(measured: Measured) -> Figure:
         )  # fmt: skip
     axes.set_yticks(
         range(len(found)),
-        [f"{ROWS[row].title}: {ratio.title} (goal {ratio.goals[row]:g})" for row, ratio in reversed(found)],
+        [
+            f"{ROWS[row].title}: {ratio.title} (goal {ratio.goals[row]:g})"
+            for row, ratio in reversed(found)
+        ],
         fontsize=8,
     )
     axes.axvline(1, color=INK, linewidth=1)
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}x"))
-    axes.xaxis.set_minor_formatter(FuncFormatter(lambda value, _: f"{value:g}x" if value in {0.5, 2, 5} else ""))
+    axes.xaxis.set_minor_formatter(
+        FuncFormatter(lambda value, _: f"{value:g}x" if value in {0.5, 2, 5} else "")
+    )
     axes.margins(x=0.12, y=0.03)
     axes.set_xlabel("times better than the goal")
     clean(axes, "x")
@@ -80,14 +102,20 @@ def _portions() -> list[tuple[str, str, Callable[[Measured, str], float]]]:
     """(label, colour, seconds) of what a round is made of; small phases together, then what no phase accounts for."""
 
     def seconds(*phases: str) -> Callable[[Measured, str], float]:
-        return lambda measured, name: sum(over_turns(measured[name], "phases", phase) for phase in phases)
+        return lambda measured, name: sum(
+            over_turns(measured[name], "phases", phase) for phase in phases
+        )
 
     def between(measured: Measured, name: str) -> float:
         return max(0.0, over_turns(measured[name], "whole") - seconds(*PHASES)(measured, name))
 
     named = [(phase.replace("_", "-"), color, seconds(phase)) for phase, color in COLORS.items()]
     small = seconds(*(phase for phase in PHASES if phase not in COLORS))
-    return [*named, ("sample, pull, push, update", OTHER, small), ("between phases", BETWEEN, between)]
+    return [
+        *named,
+        ("sample, pull, push, update", OTHER, small),
+        ("between phases", BETWEEN, between),
+    ]
 
 
 def growth(measured: Measured) -> Figure:
@@ -106,21 +134,36 @@ def growth(measured: Measured) -> Figure:
     return figure
 
 
-def _curve(axes: Axes, series: Series, measured: Measured, what: str, unit: float, label: str) -> None:
+def _curve(
+    axes: Axes, series: Series, measured: Measured, what: str, unit: float, label: str
+) -> None:
     work = [series.work(size) for size in series.sizes]
     values = [
-        [unit * value for value in point_values(measured[series.name], place, what)] for place in range(len(work))
+        [unit * value for value in point_values(measured[series.name], place, what)]
+        for place in range(len(work))
     ]
     middle = [median(points) for points in values]
     power = slope(work, middle)
     line = [middle[-1] * (size / work[-1]) for size in work]
     axes.plot(work, line, "--", color=OTHER, linewidth=1, label="as the work")
-    axes.vlines(work, list(map(min, values)), list(map(max, values)), color=GOOD, alpha=0.35, linewidth=3)
-    axes.plot(work, middle, "o-", color=GOOD, markersize=4, linewidth=1.4, label=f"measured: power {power:.2f}")
+    axes.vlines(
+        work, list(map(min, values)), list(map(max, values)), color=GOOD, alpha=0.35, linewidth=3
+    )
+    axes.plot(
+        work,
+        middle,
+        "o-",
+        color=GOOD,
+        markersize=4,
+        linewidth=1.4,
+        label=f"measured: power {power:.2f}",
+    )
     axes.set(xscale="log", yscale="log", ylabel=label)
     axes.set_xticks(work, [f"{size:g}" for size in work])
     axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if max(middle) < 100 * min(middle) else (1,)))
+    axes.yaxis.set_major_locator(
+        LogLocator(subs=(1, 2, 5) if max(middle) < 100 * min(middle) else (1,))
+    )
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.yaxis.set_minor_formatter(NullFormatter())
     axes.legend(frameon=False, fontsize=7.5, labelcolor=SOFT, loc="best")

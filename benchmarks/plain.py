@@ -23,9 +23,9 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from benchmarks.store import ROOT
 from benchmarks.work import Data, Models, Pair, Problem, Work, read_models, read_problem, work_of
-from federico.experiment.rundir import CellDir
-from federico.methods.base import Stopwatch
+from federico.methods.method import Stopwatch
 from federico.rng import stream
+from federico.runs.layout import CellDir
 
 State = dict[str, Tensor]
 
@@ -54,7 +54,10 @@ class Plain:
         with clock("e_step"):
             losses = [self._measure(states[b], self._problem.train[i]) for i, b in work.visits]
         with clock("m_step"):
-            trained = {pair: self._train(pair, states[pair[1]], moments, work.round_index) for pair in work.trained}
+            trained = {
+                pair: self._train(pair, states[pair[1]], moments, work.round_index)
+                for pair in work.trained
+            }
         with clock("update"):
             states = [self._average(b, states[b], work, trained) for b in range(len(states))]
         with clock("evaluate"):
@@ -72,11 +75,19 @@ class Plain:
         problem, (x, y) = self._problem, self._problem.train[pair[0]]
         model, adam = self._model(state).train(), problem.adam
         betas = (adam.beta1, adam.beta2)
-        optimizer = torch.optim.Adam(model.parameters(), lr=adam.learning_rate, betas=betas, eps=adam.eps)
+        optimizer = torch.optim.Adam(
+            model.parameters(), lr=adam.learning_rate, betas=betas, eps=adam.eps
+        )
         if pair in moments:
             optimizer.load_state_dict({**optimizer.state_dict(), "state": moments[pair]})
-        order = stream(problem.seed, "batches", problem.names[pair[0]], round_index, 0).permutation(len(y)).tolist()
-        for batch_x, batch_y in DataLoader(TensorDataset(x, y), batch_size=problem.batch_size, sampler=order):
+        order = (
+            stream(problem.seed, "batches", problem.names[pair[0]], round_index, 0)
+            .permutation(len(y))
+            .tolist()
+        )
+        for batch_x, batch_y in DataLoader(
+            TensorDataset(x, y), batch_size=problem.batch_size, sampler=order
+        ):
             optimizer.zero_grad()
             problem.loss(model(batch_x), batch_y).backward()
             optimizer.step()
@@ -107,12 +118,15 @@ class Plain:
     @torch.no_grad()
     def _predict(self, state: State, data: Data) -> Tensor:
         model = self._model(state).eval()
-        parts = [model(x) for x, _ in DataLoader(TensorDataset(*data), batch_size=self._problem.batch_size)]
+        parts = [
+            model(x)
+            for x, _ in DataLoader(TensorDataset(*data), batch_size=self._problem.batch_size)
+        ]
         outputs = torch.cat(parts)
         return outputs.double().softmax(1) if self._problem.classes else outputs
 
     def _model(self, state: State) -> nn.Module:
-        model = self._problem.blueprint.new()
+        model = self._problem.layout.new()
         model.load_state_dict(copy.deepcopy(state))
         return model
 
@@ -136,8 +150,13 @@ class Twin:
 def twin(run: Path) -> Iterator[Twin]:
     """The plain twin for a run, ready to play."""
     command = [sys.executable, "-m", __name__, str(run)]
-    pipe, plain = subprocess.PIPE, {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, cwd=ROOT, env=plain) as process:
+    pipe, plain = (
+        subprocess.PIPE,
+        {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"},
+    )
+    with subprocess.Popen(
+        command, stdin=pipe, stdout=pipe, text=True, cwd=ROOT, env=plain
+    ) as process:
         yield Twin(process)
         assert process.stdin is not None
         process.stdin.close()
@@ -150,7 +169,7 @@ def main() -> None:
     for line in sys.stdin:
         cell = CellDir(run / f"federico-{problem.seed}")
         work = work_of(cell.records[int(line) - 1], problem.names, problem.w_min)
-        before = read_models(cell, int(line) - 1, problem.blueprint)
+        before = read_models(cell, int(line) - 1, problem.layout)
         print(json.dumps(asdict(plain.play(work, before))), flush=True)
 
 

@@ -9,8 +9,8 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from benchmarks.workloads import WORKLOADS
-from federico.experiment.setup import prepare
-from federico.methods.base import Method
+from federico.experiment.build import prepare
+from federico.methods.method import Method
 
 TOP = 12
 
@@ -23,7 +23,9 @@ def share_of_operations(method: Method, rounds: int) -> list[tuple[str, float]]:
         method.round(rounds)
     found = {event.key: event.self_cpu_time_total for event in watched.key_averages()}
     total = sum(found.values())
-    return sorted(((name, seconds / total) for name, seconds in found.items()), key=lambda row: -row[1])
+    return sorted(
+        ((name, seconds / total) for name, seconds in found.items()), key=lambda row: -row[1]
+    )
 
 
 def main() -> None:

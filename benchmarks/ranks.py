@@ -15,7 +15,7 @@ from benchmarks.pace import Pace, Plan, scratch
 from benchmarks.store import CACHE, ROOT
 from benchmarks.workloads import WORKLOADS
 from federico.exchange.mpi import team
-from federico.experiment.simulate import simulate
+from federico.experiment.runner import simulate
 
 WORK, PLAN, RANKS = WORKLOADS["cnn2"], Plan(1, 1), 2
 
@@ -32,7 +32,9 @@ def _seconds(command: list[str]) -> float:
     environment = {**os.environ, "PATH": f"{beside}{os.pathsep}{os.environ.get('PATH', '')}"}
     with scratch(CACHE / "warm" / WORK.name) as root:
         command = [*command, str(root)]
-        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment, cwd=ROOT)
+        done = subprocess.run(
+            command, check=True, stdout=subprocess.PIPE, text=True, env=environment, cwd=ROOT
+        )
     return float(json.loads(done.stdout.splitlines()[-1]))
 
 

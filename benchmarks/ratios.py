@@ -50,7 +50,9 @@ class Spread:
 
     def __str__(self) -> str:
         low, high = min(self.values), max(self.values)
-        return f"{self.middle:.3g}" if low == high else f"{self.middle:.3g} ({low:.3g} to {high:.3g})"
+        return (
+            f"{self.middle:.3g}" if low == high else f"{self.middle:.3g} ({low:.3g} to {high:.3g})"
+        )
 
 
 def spread(ratio: Ratio, measurements: Iterable[Measurement]) -> Spread:
@@ -123,14 +125,18 @@ def _slope_of(what: str, work: Sequence[float]) -> Callable[[Measurement], float
     return lambda measurement: slope(work, [point[what] for point in measurement["points"]])
 
 
-def _per_size(what: str, sizes: Sequence[float], small: float, large: float) -> Callable[[Measurement], float]:
+def _per_size(
+    what: str, sizes: Sequence[float], small: float, large: float
+) -> Callable[[Measurement], float]:
     def per_size(measurement: Measurement, size: float) -> float:
         return float(measurement["points"][sizes.index(size)][what]) / size
 
     return lambda measurement: per_size(measurement, large) / per_size(measurement, small)
 
 
-def _per_further(what: str, sizes: Sequence[float], middle: float) -> Callable[[Measurement], float]:
+def _per_further(
+    what: str, sizes: Sequence[float], middle: float
+) -> Callable[[Measurement], float]:
     """What one more costs beyond the middle size, over what it costs up to there: a fixed part falls out."""
     place = sizes.index(middle)
 
@@ -138,22 +144,41 @@ def _per_further(what: str, sizes: Sequence[float], middle: float) -> Callable[[
         points = measurement["points"]
         return float(points[last][what] - points[first][what]) / (sizes[last] - sizes[first])
 
-    return lambda measurement: per_further(measurement, place, len(sizes) - 1) / per_further(measurement, 0, place)
+    return lambda measurement: (
+        per_further(measurement, place, len(sizes) - 1) / per_further(measurement, 0, place)
+    )
 
 
 def growth(work: Sequence[float]) -> tuple[Ratio, ...]:
     """Of a series with these amounts of work: time and memory may grow no faster."""
-    goals = dict.fromkeys(("growth-clients", "growth-neighbors", "growth-samples", "growth-model"), 1.1)
+    goals = dict.fromkeys(
+        ("growth-clients", "growth-neighbors", "growth-samples", "growth-model"), 1.1
+    )
     return (
-        Ratio("time_slope", "power of the work that time grows with", _slope_of("seconds", work), "lower", goals),
-        Ratio("memory_slope", "power of the work that memory grows with", _slope_of("memory", work), "lower", goals),
+        Ratio(
+            "time_slope",
+            "power of the work that time grows with",
+            _slope_of("seconds", work),
+            "lower",
+            goals,
+        ),
+        Ratio(
+            "memory_slope",
+            "power of the work that memory grows with",
+            _slope_of("memory", work),
+            "lower",
+            goals,
+        ),
     )
 
 
 def growth_in_clients(clients: Sequence[float]) -> tuple[Ratio, ...]:
     """The same for the number of clients, and what a client of many costs against one of few."""
     small, middle, large = 256, 1024, 4096
-    time, memory = _per_size("seconds", clients, small, large), _per_further("memory", clients, middle)
+    time, memory = (
+        _per_size("seconds", clients, small, large),
+        _per_further("memory", clients, middle),
+    )
     return (
         *growth(clients),
         Ratio("client_time", f"time per client, K={large} / K={small}", time, "lower", {"growth-clients": 1.5}),
@@ -166,7 +191,12 @@ def growth_in_clients(clients: Sequence[float]) -> tuple[Ratio, ...]:
 
 ENDURANCE = (
     Ratio("peak", "peak memory (GB)", _peak, "lower", {"endurance": 6.0}),
-    Ratio("aging", "last round / median round", lambda one: float(one["last"] / one["seconds"]), "lower"),
+    Ratio(
+        "aging",
+        "last round / median round",
+        lambda one: float(one["last"] / one["seconds"]),
+        "lower",
+    ),
 )
 RANKS = (
     Ratio("over_one", "2 ranks x 1 thread / 1 process x 2 threads", lambda one: float(one["ranks"] / one["one"]),

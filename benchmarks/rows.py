@@ -33,7 +33,13 @@ class Row:
 
 def _of_models() -> list[Row]:
     return [
-        Row(work.name, work.title, partial(models.measure, work), ratios.MODELS, partial(models.get_ready, work))
+        Row(
+            work.name,
+            work.title,
+            partial(models.measure, work),
+            ratios.MODELS,
+            partial(models.get_ready, work),
+        )
         for work in WORKLOADS.values()
     ]
 

@@ -32,7 +32,11 @@ class Suite:
 
     def run(self) -> dict[str, list[Measurement]]:
         """Measure what is missing; rows whose data is not there are left out."""
-        able = [row for row in self._rows if self._left(row) == 0 or self._start(row, "--prepare") is not None]
+        able = [
+            row
+            for row in self._rows
+            if self._left(row) == 0 or self._start(row, "--prepare") is not None
+        ]
         for turn in range(self._repeats, 0, -1):
             for row in able:
                 if self._left(row) >= turn:
@@ -57,7 +61,9 @@ class Suite:
         """What a fresh process prints; None if something it needs is missing."""
         command = [sys.executable, "-m", "benchmarks.measure", row, *options]
         environment = {"OMP_WAIT_POLICY": "passive", **os.environ}  # as the command line sets it
-        process = subprocess.run(command, check=False, capture_output=True, text=True, cwd=ROOT, env=environment)
+        process = subprocess.run(
+            command, check=False, capture_output=True, text=True, cwd=ROOT, env=environment
+        )
         if process.returncode in {error.exit_code for error in MISSING}:
             console.print(f"{row}: left out: {process.stderr.strip()}")
             return None
@@ -91,11 +97,22 @@ def write(measured: dict[str, list[Measurement]]) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description=__doc__)
     parser.add_argument("rows", nargs="*", metavar="ROW", help="all if none is named")
-    parser.add_argument("--repeats", type=int, default=ENOUGH, help=f"fresh processes per row, {ENOUGH} if not given")
+    parser.add_argument(
+        "--repeats",
+        type=int,
+        default=ENOUGH,
+        help=f"fresh processes per row, {ENOUGH} if not given",
+    )
     parser.add_argument("--list", action="store_true", help="list the rows and measure nothing")
     end = parser.add_mutually_exclusive_group()
-    end.add_argument("--write", action="store_true", help="store the measurements and write the page")
-    end.add_argument("--check", action="store_true", help="compare with what is stored; exit code 1 on a regression")
+    end.add_argument(
+        "--write", action="store_true", help="store the measurements and write the page"
+    )
+    end.add_argument(
+        "--check",
+        action="store_true",
+        help="compare with what is stored; exit code 1 on a regression",
+    )
     arguments = parser.parse_args()
     if unknown := set(arguments.rows) - ROWS.keys():
         parser.error(f"there is no row {', '.join(sorted(unknown))}; there are {', '.join(ROWS)}")

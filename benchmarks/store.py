@@ -21,7 +21,9 @@ def code_digest(sources: Sequence[tuple[Path, str]] = SOURCES) -> str:
     digest = hashlib.sha256()
     for folder, pattern in sources:
         for path in sorted(folder.glob(pattern)):
-            digest.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+            digest.update(
+                path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes() + b"\0"
+            )
     return digest.hexdigest()
 
 
@@ -49,7 +51,9 @@ class Results:
         """Where this row was measured."""
         return dict(self._read(row)["machine"])
 
-    def write(self, row: str, machine: Mapping[str, str], measurements: Sequence[Measurement]) -> None:
+    def write(
+        self, row: str, machine: Mapping[str, str], measurements: Sequence[Measurement]
+    ) -> None:
         """Put these in the place of what was there."""
         self._folder.mkdir(exist_ok=True)
         content = {"row": row, "machine": machine, "measurements": measurements}

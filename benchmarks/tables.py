@@ -13,7 +13,17 @@ from benchmarks.ratios import Measurement, Ratio, spread
 from benchmarks.rows import ROWS
 from benchmarks.workloads import WORKLOADS
 
-PHASES = ("sample", "pull", "e_step", "m_step", "push", "update", "evaluate", "record", "checkpoint")
+PHASES = (
+    "sample",
+    "pull",
+    "e_step",
+    "m_step",
+    "push",
+    "update",
+    "evaluate",
+    "record",
+    "checkpoint",
+)
 Measured = Mapping[str, Sequence[Measurement]]
 
 
@@ -40,7 +50,13 @@ class Table:
 
 def of(measured: Measured) -> list[Table]:
     """All tables that have rows."""
-    tables = [goals(measured), phases(measured), others(measured), ratios(measured), growth(measured)]
+    tables = [
+        goals(measured),
+        phases(measured),
+        others(measured),
+        ratios(measured),
+        growth(measured),
+    ]
     return [table for table in tables if table.rows]
 
 
@@ -51,13 +67,21 @@ def goals(measured: Measured) -> Table:
         found = spread(ratio, measured[row])
         sign = ">=" if ratio.better == "higher" else "<="
         verdict = "yes" if ratio.reached(row, found.middle) else "**no**"
-        rows.append([ROWS[row].title, ratio.title, f"{sign} {ratio.goals[row]:g}", str(found), verdict])
+        rows.append(
+            [ROWS[row].title, ratio.title, f"{sign} {ratio.goals[row]:g}", str(found), verdict]
+        )
     return Table("Goals", ["workload", "figure", "goal", "measured", "reached"], rows)
 
 
 def with_goal(measured: Measured) -> list[tuple[str, Ratio]]:
     """The rows and ratios that have a goal, in the order of the suite."""
-    return [(row, ratio) for row in ROWS if row in measured for ratio in ROWS[row].ratios if row in ratio.goals]
+    return [
+        (row, ratio)
+        for row in ROWS
+        if row in measured
+        for ratio in ROWS[row].ratios
+        if row in ratio.goals
+    ]
 
 
 def phases(measured: Measured) -> Table:
@@ -65,7 +89,9 @@ def phases(measured: Measured) -> Table:
     rows = []
     for row in _workloads(measured):
         cells = [over_turns(measured[row], "phases", phase) for phase in PHASES]
-        rows.append([WORKLOADS[row].title, *map(_seconds, [*cells, over_turns(measured[row], "whole")])])
+        rows.append(
+            [WORKLOADS[row].title, *map(_seconds, [*cells, over_turns(measured[row], "whole")])]
+        )
     return Table("Seconds per phase of a round", ["workload", *PHASES, "whole round"], rows)
 
 
@@ -74,7 +100,11 @@ def others(measured: Measured) -> Table:
     rows = []
     for row in _workloads(measured):
         runs = measured[row]
-        steps = [over_turns(runs, who, step) for who in ("phases", "bare", "plain") for step in ("e_step", "m_step")]
+        steps = [
+            over_turns(runs, who, step)
+            for who in ("phases", "bare", "plain")
+            for step in ("e_step", "m_step")
+        ]
         counts = [f"{over_turns(runs, what):.0f}" for what in ("visits", "trained", "mixed")]
         rate = median(rate for run in runs for rate in run["rates"])
         rows.append([WORKLOADS[row].title, f"{rate / 1e9:.0f}", *counts, *map(_seconds, steps)])
@@ -98,14 +128,22 @@ def growth(measured: Measured) -> Table:
     rows = []
     for series in _series(measured):
         for place, size in enumerate(series.sizes):
-            seconds, memory = (point_values(measured[series.name], place, what) for what in ("seconds", "memory"))
-            rows.append([series.axis, str(size), _seconds(median(seconds)), f"{median(memory) / 1e6:.3g}"])
-    return Table("Growth", ["size", "value", "seconds per round", "memory above the start (MB)"], rows)
+            seconds, memory = (
+                point_values(measured[series.name], place, what) for what in ("seconds", "memory")
+            )
+            rows.append(
+                [series.axis, str(size), _seconds(median(seconds)), f"{median(memory) / 1e6:.3g}"]
+            )
+    return Table(
+        "Growth", ["size", "value", "seconds per round", "memory above the start (MB)"], rows
+    )
 
 
 def over_turns(runs: Sequence[Measurement], *path: str) -> float:
     """What lies at this path of a turn: the median over runs of the median over turns."""
-    return median(median(float(reduce(getitem, path, turn)) for turn in run["turns"]) for run in runs)
+    return median(
+        median(float(reduce(getitem, path, turn)) for turn in run["turns"]) for run in runs
+    )
 
 
 def point_values(runs: Sequence[Measurement], place: int, what: str) -> list[float]:

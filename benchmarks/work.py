@@ -12,14 +12,14 @@ from torch.utils.flop_counter import FlopCounterMode
 from benchmarks.pace import checkpoint_path
 from federico.algorithm.posterior import significant
 from federico.data.dataset import Samples
-from federico.experiment import checkpoint
+from federico.experiment.build import Setup, prepare
 from federico.experiment.config import load
-from federico.experiment.records import Record
-from federico.experiment.rundir import CellDir
-from federico.experiment.setup import Setup, prepare
-from federico.learning.blueprint import Blueprint
-from federico.learning.board import to_input
+from federico.learning.batches import to_input
+from federico.learning.layout import ModelLayout
 from federico.learning.optimizers import Adam
+from federico.runs import checkpoint
+from federico.runs.layout import CellDir
+from federico.runs.records import Record
 
 Pair = tuple[int, int]
 Data = tuple[Tensor, Tensor]
@@ -43,7 +43,9 @@ def work_of(record: Record, names: Sequence[str], w_min: float) -> Work:
     place = {name: i for i, name in enumerate(names)}
     posteriors = [{place[name]: weight for name, weight in row.items()} for row in record.posterior]
     visits = [
-        (i, b) for i, sampled in enumerate(record.neighbors) for b in sorted([i, *(place[name] for name in sampled)])
+        (i, b)
+        for i, sampled in enumerate(record.neighbors)
+        for b in sorted([i, *(place[name] for name in sampled)])
     ]
     trained = {(i, b): posteriors[i][b] for i, b in visits if posteriors[i][b] >= w_min}
     return Work(record.round, visits, trained, [_mixture(row, w_min) for row in posteriors])
@@ -65,30 +67,39 @@ class Models:
     """The latest loss of every pair that has met."""
 
 
-def read_models(cell: CellDir, round_index: int, blueprint: Blueprint) -> Models:
+def read_models(cell: CellDir, round_index: int, layout: ModelLayout) -> Models:
     """From the checkpoint at this round's close."""
     path = checkpoint_path(cell, round_index)
     assert path is not None, "rounds are played again while their checkpoints are kept"
     state = checkpoint.read(path).state
     states = [
-        {**blueprint.named(row, torch.empty_like(row)), **dict(zip(blueprint.counters, counters, strict=True))}
+        {
+            **layout.named(row, torch.empty_like(row)),
+            **dict(zip(layout.counters, counters, strict=True)),
+        }
         for row, counters in zip(state["bank.rows"], state["bank.counters"], strict=True)
     ]
     pairs = [(int(i), int(b)) for i, b in state["optimizer.pairs"]]
     moments = {
-        pair: _moments(blueprint, rows, step)
-        for pair, rows, step in zip(pairs, state["optimizer.moments"], state["optimizer.steps"], strict=True)
+        pair: _moments(layout, rows, step)
+        for pair, rows, step in zip(
+            pairs, state["optimizer.moments"], state["optimizer.steps"], strict=True
+        )
     }
     clients = np.repeat(np.arange(len(states)), state["losses.lengths"].numpy()).tolist()
     met = zip(clients, state["losses.peers"].tolist(), strict=True)
     return Models(states, moments, dict(zip(met, state["losses.latest"].tolist(), strict=True)))
 
 
-def _moments(blueprint: Blueprint, rows: Tensor, step: Tensor) -> dict[int, dict[str, Tensor]]:
+def _moments(layout: ModelLayout, rows: Tensor, step: Tensor) -> dict[int, dict[str, Tensor]]:
     mean, square = rows
     return {
-        number: {"step": step.clone(), "exp_avg": slot.view(mean).clone(), "exp_avg_sq": slot.view(square).clone()}
-        for number, slot in enumerate(blueprint.parameter_slots)
+        number: {
+            "step": step.clone(),
+            "exp_avg": slot.view(mean).clone(),
+            "exp_avg_sq": slot.view(square).clone(),
+        }
+        for number, slot in enumerate(layout.parameter_slots)
     }
 
 
@@ -97,7 +108,7 @@ class Problem:
     """A run's clients and model in plain terms."""
 
     names: tuple[str, ...]
-    blueprint: Blueprint
+    layout: ModelLayout
     train: list[Data]
     test: list[Data]
     batch_size: int
@@ -113,7 +124,7 @@ class Problem:
 
     def flop(self, work: Work) -> float:
         """The useful arithmetic of E-step and M-step, counted by torch."""
-        forward, backward = _flop_per_sample(self.blueprint.new(), self.train[0][0][:2])
+        forward, backward = _flop_per_sample(self.layout.new(), self.train[0][0][:2])
         samples = [len(y) for _, y in self.train]
         measured = sum(samples[i] for i, _ in work.visits)
         trained = sum(samples[i] for i, _ in work.trained)
@@ -125,16 +136,19 @@ def read_problem(run: Path, seed: int = 0) -> Problem:
     setup = prepare(load(run / "config.toml"), seed)
     training = setup.experiment.training
     assert isinstance(training.optimizer, Adam), "the others know Adam only"
-    parts = ([_data(client.train, setup) for client in setup.clients], [_data(c.test, setup) for c in setup.clients])
+    parts = (
+        [_data(client.train, setup) for client in setup.clients],
+        [_data(c.test, setup) for c in setup.clients],
+    )
     return Problem(
-        setup.shares.ids, setup.blueprint, *parts, training.batch_size, setup.experiment.federico.w_min,
+        setup.shares.ids, setup.layout, *parts, training.batch_size, setup.experiment.federico.w_min,
         training.optimizer, seed, setup.schema.task == "classification",
     )  # fmt: skip
 
 
 def _data(samples: Samples, setup: Setup) -> Data:
     """As floats from the start, as plain code has it."""
-    dtype = setup.blueprint.dtype
+    dtype = setup.layout.dtype
     y = torch.from_numpy(np.ascontiguousarray(samples.y))
     x = to_input(torch.from_numpy(np.ascontiguousarray(samples.x)), dtype)
     return x, y.to(torch.int64 if setup.schema.task == "classification" else dtype)

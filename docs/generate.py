@@ -20,8 +20,8 @@ from federico.compare.page import section
 from federico.compare.saved import read_saved
 from federico.compare.study import Compare
 from federico.experiment.config import Experiment
-from federico.node.federation import Agreement
-from federico.node.site import SiteOptions
+from federico.site.federation_file import Agreement
+from federico.site.site_file import SiteOptions
 
 DOCS = Path(__file__).parent
 RESULTS = DOCS.parent / "results"
@@ -32,7 +32,9 @@ NOTE = "<!-- Written by docs/generate.py from the code; change it there. -->\n"
 def options_page() -> str:
     """All tables of an experiment file."""
     parts = ["# Reference: options of an experiment file\n", NOTE]
-    parts += ["Every key can also be set on the command line: `federico run FILE --set federico.epsilon=0.1`.\n"]
+    parts += [
+        "Every key can also be set on the command line: `federico run FILE --set federico.epsilon=0.1`.\n"
+    ]
     parts += [_table(title, cls) for title, cls in _tables("", Experiment)]
     parts += [
         "# Options of a comparison\n",
@@ -45,12 +47,18 @@ def options_page() -> str:
 def federation_page() -> str:
     """All tables of a federation file and of a site file."""
     parts = ["# Reference: federation files and site files\n", NOTE]
-    parts += ["A federation file is the same at every site; a site file is the site's own. The tables `[model]`,"]
-    parts += ["`[training]` and `[federico]` of the one, and `[data]`, `[partition]` and `[split]` of the other, are"]
+    parts += [
+        "A federation file is the same at every site; a site file is the site's own. The tables `[model]`,"
+    ]
+    parts += [
+        "`[training]` and `[federico]` of the one, and `[data]`, `[partition]` and `[split]` of the other, are"
+    ]
     parts += ["those of an [experiment file](reference-options.md).\n"]
     for name, cls in (("federation.toml", Agreement), ("site.toml", SiteOptions)):
         parts += [f"# `{name}`\n"]
-        parts += [_table(title, table) for title, table in _tables("", cls) if table not in _known()]
+        parts += [
+            _table(title, table) for title, table in _tables("", cls) if table not in _known()
+        ]
     return "\n".join(parts)
 
 
@@ -64,7 +72,13 @@ def results_page() -> str:
     parts = ["# Results\n", NOTE, RESULTS_INTRO]
     for file in sorted(RESULTS.glob("*.json"), key=_rank):
         note = file.with_suffix(".md")
-        parts.append(section(read_saved(file), note.read_text(encoding="utf-8") if note.exists() else "", "../results"))
+        parts.append(
+            section(
+                read_saved(file),
+                note.read_text(encoding="utf-8") if note.exists() else "",
+                "../results",
+            )
+        )
     return "\n".join(parts)
 
 
@@ -87,17 +101,26 @@ def _rank(file: Path) -> tuple[int, str]:
 def command_page() -> str:
     """All commands, as `--help` tells them."""
     parts = ["# Reference: command line\n", NOTE, _exit_codes()]
-    parts += [_command(name, command) for name, command in _commands("federico", typer.main.get_command(app))]
+    parts += [
+        _command(name, command)
+        for name, command in _commands("federico", typer.main.get_command(app))
+    ]
     return "\n".join(parts)
 
 
-def _tables(path: str, cls: type[BaseModel], *, several: bool = False) -> Iterator[tuple[str, type[BaseModel]]]:
+def _tables(
+    path: str, cls: type[BaseModel], *, several: bool = False
+) -> Iterator[tuple[str, type[BaseModel]]]:
     """`several`: an array of tables, which TOML writes with two brackets."""
     yield (f"`[[{path}]]`" if several else f"`[{path}]`" if path else "Top level"), cls
     for name, field in cls.model_fields.items():
         inner = f"{path}.{name}".strip(".")
         for kind in _models(field):
-            tag = get_args(kind.model_fields["kind"].annotation)[0] if "kind" in kind.model_fields else ""
+            tag = (
+                get_args(kind.model_fields["kind"].annotation)[0]
+                if "kind" in kind.model_fields
+                else ""
+            )
             for title, table in _tables(inner, kind, several=get_origin(field.annotation) is tuple):
                 yield (f'{title} with `kind = "{tag}"`' if tag else title), table
 
@@ -120,7 +143,9 @@ def _table(title: str, cls: type[BaseModel]) -> str:
         if name != "kind" and not _models(field)
     ]
     head = f"## {title}\n\n{inspect.getdoc(cls)}\n"
-    return head + ("\n| key | default | meaning |\n|---|---|---|\n" + "\n".join(rows) + "\n" if rows else "")
+    return head + (
+        "\n| key | default | meaning |\n|---|---|---|\n" + "\n".join(rows) + "\n" if rows else ""
+    )
 
 
 def _default(field: FieldInfo) -> str:
@@ -165,7 +190,11 @@ def _command(name: str, command: Any) -> str:
     for param in command.params:
         spelled = ", ".join(param.opts) if param.param_type_name == "option" else param.name.upper()
         rows.append(f"| `{spelled}` | {param.help or ''} |")
-    return f"## `{name}`\n\n{command.help}\n\n| argument | meaning |\n|---|---|\n" + "\n".join(rows) + "\n"
+    return (
+        f"## `{name}`\n\n{command.help}\n\n| argument | meaning |\n|---|---|\n"
+        + "\n".join(rows)
+        + "\n"
+    )
 
 
 def _exit_codes() -> str:

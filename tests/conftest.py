@@ -22,14 +22,18 @@ from hypothesis import settings
 from torch import nn
 
 from federico.cli.main import main
-from federico.exchange.base import Hosting
-from federico.exchange.memory import MemoryExchange
-from federico.learning.blueprint import Blueprint
+from federico.exchange.protocol import Hosting
+from federico.exchange.simulated import SimulatedExchange
+from federico.learning.layout import ModelLayout
 from federico.learning.learner import ClientData, Learner
 from federico.learning.models import Factory, perceptron
 from federico.learning.optimizers import Adam, Optimizer
 from federico.methods import METHODS
-from federico.methods.base import Federation, Method
+from federico.methods.method import Method, MethodContext
+
+# Fixtures that several folders share, each with what it is about in its name.
+pytest_plugins = ["tests.support.bus", "tests.support.experiments"]
+pytest.register_assert_rewrite("tests.support.exchange_contract")
 
 # A busy machine is no reason to fail, and a failure must come back on the next run.
 settings.register_profile("federico", deadline=None, derandomize=True)
@@ -84,10 +88,20 @@ def make_learner(
 ) -> Learner:
     """A learner in double precision with a perceptron (linear if nothing is hidden), or with `model`."""
     x, y = clients[0].train
-    task, outputs = ("regression", y.shape[1]) if y.dtype.kind == "f" else ("classification", CLASSES)
+    task, outputs = (
+        ("regression", y.shape[1]) if y.dtype.kind == "f" else ("classification", CLASSES)
+    )
     factory = model or (lambda: perceptron((int(np.prod(x.shape[1:])), *hidden, outputs)))
     chosen = optimizer or Adam()
-    return Learner(Blueprint(factory, dtype), clients, task, outputs, chosen, batch_size=batch_size, seed=seed)
+    return Learner(
+        ModelLayout(factory, dtype),
+        clients,
+        task,
+        outputs,
+        chosen,
+        batch_size=batch_size,
+        seed=seed,
+    )
 
 
 def make_method(
@@ -105,12 +119,19 @@ def make_method(
 ) -> Method:
     """A method before its first round; `options` are the method's own."""
     learner = make_learner(
-        clients, hidden=hidden, model=model, optimizer=optimizer, batch_size=batch_size, seed=seed, dtype=dtype
+        clients,
+        hidden=hidden,
+        model=model,
+        optimizer=optimizer,
+        batch_size=batch_size,
+        seed=seed,
+        dtype=dtype,
     )
     cls = METHODS[kind] if isinstance(kind, str) else kind
     names = tuple(client.name for client in clients)
     return cls(
-        Federation(names, learner, MemoryExchange, Hosting(len(names)), seed, local_epochs), cls.options(**options)
+        MethodContext(names, learner, SimulatedExchange, Hosting(len(names)), seed, local_epochs),
+        cls.options(**options),
     )
 
 
@@ -166,11 +187,17 @@ class Authority:
         pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
         return self._sign(subject, key.public_key(), days, leaf=True), pem
 
-    def _sign(self, subject: x509.Name, key: ec.EllipticCurvePublicKey, days: float, *, leaf: bool) -> bytes:
+    def _sign(
+        self, subject: x509.Name, key: ec.EllipticCurvePublicKey, days: float, *, leaf: bool
+    ) -> bytes:
         now = datetime.now(UTC)
         builder = x509.CertificateBuilder(self._name, subject, key, x509.random_serial_number())
-        builder = builder.not_valid_before(now - timedelta(days=20)).not_valid_after(now + timedelta(days=days))
-        builder = builder.add_extension(x509.BasicConstraints(ca=not leaf, path_length=None), critical=True)
+        builder = builder.not_valid_before(now - timedelta(days=20)).not_valid_after(
+            now + timedelta(days=days)
+        )
+        builder = builder.add_extension(
+            x509.BasicConstraints(ca=not leaf, path_length=None), critical=True
+        )
         if leaf:
             here = [x509.IPAddress(ip_address("127.0.0.1")), x509.DNSName("localhost")]
             both = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
@@ -202,7 +229,9 @@ Command = Callable[..., Answer]
 
 
 @pytest.fixture
-def federico(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
+def federico(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> Command:
     """The command line, run inside `tmp_path` without starting a process."""
     monkeypatch.chdir(tmp_path)
 

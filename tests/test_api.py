@@ -58,7 +58,9 @@ def test_arrays_and_a_module_give_personal_models(trained: federico.Run) -> None
     assert trained.clients == ["a", "b", "c", "d"]
     for name, (x, y) in make_people(seed=9).items():
         right = trained.client(name).predict(x) == np.where(y, "yes", "no")
-        assert right.mean() > 0.85, "each client's own labels, of which a pair contradicts the other"
+        assert right.mean() > 0.85, (
+            "each client's own labels, of which a pair contradicts the other"
+        )
 
 
 def test_collaborators_are_those_with_the_same_labels(trained: federico.Run) -> None:
@@ -78,13 +80,19 @@ def test_records_of_every_round_are_there(trained: federico.Run) -> None:
     assert [record.round for record in trained.records()] == list(range(1, 26))
 
 
-def test_module_instead_of_a_function_is_refused_with_the_remedy(run: Callable[..., federico.Run]) -> None:
-    with pytest.raises(ConfigError, match=r"model: give a function that makes a new module .*, not one"):
+def test_module_instead_of_a_function_is_refused_with_the_remedy(
+    run: Callable[..., federico.Run],
+) -> None:
+    with pytest.raises(
+        ConfigError, match=r"model: give a function that makes a new module .*, not one"
+    ):
         run(model=net())
 
 
 def test_function_that_makes_no_module_is_refused(run: Callable[..., federico.Run]) -> None:
-    with pytest.raises(ConfigError, match=r"model: expected a function that returns a torch\.nn\.Module, got str"):
+    with pytest.raises(
+        ConfigError, match=r"model: expected a function that returns a torch\.nn\.Module, got str"
+    ):
         run(model=lambda: "net")
 
 
@@ -94,7 +102,9 @@ def test_model_made_in_python_must_be_given_to_load(trained: federico.Run) -> No
 
 
 def test_unknown_client_is_answered_with_the_known(trained: federico.Run) -> None:
-    with pytest.raises(ConfigError, match=r"client 'e': there is none of that name in .*; it has a, b, c, d"):
+    with pytest.raises(
+        ConfigError, match=r"client 'e': there is none of that name in .*; it has a, b, c, d"
+    ):
         trained.client("e")
 
 
@@ -110,7 +120,9 @@ def test_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
         federico.load(tmp_path)
 
 
-def test_unfinished_run_says_so(trained: federico.Run, tmp_path: Path, run: Callable[..., federico.Run]) -> None:
+def test_unfinished_run_says_so(
+    trained: federico.Run, tmp_path: Path, run: Callable[..., federico.Run]
+) -> None:
     begun = run(methods=["federico"])
     (begun.path / "federico-0" / "clients").rename(tmp_path / "away")
     with pytest.raises(RunError, match="not finished yet; `federico run` it again"):
@@ -133,7 +145,9 @@ def test_same_call_again_only_loads(run: Callable[..., federico.Run]) -> None:
     first = run()
     before = {path: path.stat().st_mtime_ns for path in first.path.rglob("*/records.jsonl")}
     second = run()
-    assert {path: path.stat().st_mtime_ns for path in second.path.rglob("*/records.jsonl")} == before
+    assert {
+        path: path.stat().st_mtime_ns for path in second.path.rglob("*/records.jsonl")
+    } == before
 
 
 def test_more_rounds_go_on(run: Callable[..., federico.Run]) -> None:
@@ -164,17 +178,33 @@ def test_floats_as_targets_mean_regression(run: Callable[..., federico.Run]) -> 
 @pytest.mark.parametrize(
     ("changes", "error", "said"),
     [
-        ({"round": 3}, ConfigError, r"federico\.run: round: there is no such key \(did you mean 'rounds'\?\)"),
+        (
+            {"round": 3},
+            ConfigError,
+            r"federico\.run: round: there is no such key \(did you mean 'rounds'\?\)",
+        ),
         ({"federico": {"neighbors": 4}}, ConfigError, r"federico\.neighbors = 4: with 4 clients"),
         ({"clients": {}}, DataError, "clients: there are none"),
-        ({"clients": {"a": (np.zeros((3, 2)), np.zeros(2, int))}}, DataError, "client 'a': 3 inputs but 2 targets"),
-        ({"clients": {"a": (np.full((3, 2), np.nan), np.zeros(3, int))}}, DataError, "infinite or missing values"),
+        (
+            {"clients": {"a": (np.zeros((3, 2)), np.zeros(2, int))}},
+            DataError,
+            "client 'a': 3 inputs but 2 targets",
+        ),
+        (
+            {"clients": {"a": (np.full((3, 2), np.nan), np.zeros(3, int))}},
+            DataError,
+            "infinite or missing values",
+        ),
         ({"label_names": ["only"]}, DataError, r"labels run from 0 to 1: they must lie in 0\.\.0"),
     ],
     ids=["key", "neighbors", "nobody", "lengths", "nan", "labels"],
 )
 def test_what_is_wrong_is_said_before_anything_is_written(
-    run: Callable[..., federico.Run], tmp_path: Path, changes: dict[str, Any], error: type[Exception], said: str
+    run: Callable[..., federico.Run],
+    tmp_path: Path,
+    changes: dict[str, Any],
+    error: type[Exception],
+    said: str,
 ) -> None:
     with pytest.raises(error, match=said):
         run(**changes)
@@ -183,7 +213,9 @@ def test_what_is_wrong_is_said_before_anything_is_written(
 
 def test_experiment_file_with_changes(tmp_path: Path) -> None:
     file = tmp_path / "mine.toml"
-    file.write_text('rounds = 9\nmethods = ["local"]\n[split]\nsamples = 200\n[model]\nkind = "linear"\n')
+    file.write_text(
+        'rounds = 9\nmethods = ["local"]\n[split]\nsamples = 200\n[model]\nkind = "linear"\n'
+    )
     found = federico.run(file, rounds=1, directory=tmp_path / "runs")
     assert found.path == tmp_path / "runs" / "mine"
     assert len(found.records("local")) == 1
@@ -204,7 +236,9 @@ class Net(nn.Module):
 """
 
 
-def test_own_module_by_import_path_needs_nothing_but_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_own_module_by_import_path_needs_nothing_but_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     Path("nets.py").write_text(OWN_MODULE)
     Path("own.toml").write_text(
@@ -230,7 +264,9 @@ class Scaled(nn.Module):
         return self.head(self.norm(x))
 
 
-def test_class_serves_as_the_function_and_buffers_are_kept(run: Callable[..., federico.Run]) -> None:
+def test_class_serves_as_the_function_and_buffers_are_kept(
+    run: Callable[..., federico.Run],
+) -> None:
     found = run(model=Scaled, training={"batch_size": 16})
     client = found.client("a")
     x = make_people()["a"][0]
@@ -238,7 +274,9 @@ def test_class_serves_as_the_function_and_buffers_are_kept(run: Callable[..., fe
     np.testing.assert_allclose(client.probabilities(x[:5]), client.probabilities(x)[:5], atol=1e-6)
 
 
-def test_warnings_go_to_standard_error(run: Callable[..., federico.Run], capsys: pytest.CaptureFixture[str]) -> None:
+def test_warnings_go_to_standard_error(
+    run: Callable[..., federico.Run], capsys: pytest.CaptureFixture[str]
+) -> None:
     people = {name: (x[:3], np.array([0, 1, 2])) for name, (x, _) in make_people().items()}
     run(clients=people, model=lambda: nn.Linear(3, 3))
     captured = capsys.readouterr()
@@ -266,10 +304,17 @@ def test_clients_whose_names_look_alike_are_refused() -> None:
 
 def test_bytes_that_are_no_images_predict_as_they_were_trained(tmp_path: Path) -> None:
     draw = np.random.default_rng(0)
-    clients = {name: (draw.integers(0, 9, (30, 3), dtype=np.uint8), draw.integers(0, 2, 30)) for name in "ab"}
-    run = federico.run(clients=clients, rounds=2, directory=tmp_path, name="bytes", model=lambda: nn.Linear(3, 2))
+    clients = {
+        name: (draw.integers(0, 9, (30, 3), dtype=np.uint8), draw.integers(0, 2, 30))
+        for name in "ab"
+    }
+    run = federico.run(
+        clients=clients, rounds=2, directory=tmp_path, name="bytes", model=lambda: nn.Linear(3, 2)
+    )
     x = clients["a"][0]
-    np.testing.assert_allclose(run.client("a").probabilities(x), run.client("a").probabilities(x.astype(np.float32)))
+    np.testing.assert_allclose(
+        run.client("a").probabilities(x), run.client("a").probabilities(x.astype(np.float32))
+    )
 
 
 def test_a_preset_is_replaced_whole(tmp_path: Path) -> None:

@@ -11,11 +11,11 @@ import pytest
 
 from federico.compare.saved import read_saved
 from federico.compare.study import parse_study
+from federico.config_file import validated
 from federico.experiment.config import load
-from federico.experiment.tables import validated
 from federico.methods import METHODS
-from federico.node.federation import Agreement
-from federico.node.site import SiteOptions
+from federico.site.federation_file import Agreement
+from federico.site.site_file import SiteOptions
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
@@ -33,14 +33,17 @@ def generator() -> ModuleType:
 
 def blocks(language: str) -> list[tuple[str, str]]:
     found = [
-        (page.name, code) for page in PAGES for code in re.findall(rf"```{language}\n(.*?)```", page.read_text(), re.S)
+        (page.name, code)
+        for page in PAGES
+        for code in re.findall(rf"```{language}\n(.*?)```", page.read_text(), re.S)
     ]
     assert found, f"there are {language} examples in the documentation"
     return found
 
 
 @pytest.mark.parametrize(
-    "name", ["reference-options.md", "reference-federation.md", "reference-command-line.md", "results.md"]
+    "name",
+    ["reference-options.md", "reference-federation.md", "reference-command-line.md", "results.md"],
 )
 def test_generated_pages_are_what_code_and_results_say(name: str) -> None:
     assert (ROOT / "docs" / name).read_text() == generator().PAGES[name](), "run `make docs`"
@@ -49,21 +52,31 @@ def test_generated_pages_are_what_code_and_results_say(name: str) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
     targets = re.findall(r"\]\(([^)#]+)\)", page.read_text())
-    missing = [target for target in targets if "://" not in target and not (page.parent / target).exists()]
+    missing = [
+        target for target in targets if "://" not in target and not (page.parent / target).exists()
+    ]
     assert not missing
 
 
 def test_every_page_of_docs_is_in_the_index() -> None:
     index = (ROOT / "docs" / "README.md").read_text()
     assert [
-        page.name for page in (ROOT / "docs").glob("*.md") if page.name not in index and page.name != "README.md"
+        page.name
+        for page in (ROOT / "docs").glob("*.md")
+        if page.name not in index and page.name != "README.md"
     ] == []
 
 
 def test_paper_map_names_things_that_exist() -> None:
     text = (ROOT / "docs" / "paper-map.md").read_text()
-    assert [path for path in re.findall(r"`(tests/[^`]+)`", text) if not (ROOT / path).exists()] == []
-    assert [dotted for dotted in re.findall(r"`(federico\.[\w.]+)`", text) if pydoc.locate(dotted) is None] == []
+    assert [
+        path for path in re.findall(r"`(tests/[^`]+)`", text) if not (ROOT / path).exists()
+    ] == []
+    assert [
+        dotted
+        for dotted in re.findall(r"`(federico\.[\w.]+)`", text)
+        if pydoc.locate(dotted) is None
+    ] == []
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -72,7 +85,9 @@ def test_every_method_has_a_page_with_its_options_and_a_command(name: str) -> No
     assert text.startswith(f"# Explanation: {METHODS[name].title}\n")
     assert "federico run experiments/digits.toml" in text
     if name != "federico":  # whose options have a page of their own
-        assert [option for option in METHODS[name].options.model_fields if f"`{option}`" not in text] == []
+        assert [
+            option for option in METHODS[name].options.model_fields if f"`{option}`" not in text
+        ] == []
 
 
 def test_every_saved_figure_of_a_method_is_on_the_page_of_results() -> None:
@@ -80,7 +95,9 @@ def test_every_saved_figure_of_a_method_is_on_the_page_of_results() -> None:
     for file in sorted((ROOT / "results").glob("*.json")):
         saved = read_saved(file)
         for entry in saved.result.entries:
-            assert saved.result.metric.bare(entry.mean) in page, f"{file.name}: {entry.row}, {entry.column}"
+            assert saved.result.metric.bare(entry.mean) in page, (
+                f"{file.name}: {entry.row}, {entry.column}"
+            )
         assert all(save.command in page for save in saved.saves)
         assert all((file.parent / figure).exists() for figure in saved.figures)
 

@@ -29,7 +29,10 @@ def test_an_option_that_was_added_later_counts_only_where_it_is_set() -> None:
 
 
 def test_other_options_count_whatever_their_value_and_so_does_what_is_no_option() -> None:
-    assert Table().as_named({"inner": {"size": 3}, "dtype": "x"}) == {"inner": {"size": 3}, "dtype": "x"}
+    assert Table().as_named({"inner": {"size": 3}, "dtype": "x"}) == {
+        "inner": {"size": 3},
+        "dtype": "x",
+    }
 
 
 def test_what_was_not_dumped_is_not_there() -> None:

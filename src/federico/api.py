@@ -9,11 +9,11 @@ from torch import nn
 
 from federico.data.sources.python import from_clients
 from federico.errors import ConfigError, RunError
-from federico.experiment.bundle import Bundle, folder_name
 from federico.experiment.config import read, validate
-from federico.experiment.records import Record
-from federico.experiment.rundir import CellDir, RunDir
-from federico.experiment.simulate import Observer, simulate
+from federico.experiment.runner import Observer, simulate
+from federico.runs.bundle import Bundle, folder_name
+from federico.runs.layout import CellDir, RunDir
+from federico.runs.records import Record
 from federico.types import Array, Task
 
 
@@ -25,7 +25,9 @@ class Run:
         self._model = model
         self._cells = RunDir(self.path).cells()
         if not self._cells:
-            raise RunError(f"{path}: is not a run directory (it has no cell.json below it); `federico run` makes one")
+            raise RunError(
+                f"{path}: is not a run directory (it has no cell.json below it); `federico run` makes one"
+            )
 
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r}, clients={self.clients})"
@@ -35,15 +37,21 @@ class Run:
         """The clients' names."""
         return self._cells[0].description.clients
 
-    def client(self, name: str | int, *, method: str = "federico", seed: int | None = None) -> Bundle:
+    def client(
+        self, name: str | int, *, method: str = "federico", seed: int | None = None
+    ) -> Bundle:
         """One client's personal model; without a seed, that of the first."""
         cell = self._cell(method, seed)
         folder = cell.path / "clients" / folder_name(str(name))
         if not folder.exists():
             known = cell.description.clients
             if str(name) in known:
-                raise RunError(f"{cell.path}: not finished yet; `federico run` it again and it goes on where it was")
-            raise ConfigError(f"client {name!r}: there is none of that name in {self.path}; it has {', '.join(known)}")
+                raise RunError(
+                    f"{cell.path}: not finished yet; `federico run` it again and it goes on where it was"
+                )
+            raise ConfigError(
+                f"client {name!r}: there is none of that name in {self.path}; it has {', '.join(known)}"
+            )
         return Bundle(folder, self._model)
 
     def records(self, method: str = "federico", seed: int | None = None) -> list[Record]:
@@ -55,8 +63,12 @@ class Run:
         if seed is not None:
             found = [cell for cell in found if cell.description.seed == seed]
         if not found:
-            there = ", ".join(f"{cell.description.method} (seed {cell.description.seed})" for cell in self._cells)
-            raise ConfigError(f"{self.path}: holds no run of {method!r} with that seed; it has {there}")
+            there = ", ".join(
+                f"{cell.description.method} (seed {cell.description.seed})" for cell in self._cells
+            )
+            raise ConfigError(
+                f"{self.path}: holds no run of {method!r} with that seed; it has {there}"
+            )
         return found[0]
 
 
@@ -99,7 +111,10 @@ def run(
     """
     raw = _merged(read(Path(experiment)) if experiment else {}, settings)
     if clients is not None:
-        raw |= {"data": {"kind": "python"}, "partition": settings.get("partition", {"kind": "natural"})}
+        raw |= {
+            "data": {"kind": "python"},
+            "partition": settings.get("partition", {"kind": "natural"}),
+        }
     if model is not None:
         if isinstance(model, nn.Module):
             raise ConfigError(
@@ -109,7 +124,12 @@ def run(
     dataset = None if clients is None else from_clients(clients, task=task, label_names=label_names)
     chosen = validate(raw, "federico.run")
     done = simulate(
-        chosen, Path(directory), observer or Quiet(), dataset=dataset, factory=model, command="federico.run"
+        chosen,
+        Path(directory),
+        observer or Quiet(),
+        dataset=dataset,
+        factory=model,
+        command="federico.run",
     )
     return Run(done.path, model)
 
@@ -119,7 +139,11 @@ def _merged(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, A
     merged = dict(table)
     for key, value in changes.items():
         inner, merged[key] = merged.get(key), value
-        if isinstance(inner, Mapping) and isinstance(value, Mapping) and value.get("kind") in {None, inner.get("kind")}:
+        if (
+            isinstance(inner, Mapping)
+            and isinstance(value, Mapping)
+            and value.get("kind") in {None, inner.get("kind")}
+        ):
             merged[key] = _merged(inner, value)
     return merged
 

@@ -13,7 +13,9 @@ as it has its default, runs are named as before and need not be run again."""
 class Options(BaseModel):
     """A table of an experiment file. Each field carries its sentence of documentation as `description`."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
+    )
 
     def as_named(self, dumped: Mapping[str, Any]) -> dict[str, Any]:
         """What is dumped of these options without those that were added later and have their default."""
@@ -21,7 +23,12 @@ class Options(BaseModel):
         left_out = {
             name
             for name, field in type(self).model_fields.items()
-            if ADDED_LATER in field.metadata and own.get(name) == field.get_default(call_default_factory=True)
+            if ADDED_LATER in field.metadata
+            and own.get(name) == field.get_default(call_default_factory=True)
         }
-        inner = {name: value.as_named(dumped[name]) for name, value in own.items() if isinstance(value, Options)}
+        inner = {
+            name: value.as_named(dumped[name])
+            for name, value in own.items()
+            if isinstance(value, Options)
+        }
         return {name: value for name, value in {**dumped, **inner}.items() if name not in left_out}

@@ -13,12 +13,17 @@ Schedule = list[dict[int, float]]
 
 losses = st.floats(0, 100)
 betas = st.floats(0.01, 1)
-schedules = st.lists(st.dictionaries(st.integers(0, PEERS - 1), losses, min_size=1), min_size=1, max_size=8)
+schedules = st.lists(
+    st.dictionaries(st.integers(0, PEERS - 1), losses, min_size=1), min_size=1, max_size=8
+)
 
 
 def play(tracker: LossTracker, schedule: Schedule) -> LossTracker:
     for visited in schedule:
-        tracker.observe(np.array(list(visited), dtype=np.int64), np.array(list(visited.values()), dtype=np.float64))
+        tracker.observe(
+            np.array(list(visited), dtype=np.int64),
+            np.array(list(visited.values()), dtype=np.float64),
+        )
     return tracker
 
 
@@ -73,11 +78,15 @@ def test_momentum_weighs_the_new_loss() -> None:
 def test_holds_the_visited_peers_in_order_and_their_latest_losses(schedule: Schedule) -> None:
     tracker = play(LossTracker(), schedule)
     assert tracker.peers.tolist() == sorted({peer for visited in schedule for peer in visited})
-    assert tracker.latest.tolist() == [history(schedule, peer)[-1] for peer in tracker.peers.tolist()]
+    assert tracker.latest.tolist() == [
+        history(schedule, peer)[-1] for peer in tracker.peers.tolist()
+    ]
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("make", [LossTracker, lambda: LossTracker("accumulated"), lambda: LossTracker(debias=True)])
+@pytest.mark.parametrize(
+    "make", [LossTracker, lambda: LossTracker("accumulated"), lambda: LossTracker(debias=True)]
+)
 def test_a_loss_that_is_no_number_takes_the_weight_but_never_enters_the_average(
     bad: float, make: Callable[[], LossTracker]
 ) -> None:
@@ -96,12 +105,16 @@ def test_a_peer_that_starts_with_nan_can_recover() -> None:
 
 
 @given(schedules, schedules, st.booleans())
-def test_goes_on_from_a_saved_state_bit_for_bit(before: Schedule, after: Schedule, debias: bool) -> None:
+def test_goes_on_from_a_saved_state_bit_for_bit(
+    before: Schedule, after: Schedule, debias: bool
+) -> None:
     def new() -> LossTracker:
         return LossTracker("ema", 0.6, debias=debias)
 
     tracker = play(new(), before)
-    saved: dict[str, IntArray | FloatArray] = {name: values.copy() for name, values in tracker.state().items()}
+    saved: dict[str, IntArray | FloatArray] = {
+        name: values.copy() for name, values in tracker.state().items()
+    }
     resumed = new()
     resumed.restore(saved)
     play(tracker, after)
@@ -113,7 +126,9 @@ def test_goes_on_from_a_saved_state_bit_for_bit(before: Schedule, after: Schedul
 
 
 @pytest.mark.parametrize("tracking", ["ema", "accumulated"])
-def test_a_loss_above_the_bound_takes_the_weight_and_is_averaged_as_the_bound(tracking: Tracking) -> None:
+def test_a_loss_above_the_bound_takes_the_weight_and_is_averaged_as_the_bound(
+    tracking: Tracking,
+) -> None:
     tracker = play(LossTracker(tracking, bound=2.0), [{0: 1.0, 1: 9e5, 2: 2.0}, {0: 1.0, 1: 3.0}])
     assert tracker.sane.tolist() == [True, False, True]
     assert tracker.tracked[1] == np.inf

@@ -9,11 +9,15 @@ from federico.types import FloatArray
 temperatures = st.floats(0.01, 100)
 sane = st.floats(0, 1e3)
 rows = arrays(np.float64, st.integers(1, 8), elements=sane)
-mixed_rows = arrays(np.float64, st.integers(1, 8), elements=sane | st.sampled_from([np.inf, np.nan]))
+mixed_rows = arrays(
+    np.float64, st.integers(1, 8), elements=sane | st.sampled_from([np.inf, np.nan])
+)
 
 
 @given(mixed_rows, temperatures)
-def test_sums_to_one_with_nothing_on_unusable_losses(losses: FloatArray, temperature: float) -> None:
+def test_sums_to_one_with_nothing_on_unusable_losses(
+    losses: FloatArray, temperature: float
+) -> None:
     weights = posterior(losses, temperature)
     assert np.all(weights[~np.isfinite(losses)] == 0)
     assert np.isclose(weights.sum(), float(np.isfinite(losses).any()))
@@ -21,7 +25,9 @@ def test_sums_to_one_with_nothing_on_unusable_losses(losses: FloatArray, tempera
 
 @given(rows, temperatures)
 def test_is_the_softmax_of_minus_the_losses(losses: FloatArray, temperature: float) -> None:
-    by_hand = [1 / np.exp(np.clip((loss - losses) / temperature, None, 600)).sum() for loss in losses]
+    by_hand = [
+        1 / np.exp(np.clip((loss - losses) / temperature, None, 600)).sum() for loss in losses
+    ]
     np.testing.assert_allclose(posterior(losses, temperature), by_hand, rtol=1e-6, atol=1e-12)
 
 
@@ -45,7 +51,9 @@ def test_a_lower_loss_never_weighs_less(losses: FloatArray) -> None:
 
 def test_temperature_spreads() -> None:
     losses = np.array([0.0, 1.0])
-    np.testing.assert_allclose(posterior(losses, 2.0), [1 / (1 + np.exp(-0.5)), 1 / (1 + np.exp(0.5))])
+    np.testing.assert_allclose(
+        posterior(losses, 2.0), [1 / (1 + np.exp(-0.5)), 1 / (1 + np.exp(0.5))]
+    )
 
 
 def test_huge_losses_neither_overflow_nor_underflow_together() -> None:

@@ -5,7 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from federico.algorithm.sampling import Coin, EpsilonGreedy, Everyone, Sampler, Strangers, Uniform, View
+from federico.algorithm.sampling import (
+    Coin,
+    EpsilonGreedy,
+    Everyone,
+    Sampler,
+    Strangers,
+    Uniform,
+    View,
+)
 from federico.types import IntArray
 
 seeds = st.integers(0, 2**32 - 1)
@@ -17,7 +25,9 @@ def views(draw: st.DrawFn) -> View:
     count = draw(st.integers(1, 9))
     known = sorted(draw(st.sets(st.integers(0, count - 1))))
     losses = [draw(st.floats(0, 5) | st.just(np.inf)) for _ in known]
-    return View(draw(st.integers(0, count - 1)), count, np.array(known, dtype=np.int64), np.array(losses))
+    return View(
+        draw(st.integers(0, count - 1)), count, np.array(known, dtype=np.int64), np.array(losses)
+    )
 
 
 def view_of(losses: dict[int, float], *, peer: int = 0, count: int = 6) -> View:
@@ -42,7 +52,13 @@ def assert_valid(chosen: IntArray, view: View) -> None:
     assert np.all((chosen >= 0) & (chosen < view.count))
 
 
-@given(views(), st.integers(0, 9), st.floats(0, 1), st.sampled_from(["per_round", "per_neighbor"]), seeds)
+@given(
+    views(),
+    st.integers(0, 9),
+    st.floats(0, 1),
+    st.sampled_from(["per_round", "per_neighbor"]),
+    seeds,
+)
 def test_epsilon_greedy_gives_the_right_number_of_different_others(
     view: View, neighbors: int, epsilon: float, coin: Coin, seed: int
 ) -> None:
@@ -52,7 +68,9 @@ def test_epsilon_greedy_gives_the_right_number_of_different_others(
 
 
 @given(views(), st.integers(0, 9), seeds)
-def test_uniform_gives_the_right_number_of_different_others(view: View, neighbors: int, seed: int) -> None:
+def test_uniform_gives_the_right_number_of_different_others(
+    view: View, neighbors: int, seed: int
+) -> None:
     chosen = Uniform(neighbors).sample(view, np.random.default_rng(seed))
     assert_valid(chosen, view)
     assert len(chosen) == min(neighbors, view.count - 1)
@@ -66,7 +84,9 @@ def test_everyone_is_all_others_and_draws_nothing(view: View, seed: int) -> None
 
 
 @given(views(), st.integers(0, 9), st.sampled_from(["per_round", "per_neighbor"]), seeds)
-def test_greedy_takes_the_best_with_strangers_first(view: View, neighbors: int, coin: Coin, seed: int) -> None:
+def test_greedy_takes_the_best_with_strangers_first(
+    view: View, neighbors: int, coin: Coin, seed: int
+) -> None:
     chosen = EpsilonGreedy(neighbors, 0.0, coin).sample(view, np.random.default_rng(seed)).tolist()
     loss = dict(zip(view.known.tolist(), view.losses.tolist(), strict=True))
     left = [j for j in range(view.count) if j != view.peer and j not in chosen]
@@ -75,8 +95,12 @@ def test_greedy_takes_the_best_with_strangers_first(view: View, neighbors: int, 
 
 
 @given(views(), st.integers(0, 9), st.sampled_from(["per_round", "per_neighbor"]), seeds)
-def test_cautious_and_greedy_never_picks_a_stranger(view: View, neighbors: int, coin: Coin, seed: int) -> None:
-    chosen = EpsilonGreedy(neighbors, 0.0, coin, "cautious").sample(view, np.random.default_rng(seed))
+def test_cautious_and_greedy_never_picks_a_stranger(
+    view: View, neighbors: int, coin: Coin, seed: int
+) -> None:
+    chosen = EpsilonGreedy(neighbors, 0.0, coin, "cautious").sample(
+        view, np.random.default_rng(seed)
+    )
     assert_valid(chosen, view)
     assert set(chosen.tolist()) <= set(view.known.tolist())
     assert len(chosen) == min(neighbors, len(set(view.known.tolist()) - {view.peer}))
@@ -84,7 +108,9 @@ def test_cautious_and_greedy_never_picks_a_stranger(view: View, neighbors: int, 
 
 @given(views(), st.integers(1, 9), seeds)
 def test_cautious_reaches_strangers_by_exploring(view: View, neighbors: int, seed: int) -> None:
-    chosen = EpsilonGreedy(neighbors, 1.0, "per_round", "cautious").sample(view, np.random.default_rng(seed))
+    chosen = EpsilonGreedy(neighbors, 1.0, "per_round", "cautious").sample(
+        view, np.random.default_rng(seed)
+    )
     assert len(chosen) == min(neighbors, view.count - 1)
 
 
@@ -97,10 +123,15 @@ def test_epsilon_one_is_uniform_whatever_the_losses(coin: Coin, neighbors: int) 
 
 
 def test_uniform_is_uniform() -> None:
-    assert chi_square(draws(Uniform(2), view_of({}, peer=5), 2000), [0, 1, 2, 3, 4]) < CHI_SQUARE_4_AT_1_PERCENT
+    assert (
+        chi_square(draws(Uniform(2), view_of({}, peer=5), 2000), [0, 1, 2, 3, 4])
+        < CHI_SQUARE_4_AT_1_PERCENT
+    )
 
 
-@pytest.mark.parametrize("losses", [{}, {1: 2.0, 2: 2.0, 3: 2.0, 4: 2.0, 5: 2.0}], ids=["strangers", "equals"])
+@pytest.mark.parametrize(
+    "losses", [{}, {1: 2.0, 2: 2.0, 3: 2.0, 4: 2.0, 5: 2.0}], ids=["strangers", "equals"]
+)
 def test_ties_break_at_random(losses: dict[int, float]) -> None:
     samples = draws(EpsilonGreedy(2, 0.0), view_of(losses), 2000)
     assert chi_square(samples, [1, 2, 3, 4, 5]) < CHI_SQUARE_4_AT_1_PERCENT
@@ -109,14 +140,18 @@ def test_ties_break_at_random(losses: dict[int, float]) -> None:
 @pytest.mark.parametrize("strangers", ["optimistic", "literal"])
 def test_strangers_come_before_everyone_known(strangers: Strangers) -> None:
     view = view_of({0: 0.0, 1: 0.01, 2: 0.02, 3: 0.03})
-    assert EpsilonGreedy(2, 0.0, strangers=strangers).sample(view, np.random.default_rng(0)).tolist() == [4, 5]
+    assert EpsilonGreedy(2, 0.0, strangers=strangers).sample(
+        view, np.random.default_rng(0)
+    ).tolist() == [4, 5]
 
 
 def test_one_coin_is_all_or_nothing() -> None:
     greedy = replace(EpsilonGreedy(2, 0.5), coin="per_round")
     kept = [len({1, 2} & set(sample)) for sample in draws(greedy, ranked(), 3000)]
     # Both best by the coin (1/2), or by chance among the 10 pairs of a uniform draw.
-    np.testing.assert_allclose(np.bincount(kept) / 3000, [0.5 * 3 / 10, 0.5 * 6 / 10, 0.5 + 0.5 / 10], atol=0.03)
+    np.testing.assert_allclose(
+        np.bincount(kept) / 3000, [0.5 * 3 / 10, 0.5 * 6 / 10, 0.5 + 0.5 / 10], atol=0.03
+    )
 
 
 def test_a_coin_per_neighbor_mixes_within_a_round() -> None:

@@ -25,14 +25,21 @@ def model_measurement(speed: float = 1.0) -> dict[str, Any]:
     return {"rates": [40e9, 60e9, 50e9], "peak": 2_000_000_000, "turns": [turn, late]}
 
 
-def growth_measurement(name: str, time_power: float = 1.0, memory_power: float = 0.5) -> dict[str, Any]:
+def growth_measurement(
+    name: str, time_power: float = 1.0, memory_power: float = 0.5
+) -> dict[str, Any]:
     """A series whose time and memory grow with these powers of the work."""
     series = SERIES[name]
     points = [
-        {"seconds": 0.01 * series.work(size) ** time_power, "memory": 1e5 * series.work(size) ** memory_power}
+        {
+            "seconds": 0.01 * series.work(size) ** time_power,
+            "memory": 1e5 * series.work(size) ** memory_power,
+        }
         for size in series.sizes
     ]
-    return {"points": [point | {"last": point["seconds"], "peak": point["memory"]} for point in points]}
+    return {
+        "points": [point | {"last": point["seconds"], "peak": point["memory"]} for point in points]
+    }
 
 
 @pytest.fixture(name="model_measurement")
@@ -48,7 +55,10 @@ def _growth_measurement() -> Callable[..., dict[str, Any]]:
 @pytest.fixture
 def measured() -> dict[str, list[dict[str, Any]]]:
     """Every kind of row."""
-    models = {name: [model_measurement(), model_measurement(1.25)] for name in ("linear", "mlp", "cnn2", "resnet18")}
+    models = {
+        name: [model_measurement(), model_measurement(1.25)]
+        for name in ("linear", "mlp", "cnn2", "resnet18")
+    }
     growing = {name: [growth_measurement(name), growth_measurement(name, 0.9)] for name in SERIES}
     endurance = {"endurance": [{"seconds": 1.0, "last": 1.2, "memory": 4e8, "peak": 7_000_000_000}]}
     return {**models, **growing, **endurance, "ranks": [{"one": 10.0, "ranks": 11.0}]}

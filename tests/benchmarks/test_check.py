@@ -7,11 +7,20 @@ from benchmarks.ratios import Ratio
 
 HIGHER = Ratio("speed", "speed", lambda one: float(one["value"]), "higher")
 LOWER = Ratio("peak", "peak memory", lambda one: float(one["value"]), "lower")
-ROUNDING = Ratio("difference", "difference", lambda one: float(one["value"]), "lower", {"mlp": 1e-2}, rounding=True)
+ROUNDING = Ratio(
+    "difference",
+    "difference",
+    lambda one: float(one["value"]),
+    "lower",
+    {"mlp": 1e-2},
+    rounding=True,
+)
 
 
 def regression(ratio: Ratio, stored: list[float], now: list[float]) -> bool:
-    (verdict,) = verdicts("mlp", [ratio], [{"value": v} for v in stored], [{"value": v} for v in now])
+    (verdict,) = verdicts(
+        "mlp", [ratio], [{"value": v} for v in stored], [{"value": v} for v in now]
+    )
     assert ("REGRESSION" in str(verdict)) == verdict.regression
     assert "mlp: " + ratio.title in str(verdict)
     return verdict.regression
@@ -19,7 +28,13 @@ def regression(ratio: Ratio, stored: list[float], now: list[float]) -> bool:
 
 @pytest.mark.parametrize(
     ("now", "worse"),
-    [([2.0, 2.1, 2.2], False), ([1.7], False), ([1.5], True), ([9.0], False), ([1.5, 2.0, 2.0], False)],
+    [
+        ([2.0, 2.1, 2.2], False),
+        ([1.7], False),
+        ([1.5], True),
+        ([9.0], False),
+        ([1.5, 2.0, 2.0], False),
+    ],
     ids=["as before", "within the spread", "beyond it", "better", "one bad minute"],
 )
 def test_higher_is_better(now: list[float], worse: bool) -> None:
@@ -44,4 +59,7 @@ def test_rounding_is_no_regression(now: float, worse: bool) -> None:
 def test_every_ratio_has_its_own_verdict() -> None:
     one: list[Any] = [{"value": 1.0}]
     found = verdicts("mlp", [HIGHER, LOWER], one, [{"value": 2.0}])
-    assert [(verdict.ratio.name, verdict.regression) for verdict in found] == [("speed", False), ("peak", True)]
+    assert [(verdict.ratio.name, verdict.regression) for verdict in found] == [
+        ("speed", False),
+        ("peak", True),
+    ]

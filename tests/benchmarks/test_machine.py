@@ -7,7 +7,9 @@ from benchmarks import machine
 from benchmarks.machine import Limit, facts, peak_memory
 
 
-def test_limit_is_the_median_of_all_bursts_on_the_threads_it_began_with(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limit_is_the_median_of_all_bursts_on_the_threads_it_began_with(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(machine, "BURST_SECONDS", 0.001)
     monkeypatch.setattr(machine, "SIZE", 64)
     threads, limit = torch.get_num_threads(), Limit()

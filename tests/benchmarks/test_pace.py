@@ -13,11 +13,11 @@ from benchmarks.pace import Pace, Plan, checkpoint_path
 from benchmarks.plain import Plain, Played, twin
 from benchmarks.tables import PHASES
 from benchmarks.work import Problem, Work, read_models, read_problem, work_of
-from federico.experiment import checkpoint
 from federico.experiment.config import validate
-from federico.experiment.records import Record
-from federico.experiment.rundir import CellDir
-from federico.experiment.simulate import simulate
+from federico.experiment.runner import simulate
+from federico.runs import checkpoint
+from federico.runs.layout import CellDir
+from federico.runs.records import Record
 
 PLAN = Plan(1, 3)
 
@@ -65,7 +65,9 @@ def test_every_second_round_is_measured(run: Path, pace: Pace, pauses: list[int]
     assert all(measured.whole >= sum(measured.phases.values()) for measured in pace.rounds)
 
 
-def test_pause_begins_once_the_checkpoint_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pause_begins_once_the_checkpoint_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     there: list[bool] = []
     save = checkpoint.save
 
@@ -74,7 +76,10 @@ def test_pause_begins_once_the_checkpoint_is_there(tmp_path: Path, monkeypatch: 
         save(*arguments)
 
     monkeypatch.setattr(checkpoint, "save", save_slowly)
-    pace = Pace(Plan(1, 2), lambda cell, record: there.append(checkpoint_path(cell, record.round) is not None))
+    pace = Pace(
+        Plan(1, 2),
+        lambda cell, record: there.append(checkpoint_path(cell, record.round) is not None),
+    )
     simulate(validate(raw_experiment({"clients": 4}, 4)), tmp_path, pace)
     assert there == [True, True]
 
@@ -83,27 +88,35 @@ def test_work_is_what_was_recorded(work: Work, last: Record, problem: Problem) -
     assert len(work.visits) == 5 * 4
     assert {(i, i) for i in range(5)} <= set(work.visits)
     assert 0 < len(work.trained) < len(work.visits), "some weigh too little"
-    assert all(last.posterior[i][problem.names[b]] == weight for (i, b), weight in work.trained.items())
+    assert all(
+        last.posterior[i][problem.names[b]] == weight for (i, b), weight in work.trained.items()
+    )
     assert [sum(row.values()) for row in work.mixtures] == pytest.approx([1.0] * 5)
 
 
 def test_useful_arithmetic_is_counted(problem: Problem, work: Work) -> None:
     forward = 2 * (1 * 8 + 8 * 1)
     backward = 2 * (1 * 8 + 8 * 1 + 8 * 1)  # both weights' gradients, and that of the hidden layer
-    assert problem.flop(work) == 32 * (len(work.visits) * forward + len(work.trained) * (forward + backward))
+    assert problem.flop(work) == 32 * (
+        len(work.visits) * forward + len(work.trained) * (forward + backward)
+    )
 
 
 @pytest.fixture(scope="module")
 def played(problem: Problem, cell: CellDir, work: Work, last: Record) -> Played:
-    return Plain(problem).play(work, read_models(cell, last.round - 1, problem.blueprint))
+    return Plain(problem).play(work, read_models(cell, last.round - 1, problem.layout))
 
 
-def apart(played: Played, problem: Problem, cell: CellDir, work: Work, last: Record) -> dict[str, float]:
-    after = read_models(cell, last.round, problem.blueprint)
+def apart(
+    played: Played, problem: Problem, cell: CellDir, work: Work, last: Record
+) -> dict[str, float]:
+    after = read_models(cell, last.round, problem.layout)
     return difference(played, [after.losses[pair] for pair in work.visits], last)
 
 
-def test_twin_gets_the_same_numbers(played: Played, problem: Problem, cell: CellDir, work: Work, last: Record) -> None:
+def test_twin_gets_the_same_numbers(
+    played: Played, problem: Problem, cell: CellDir, work: Work, last: Record
+) -> None:
     assert set(played.seconds) == {"e_step", "m_step", "update", "evaluate"}
     assert max(apart(played, problem, cell, work, last).values()) < 1e-4
 
@@ -112,7 +125,7 @@ def test_twin_gets_the_same_numbers(played: Played, problem: Problem, cell: Cell
 def test_difference_shows_a_twin_that_does_other_work(
     problem: Problem, cell: CellDir, work: Work, last: Record, fault: str
 ) -> None:
-    before = read_models(cell, last.round - 1, problem.blueprint)
+    before = read_models(cell, last.round - 1, problem.layout)
     if fault == "moments":
         before.moments.clear()
     else:

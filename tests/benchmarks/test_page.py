@@ -20,12 +20,18 @@ def results(measured: Measured, tmp_path: Path) -> Results:
 
 def test_page_is_what_is_stored() -> None:
     measured, results = page.stored()
-    assert (DOCS / NAME).read_text(encoding="utf-8") == page.text(measured, results), "run `make docs`"
-    assert all((DOCS / section.picture).exists() for section in page.sections(measured) if section.draw)
+    assert (DOCS / NAME).read_text(encoding="utf-8") == page.text(measured, results), (
+        "run `make docs`"
+    )
+    assert all(
+        (DOCS / section.picture).exists() for section in page.sections(measured) if section.draw
+    )
     assert set(results) == set(measured), "a row that is no longer measured has no results"
 
 
-def test_page_names_the_machine_and_the_number_of_processes(measured: Measured, results: Results) -> None:
+def test_page_names_the_machine_and_the_number_of_processes(
+    measured: Measured, results: Results
+) -> None:
     written = page.text(measured, results)
     assert "processor Abacus" in written
     assert "(1 or 2 a row)" in written
@@ -34,7 +40,13 @@ def test_page_names_the_machine_and_the_number_of_processes(measured: Measured, 
 def test_page_shows_every_section_once(measured: Measured, results: Results) -> None:
     written = page.text(measured, results)
     titles = [line for line in written.splitlines() if line.startswith("## ")]
-    assert titles == ["## Goals", "## What is compared", "## Where the time goes", "## Against the others", "## Growth"]
+    assert titles == [
+        "## Goals",
+        "## What is compared",
+        "## Where the time goes",
+        "## Against the others",
+        "## Growth",
+    ]
     assert written.count(".png)") == 3
 
 

@@ -1,7 +1,7 @@
 from benchmarks.growth import raw_experiment
 from benchmarks.profile import share_of_operations
+from federico.experiment.build import prepare
 from federico.experiment.config import validate
-from federico.experiment.setup import prepare
 
 
 def test_shares_are_of_the_whole_and_the_largest_come_first() -> None:

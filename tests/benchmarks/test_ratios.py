@@ -42,9 +42,12 @@ def test_ratio_is_the_median_over_turns_not_the_ratio_of_sums(model_measurement:
 
 
 @pytest.mark.parametrize(
-    ("better", "at", "above", "below"), [("higher", True, True, False), ("lower", True, False, True)]
+    ("better", "at", "above", "below"),
+    [("higher", True, True, False), ("lower", True, False, True)],
 )
-def test_goal_is_reached_from_the_right_side(better: Any, at: bool, above: bool, below: bool) -> None:
+def test_goal_is_reached_from_the_right_side(
+    better: Any, at: bool, above: bool, below: bool
+) -> None:
     ratio = Ratio("r", "r", lambda one: 0.0, better, {"mlp": 2.0})
     assert [ratio.reached("mlp", value) for value in (2.0, 2.1, 1.9)] == [at, above, below]
 
@@ -96,6 +99,15 @@ def test_spread_is_median_and_range() -> None:
 
 
 def test_every_goal_belongs_to_a_row_that_has_the_ratio() -> None:
-    asked = {(row, ratio.name) for name in ROWS for ratio in ROWS[name].ratios for row in ratio.goals}
-    assert asked == {(name, ratio.name) for name in ROWS for ratio in ROWS[name].ratios if name in ratio.goals}
-    assert {("mlp", "of_matmul"), ("cnn2", "over_bare"), ("linear", "training"), ("ranks", "over_one")} <= asked
+    asked = {
+        (row, ratio.name) for name in ROWS for ratio in ROWS[name].ratios for row in ratio.goals
+    }
+    assert asked == {
+        (name, ratio.name) for name in ROWS for ratio in ROWS[name].ratios if name in ratio.goals
+    }
+    assert {
+        ("mlp", "of_matmul"),
+        ("cnn2", "over_bare"),
+        ("linear", "training"),
+        ("ranks", "over_one"),
+    } <= asked

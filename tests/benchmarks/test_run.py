@@ -25,13 +25,17 @@ class Processes:
     def run(self, command: list[str], **_: Any) -> "subprocess.CompletedProcess[str]":
         row, *options = command[3:]
         if row in self.missing:
-            return subprocess.CompletedProcess(command, 3, "", "cifar: not found: set FEDERICO_DATA")
+            return subprocess.CompletedProcess(
+                command, 3, "", "cifar: not found: set FEDERICO_DATA"
+            )
         if options:
             return subprocess.CompletedProcess(command, 0, "", "")
         if len(self.started) == self.stop_at:
             raise KeyboardInterrupt
         self.started.append(row)
-        return subprocess.CompletedProcess(command, 0, json.dumps({"number": len(self.started)}) + "\n", "")
+        return subprocess.CompletedProcess(
+            command, 0, json.dumps({"number": len(self.started)}) + "\n", ""
+        )
 
 
 @pytest.fixture
@@ -72,21 +76,28 @@ def test_suite_that_is_done_begins_anew(processes: Processes) -> None:
     assert processes.started == ["mlp", "mlp"]
 
 
-def test_row_without_data_is_left_out_and_said(processes: Processes, capsys: pytest.CaptureFixture[str]) -> None:
+def test_row_without_data_is_left_out_and_said(
+    processes: Processes, capsys: pytest.CaptureFixture[str]
+) -> None:
     processes.missing = {"cnn2"}
     assert list(Suite(["linear", "cnn2"], 1).run()) == ["linear"]
     assert "cnn2: left out: cifar: not found: set FEDERICO_DATA" in capsys.readouterr().out
 
 
 def test_regression_is_named_and_ends_with_1(
-    model_measurement: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    model_measurement: Make,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     results = Results(tmp_path)
     results.write("mlp", {}, [model_measurement()] * 5)
     monkeypatch.setattr(run, "Results", lambda: results)
     assert compare({"mlp": [model_measurement(1.02)]}) == 0
     assert compare({"mlp": [model_measurement(0.5)]}) == 1
-    assert "REGRESSION: mlp: training: plain twin / federico" in " ".join(capsys.readouterr().out.split())
+    assert "REGRESSION: mlp: training: plain twin / federico" in " ".join(
+        capsys.readouterr().out.split()
+    )
     assert compare({"cnn2": [model_measurement()]}) == 0, "nothing is stored"
 
 

@@ -12,15 +12,21 @@ Measured = dict[str, list[dict[str, Any]]]
 def cells(table: tables.Table, **wanted: str) -> list[str]:
     """The one row whose cells under these heads are these."""
     places = {table.heads.index(head): value for head, value in wanted.items()}
-    (row,) = [row for row in table.rows if all(row[place] == value for place, value in places.items())]
+    (row,) = [
+        row for row in table.rows if all(row[place] == value for place, value in places.items())
+    ]
     return row
 
 
 def test_goals_say_what_is_reached_and_what_is_not(measured: Measured) -> None:
     table = tables.goals(measured)
-    training = cells(table, workload="MLP, Office-Home, K=10", figure="training: plain twin / federico")
+    training = cells(
+        table, workload="MLP, Office-Home, K=10", figure="training: plain twin / federico"
+    )
     assert training[2:] == [">= 2", "3.38 (3 to 3.75)", "yes"]
-    memory = cells(table, workload="K=4096, linear, 100 rounds in one process", figure="peak memory (GB)")
+    memory = cells(
+        table, workload="K=4096, linear, 100 rounds in one process", figure="peak memory (GB)"
+    )
     assert memory[2:] == ["<= 6", "7", "**no**"]
 
 
@@ -50,7 +56,10 @@ def test_one_row_alone_makes_tables_too(measured: Measured, row: str) -> None:
 
 
 def test_markdown_is_a_table() -> None:
-    assert tables.Table("t", ["a", "b"], [["1", "2"]]).markdown() == "| a | b |\n| --- | --- |\n| 1 | 2 |\n"
+    assert (
+        tables.Table("t", ["a", "b"], [["1", "2"]]).markdown()
+        == "| a | b |\n| --- | --- |\n| 1 | 2 |\n"
+    )
 
 
 @pytest.mark.parametrize("draw", [pictures.goals, pictures.phases, pictures.growth])

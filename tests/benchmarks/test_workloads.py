@@ -2,18 +2,27 @@ import pytest
 
 from benchmarks.workloads import WORKLOADS, Workload
 from federico.errors import DataError
-from federico.experiment.setup import prepare
+from federico.experiment.build import prepare
 
 
 @pytest.mark.parametrize("work", WORKLOADS.values(), ids=WORKLOADS)
 def test_workload_is_a_valid_experiment_of_federico_alone(work: Workload) -> None:
     experiment = work.load(7, "system.threads=1")
-    assert (experiment.name, experiment.methods, experiment.seeds) == (work.name, ("federico",), (0,))
-    assert (experiment.rounds, experiment.system.threads, experiment.federico.neighbors) == (7, 1, 3)
+    assert (experiment.name, experiment.methods, experiment.seeds) == (
+        work.name,
+        ("federico",),
+        (0,),
+    )
+    assert (experiment.rounds, experiment.system.threads, experiment.federico.neighbors) == (
+        7,
+        1,
+        3,
+    )
 
 
 @pytest.mark.parametrize(
-    ("name", "clients", "samples"), [("linear", 64, 24), ("mlp", 10, 958), ("cnn2", 8, 100), ("resnet18", 8, 50)]
+    ("name", "clients", "samples"),
+    [("linear", 64, 24), ("mlp", 10, 958), ("cnn2", 8, 100), ("resnet18", 8, 50)],
 )
 def test_clients_have_the_data_that_the_page_says(name: str, clients: int, samples: int) -> None:
     try:

@@ -26,7 +26,9 @@ def study(tiny: Path) -> Path:
     return file
 
 
-def test_compare_prints_tables_and_writes_a_report(federico: Command, study: Path, tmp_path: Path) -> None:
+def test_compare_prints_tables_and_writes_a_report(
+    federico: Command, study: Path, tmp_path: Path
+) -> None:
     answer = federico("compare", study)
     assert answer.code == 0
     assert "FedeRiCo is best in" in answer.out
@@ -43,7 +45,9 @@ def test_compare_prints_tables_and_writes_a_report(federico: Command, study: Pat
 
 
 def test_json_is_all_there_is(federico: Command, study: Path) -> None:
-    answer = federico("compare", study, "--json", "--row", "local", "--column", "four", "--set", "rounds=1")
+    answer = federico(
+        "compare", study, "--json", "--row", "local", "--column", "four", "--set", "rounds=1"
+    )
     assert answer.err == ""
     found = json.loads(answer.out)
     assert (found["rounds"], found["unfinished"]) == (1, 3)
@@ -55,7 +59,15 @@ def test_json_is_all_there_is(federico: Command, study: Path) -> None:
 def test_save_keeps_result_figures_and_the_command_without_places(
     federico: Command, study: Path, tmp_path: Path
 ) -> None:
-    answer = federico("compare", "study.toml", "--save", "--directory", tmp_path / "elsewhere", "--set", "rounds=1")
+    answer = federico(
+        "compare",
+        "study.toml",
+        "--save",
+        "--directory",
+        tmp_path / "elsewhere",
+        "--set",
+        "rounds=1",
+    )
     assert "Saved: results/study.json" in answer.out
     saved = read_saved(tmp_path / "results" / "study.json")
     assert saved.saves[0].command == "federico compare study.toml --set rounds=1 --save"
@@ -69,11 +81,19 @@ def test_a_result_grows_over_run_directories_and_rates_are_tuned_once(
 ) -> None:
     tuning = 'compare={at=["best"],tuning={rates=[0.01,0.1],rounds=1},columns=[{name="two"}]}'
     for row in ("local", "federico"):
-        answer = federico("compare", "study.toml", "--save", "--set", tuning, "--row", row, "--directory", row)
+        answer = federico(
+            "compare", "study.toml", "--save", "--set", tuning, "--row", row, "--directory", row
+        )
         assert answer.code == 0
     saved = read_saved(tmp_path / "results" / "study.json")
-    assert [(entry.row, entry.saves) for entry in saved.result.entries] == [("federico", (1,)), ("local", (0,))]
-    assert [save.command.partition("--row ")[2] for save in saved.saves] == ["local --save", "federico --save"]
+    assert [(entry.row, entry.saves) for entry in saved.result.entries] == [
+        ("federico", (1,)),
+        ("local", (0,)),
+    ]
+    assert [save.command.partition("--row ")[2] for save in saved.saves] == [
+        "local --save",
+        "federico --save",
+    ]
     assert saved.result.unfinished == 0
     assert saved.result.entries[0].versus is not None, "against a row that was run elsewhere"
     page = (tmp_path / "federico" / "study" / "comparison" / "report.html").read_text()
@@ -118,7 +138,10 @@ def test_a_damaged_result_stops_only_what_would_add_to_it(federico: Command, stu
     for words in ([], ["--dry-run"]):
         answer = federico("compare", "study.toml", "--quiet", *words)
         assert answer.code == 0
-        assert "note: no learning rates are known from before: results/study.json: not a saved result" in answer.err
+        assert (
+            "note: no learning rates are known from before: results/study.json: not a saved result"
+            in answer.err
+        )
     Path("runs").rename("finished")
     assert federico("compare", "study.toml", "--save").code != 0
     assert not Path("runs").exists()
@@ -150,26 +173,48 @@ def test_reproduce_runs_a_preset_at_a_scale_and_says_so(federico: Command) -> No
     answer = federico("reproduce", "figure1", "--scale", "0.01", "--save")
     assert answer.code == 0
     assert "10 clients, 4 rounds, 1 seed" in answer.out
-    assert "Not as in the paper: Run at --scale 0.01: 4 of 400 rounds, 1 of 10 seeds." in " ".join(answer.out.split())
+    assert "Not as in the paper: Run at --scale 0.01: 4 of 400 rounds, 1 of 10 seeds." in " ".join(
+        answer.out.split()
+    )
     assert "Saved: results/figure1.json" in answer.out
-    assert read_saved(Path("results/figure1.json")).saves[0].command == "federico reproduce figure1 --scale 0.01 --save"
+    assert (
+        read_saved(Path("results/figure1.json")).saves[0].command
+        == "federico reproduce figure1 --scale 0.01 --save"
+    )
     assert Path("results/figure1-figure.png").exists()
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["reproduce", "table9"], "table9: there is nothing of that name to reproduce; there is ablation-digits"),
-        (["reproduce", "figure1", "--scale", "2"], "--scale 2: give a number above 0 and at most 1"),
-        (["reproduce", "figure1", "--column", "five"], "figure1 has none of that name; it has no names to choose from"),
-        (["compare", "study.toml", "--jobs", "0"], "--jobs 0: at least one process must do the work"),
+        (
+            ["reproduce", "table9"],
+            "table9: there is nothing of that name to reproduce; there is ablation-digits",
+        ),
+        (
+            ["reproduce", "figure1", "--scale", "2"],
+            "--scale 2: give a number above 0 and at most 1",
+        ),
+        (
+            ["reproduce", "figure1", "--column", "five"],
+            "figure1 has none of that name; it has no names to choose from",
+        ),
+        (
+            ["compare", "study.toml", "--jobs", "0"],
+            "--jobs 0: at least one process must do the work",
+        ),
         (["compare", "study.toml", "--row", "nobody"], "--row nobody: study has none of that name"),
         (["compare", "study.toml", "--set", "compare.at=[1]"], "compare.at.0 = 1"),
         (["compare", "none.toml"], "none.toml: there is no such experiment file"),
-        (["run", "study.toml"], "study.toml: has a [compare] table, it is not one run: `federico compare study.toml`"),
+        (
+            ["run", "study.toml"],
+            "study.toml: has a [compare] table, it is not one run: `federico compare study.toml`",
+        ),
     ],
 )
-def test_what_cannot_be_is_one_line(federico: Command, study: Path, words: list[str], said: str) -> None:
+def test_what_cannot_be_is_one_line(
+    federico: Command, study: Path, words: list[str], said: str
+) -> None:
     answer = federico(*words)
     assert answer.code == 2
     assert said in answer.err

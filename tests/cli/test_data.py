@@ -23,11 +23,17 @@ class Silent(SimpleHTTPRequestHandler):
 def archive() -> bytes:
     """A CIFAR-10 of 40 images in the official layout."""
     rng = np.random.default_rng(0)
-    records = [bytes([label % 10]) + rng.integers(256, size=3072, dtype=np.uint8).tobytes() for label in range(40)]
+    records = [
+        bytes([label % 10]) + rng.integers(256, size=3072, dtype=np.uint8).tobytes()
+        for label in range(40)
+    ]
     names = "\n".join(f"class{number}" for number in range(10))
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz") as tar:
-        for name, content in (("data_batch_1.bin", b"".join(records)), ("batches.meta.txt", names.encode())):
+        for name, content in (
+            ("data_batch_1.bin", b"".join(records)),
+            ("batches.meta.txt", names.encode()),
+        ):
             entry = tarfile.TarInfo(f"cifar-10-batches-bin/{name}")
             entry.size = len(content)
             tar.addfile(entry, io.BytesIO(content))
@@ -48,23 +54,38 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str,
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
-        yield f"http://127.0.0.1:{server.server_port}/cifar.tar.gz", hashlib.md5(content).hexdigest()
+        yield (
+            f"http://127.0.0.1:{server.server_port}/cifar.tar.gz",
+            hashlib.md5(content).hexdigest(),
+        )
         server.shutdown()
         thread.join()
 
 
-def test_downloaded_data_can_be_run_on(federico: Command, site: tuple[str, str], tmp_path: Path, tiny: Path) -> None:
+def test_downloaded_data_can_be_run_on(
+    federico: Command, site: tuple[str, str], tmp_path: Path, tiny: Path
+) -> None:
     url, md5 = site
     answer = federico("data", "get", "cifar10", "--url", url, "--md5", md5)
     assert answer.code == 0
     assert answer.out == f"cifar10 is in {tmp_path}/data/cifar-10-batches-bin\n"
-    present = {entry["kind"]: entry["present"] for entry in json.loads(federico("data", "list", "--json").out)}
+    present = {
+        entry["kind"]: entry["present"]
+        for entry in json.loads(federico("data", "list", "--json").out)
+    }
     assert present["cifar10"] is True
     changes = ["data={kind='cifar10'}", "split={}", "rounds=1", "methods=['local']"]
-    assert federico("run", tiny, *(part for change in changes for part in ("--set", change)), "-q").code == 0
+    assert (
+        federico(
+            "run", tiny, *(part for change in changes for part in ("--set", change)), "-q"
+        ).code
+        == 0
+    )
 
 
-def test_data_that_is_there_is_not_fetched_again(federico: Command, site: tuple[str, str], tmp_path: Path) -> None:
+def test_data_that_is_there_is_not_fetched_again(
+    federico: Command, site: tuple[str, str], tmp_path: Path
+) -> None:
     url, md5 = site
     federico("data", "get", "cifar10", "--url", url, "--md5", md5, "-q")
     (tmp_path / "www" / "cifar.tar.gz").unlink()
@@ -76,7 +97,13 @@ def test_data_that_is_there_is_not_fetched_again(federico: Command, site: tuple[
     [
         ("cifar10", "cifar.tar.gz", "0" * 32, 3, "cifar.tar.gz: checksum "),
         ("cifar10", "gone.tar.gz", None, 3, "gone.tar.gz: HTTP Error 404"),
-        ("cifar11", "cifar.tar.gz", None, 2, "no download is named 'cifar11': choose from cifar10, cifar100"),
+        (
+            "cifar11",
+            "cifar.tar.gz",
+            None,
+            2,
+            "no download is named 'cifar11': choose from cifar10, cifar100",
+        ),
     ],
 )
 def test_failed_download_is_one_line_and_leaves_nothing(
@@ -98,7 +125,9 @@ def test_failed_download_is_one_line_and_leaves_nothing(
     assert not list((tmp_path / "data").glob("cifar-10*bin"))
 
 
-def test_list_says_what_is_here(federico: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_list_says_what_is_here(
+    federico: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FEDERICO_DATA", str(tmp_path))
     entries = {entry["kind"]: entry for entry in json.loads(federico("data", "list", "--json").out)}
     assert entries["digits"]["present"] is True

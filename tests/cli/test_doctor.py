@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from federico.experiment import memory
+from federico.experiment import memory_plan as memory
 
 Command = Callable[..., Any]
 
@@ -17,13 +17,25 @@ def test_machine_is_described(federico: Command) -> None:
     answer = federico("doctor", "--json")
     assert answer.code == 0
     facts = json.loads(answer.out)
-    assert {"python", "torch", "federico", "device", "cores", "memory free", "data folder"} <= facts.keys()
+    assert {
+        "python",
+        "torch",
+        "federico",
+        "device",
+        "cores",
+        "memory free",
+        "data folder",
+    } <= facts.keys()
     assert float(facts["memory free"].removesuffix(" GiB")) > 0
 
 
 def test_experiment_is_weighed(federico: Command, tiny: Path) -> None:
     facts = json.loads(federico("doctor", tiny, "--json", "--set", "model.hidden=[20000]").out)
-    sizes = {name: float(value.removesuffix(" GiB")) for name, value in facts.items() if name.startswith("memory ")}
+    sizes = {
+        name: float(value.removesuffix(" GiB"))
+        for name, value in facts.items()
+        if name.startswith("memory ")
+    }
     parts = [value for name, value in sizes.items() if name.startswith("memory for ")]
     assert len(parts) == 6
     assert sizes["memory for models"] > 0
@@ -57,10 +69,15 @@ def test_wrong_experiment_is_refused(federico: Command, tiny: Path, tmp_path: Pa
 
 
 @pytest.mark.parametrize("command", ["doctor", "run"])
-def test_what_cannot_fit_is_refused_with_its_size(federico: Command, tiny: Path, command: str, tmp_path: Path) -> None:
+def test_what_cannot_fit_is_refused_with_its_size(
+    federico: Command, tiny: Path, command: str, tmp_path: Path
+) -> None:
     answer = federico(command, tiny, "--set", "system.memory=10MiB")
     assert answer.code == 2
-    assert "even with all models on the disk; there is 0.01 GiB; use fewer clients or neighbors" in answer.err
+    assert (
+        "even with all models on the disk; there is 0.01 GiB; use fewer clients or neighbors"
+        in answer.err
+    )
     assert not (tmp_path / "runs").exists()
 
 
@@ -75,10 +92,20 @@ main()
 """
 
 
-@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs Linux to count its own memory")
+@pytest.mark.skipif(
+    not Path("/proc/self/statm").exists(), reason="needs Linux to count its own memory"
+)
 def test_model_that_cannot_fit_is_refused_without_being_made(tiny: Path) -> None:
     """In a process that may take a gigabyte: making the model would be the end of it."""
-    command = [sys.executable, "-c", LIMITED, "doctor", str(tiny), "--set", "model.hidden=[200000, 200000]"]
+    command = [
+        sys.executable,
+        "-c",
+        LIMITED,
+        "doctor",
+        str(tiny),
+        "--set",
+        "model.hidden=[200000, 200000]",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2, done.stderr
     assert done.stderr.startswith("error: model: one alone takes 149.")

@@ -13,7 +13,16 @@ from federico.errors import ConfigError, DataError, FedericoError, MissingDepend
 
 Command = Callable[..., Any]
 HEAVY = ("torch", "pandas", "sklearn", "matplotlib", "pyarrow", "numpy")
-COMMANDS: list[list[str]] = [[], ["run"], ["report"], ["predict"], ["methods"], ["data"], ["data", "get"], ["doctor"]]
+COMMANDS: list[list[str]] = [
+    [],
+    ["run"],
+    ["report"],
+    ["predict"],
+    ["methods"],
+    ["data"],
+    ["data", "get"],
+    ["doctor"],
+]
 
 PROBE = f"""
 import sys
@@ -28,7 +37,10 @@ finally:
 @pytest.mark.parametrize("command", [[], ["run"], ["data", "get"]], ids=" ".join)
 def test_help_is_quick_and_loads_nothing_heavy(command: list[str]) -> None:
     process = subprocess.Popen(
-        [sys.executable, "-c", PROBE, *command, "--help"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", PROBE, *command, "--help"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     with process:
         out, loaded = process.communicate()
@@ -39,7 +51,9 @@ def test_help_is_quick_and_loads_nothing_heavy(command: list[str]) -> None:
 
 def test_help_takes_less_than_half_a_second_of_cpu() -> None:
     def seconds() -> float:
-        process = subprocess.Popen([sys.executable, "-m", "federico.cli.main", "--help"], stdout=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "federico.cli.main", "--help"], stdout=subprocess.DEVNULL
+        )
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         return used.ru_utime + used.ru_stime
@@ -57,12 +71,22 @@ def test_every_command_has_help(federico: Command, command: list[str]) -> None:
 
 def test_exit_codes_are_in_the_help(federico: Command) -> None:
     text = " ".join(federico("--help").out.split())
-    for words in ("0 fine", "1 unexpected", "2 wrong option", "3 wrong data", "4 run directory", "130 interrupted"):
+    for words in (
+        "0 fine",
+        "1 unexpected",
+        "2 wrong option",
+        "3 wrong data",
+        "4 run directory",
+        "130 interrupted",
+    ):
         assert words in text
 
 
 def test_exit_codes_stay_what_they_are() -> None:
-    codes = {kind: kind.exit_code for kind in (FedericoError, ConfigError, DataError, RunError, MissingDependencyError)}
+    codes = {
+        kind: kind.exit_code
+        for kind in (FedericoError, ConfigError, DataError, RunError, MissingDependencyError)
+    }
     assert list(codes.values()) == [1, 2, 3, 4, 5]
 
 
@@ -71,7 +95,9 @@ def test_nothing_said_shows_help(federico: Command) -> None:
     assert "Usage" in answer.out + answer.err
 
 
-@pytest.mark.parametrize("arguments", [["rnu"], ["run"], ["methods", "--jsn"], ["data", "fetch"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "arguments", [["rnu"], ["run"], ["methods", "--jsn"], ["data", "fetch"]], ids=" ".join
+)
 def test_wrong_command_leaves_with_2(federico: Command, arguments: list[str]) -> None:
     answer = federico(*arguments)
     assert answer.code == 2
@@ -98,11 +124,21 @@ def test_every_line_of_an_error_is_marked(federico: Command, tiny: Path) -> None
 
 
 def test_ctrl_c_says_how_to_go_on_and_leaves_with_130(tiny: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "federico.cli.main", "run", str(tiny), "--set", "rounds=1000000"]
+    command = [
+        sys.executable,
+        "-m",
+        "federico.cli.main",
+        "run",
+        str(tiny),
+        "--set",
+        "rounds=1000000",
+    ]
     records = tmp_path / "runs" / "tiny" / "local-0" / "records.jsonl"
     # Where the tests run in the background of a shell they are deaf to it, and so would be what they start.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
     try:
         while not records.exists() and process.poll() is None:
             time.sleep(0.005)

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from federico.experiment.build import prepare
 from federico.experiment.config import load
-from federico.experiment.setup import prepare
-from federico.node import check
-from federico.node.launch import lay_out, with_clients
-from federico.node.state import Member, Status, write_status
+from federico.site import preflight as check
+from federico.site.local import lay_out, with_clients
+from federico.site.state import Member, Status, write_status
 
 Command = Callable[..., Any]
 STATUS = Status(
@@ -48,15 +48,26 @@ def test_status_tells_round_accuracy_trust_and_who_is_away(
     (site.parent / "state").mkdir()
     write_status(site.parent / "state", STATUS)
     text = federico("peer", "status", site).out
-    assert "0 in tiny: training, round 3 of 30, accuracy 87.5% on its own test data; 2.0 MB sent" in text
-    for line in (("0 (this site)", "yes", "75.0%"), ("1", "yes", "25.0%", "good"), ("2", "away since 2001-09-09")):
+    assert (
+        "0 in tiny: training, round 3 of 30, accuracy 87.5% on its own test data; 2.0 MB sent"
+        in text
+    )
+    for line in (
+        ("0 (this site)", "yes", "75.0%"),
+        ("1", "yes", "25.0%", "good"),
+        ("2", "away since 2001-09-09"),
+    ):
         assert any(all(part in row for part in line) for row in text.splitlines()), line
     assert "another federation file" in text
     assert "not finite" in text
 
 
-@pytest.mark.parametrize("change", [{"pid": 2**22 + 1}, {"phase": "finished"}, {"phase": "stopped"}], ids=str)
-def test_a_peer_that_has_ended_says_nothing_of_others_now(federico: Command, site: Path, change: dict) -> None:
+@pytest.mark.parametrize(
+    "change", [{"pid": 2**22 + 1}, {"phase": "finished"}, {"phase": "stopped"}], ids=str
+)
+def test_a_peer_that_has_ended_says_nothing_of_others_now(
+    federico: Command, site: Path, change: dict
+) -> None:
     (site.parent / "state").mkdir()
     write_status(site.parent / "state", replace(STATUS, **change))
     text = federico("peer", "status", site).out
@@ -68,7 +79,10 @@ def test_a_peer_that_has_ended_says_nothing_of_others_now(federico: Command, sit
 def test_status_for_scripts(federico: Command, site: Path) -> None:
     (site.parent / "state").mkdir()
     write_status(site.parent / "state", STATUS)
-    assert json.loads(federico("peer", "status", site, "--json").out)["members"]["3"]["conduct"] == "paused"
+    assert (
+        json.loads(federico("peer", "status", site, "--json").out)["members"]["3"]["reputation"]
+        == "paused"
+    )
 
 
 def test_no_status_yet(federico: Command, site: Path) -> None:
@@ -83,7 +97,8 @@ def test_check_tells_people_and_scripts(federico: Command, site: Path) -> None:
     assert "ok    certificate: 0, issued by tiny-authority" in answer.out
     assert "wait  member 1: not there now" in answer.out
     grades = {
-        finding["what"]: finding["grade"] for finding in json.loads(federico("peer", "check", site, "--json").out)
+        finding["what"]: finding["grade"]
+        for finding in json.loads(federico("peer", "check", site, "--json").out)
     }
     assert grades["data and model"] == "ok"
 
@@ -99,7 +114,9 @@ def test_check_fails_where_the_peer_would(federico: Command, site: Path) -> None
     assert "chmod 600" in started.err
 
 
-@pytest.mark.parametrize("command", [["peer"], ["peer", "run"], ["peer", "check"], ["peer", "status"]])
+@pytest.mark.parametrize(
+    "command", [["peer"], ["peer", "run"], ["peer", "check"], ["peer", "status"]]
+)
 def test_a_site_file_that_is_not_there(federico: Command, command: list[str]) -> None:
     answer = federico(*command, "nowhere.toml")
     assert answer.code == 2

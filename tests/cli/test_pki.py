@@ -23,7 +23,12 @@ def certified(federico: Command) -> Command:
 
 
 def test_a_site_gets_its_papers(certified: Command) -> None:
-    assert {path.name for path in Path("keys").iterdir()} == {"north.key", "north.csr", "north.pem", "ca.pem"}
+    assert {path.name for path in Path("keys").iterdir()} == {
+        "north.key",
+        "north.csr",
+        "north.pem",
+        "ca.pem",
+    }
     shown = json.loads(certified("pki", "show", "keys/north.pem", "--json").out)["keys/north.pem"]
     assert shown["name"] == "north"
     assert shown["addresses"] == ["127.0.0.1", "north.example.org"]
@@ -48,9 +53,16 @@ def test_a_certificate_is_shown_whole(certified: Command) -> None:
 
 
 def test_renewal_says_until_when(certified: Command) -> None:
-    before = json.loads(certified("pki", "show", "keys/north.pem", "--json").out)["keys/north.pem"]["last"]
+    before = json.loads(certified("pki", "show", "keys/north.pem", "--json").out)["keys/north.pem"][
+        "last"
+    ]
     assert certified("pki", "renew", "keys/north.pem", "--days", "200").code == 0
-    assert json.loads(certified("pki", "show", "keys/north.pem", "--json").out)["keys/north.pem"]["last"] > before
+    assert (
+        json.loads(certified("pki", "show", "keys/north.pem", "--json").out)["keys/north.pem"][
+            "last"
+        ]
+        > before
+    )
 
 
 @pytest.mark.parametrize(

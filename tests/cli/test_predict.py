@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from federico.experiment.bundle import folder_name
+from federico.runs.bundle import folder_name
 
 Command = Callable[..., Any]
 ODD = "St. Mary/East <b>"
@@ -36,16 +36,24 @@ def test_predictions_go_beside_the_file(federico: Command, digits_run: Path, ima
     check(pd.read_csv(target), 5, [str(digit) for digit in range(10)])
 
 
-def test_parquet_holds_the_same_as_csv(federico: Command, digits_run: Path, images: Path, tmp_path: Path) -> None:
+def test_parquet_holds_the_same_as_csv(
+    federico: Command, digits_run: Path, images: Path, tmp_path: Path
+) -> None:
     for suffix in ("csv", "parquet"):
-        code = federico("predict", digits_run, images, "--client", "1", "--output", tmp_path / f"out.{suffix}").code
+        code = federico(
+            "predict", digits_run, images, "--client", "1", "--output", tmp_path / f"out.{suffix}"
+        ).code
         assert code == 0
     wide = pd.read_parquet(tmp_path / "out.parquet")
     check(wide, 5, [str(digit) for digit in range(10)])
-    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "out.csv", dtype={"prediction": str}), wide, check_dtype=False)
+    pd.testing.assert_frame_equal(
+        pd.read_csv(tmp_path / "out.csv", dtype={"prediction": str}), wide, check_dtype=False
+    )
 
 
-def test_json_tells_file_rows_and_posterior(federico: Command, digits_run: Path, images: Path) -> None:
+def test_json_tells_file_rows_and_posterior(
+    federico: Command, digits_run: Path, images: Path
+) -> None:
     result = json.loads(federico("predict", digits_run, images, "--client", "0", "--json").out)
     assert result["rows"] == 5
     assert Path(result["file"]).exists()
@@ -63,7 +71,9 @@ def test_method_is_chosen(federico: Command, digits_run: Path, images: Path) -> 
 
 
 @pytest.mark.parametrize("name", [ODD, "[/b] West"])
-def test_table_and_client_of_any_name(federico: Command, hospitals: Path, tmp_path: Path, name: str) -> None:
+def test_table_and_client_of_any_name(
+    federico: Command, hospitals: Path, tmp_path: Path, name: str
+) -> None:
     new = shutil.copy(hospitals.parent.parent / "people.csv", tmp_path / "new.csv")
     answer = federico("predict", hospitals, new, "--client", name)
     assert answer.code == 0
@@ -74,7 +84,9 @@ def test_table_and_client_of_any_name(federico: Command, hospitals: Path, tmp_pa
 def test_clients_folder_alone_is_enough(federico: Command, hospitals: Path, tmp_path: Path) -> None:
     new = shutil.copy(hospitals.parent.parent / "people.csv", tmp_path / "new.csv")
     federico("predict", hospitals, new, "--client", ODD, "--output", "there.csv")
-    moved = shutil.copytree(hospitals / "federico-0" / "clients" / folder_name(ODD), tmp_path / "on a stick")
+    moved = shutil.copytree(
+        hospitals / "federico-0" / "clients" / folder_name(ODD), tmp_path / "on a stick"
+    )
     assert federico("predict", moved, new, "--output", "here.csv").code == 0
     assert (tmp_path / "here.csv").read_bytes() == (tmp_path / "there.csv").read_bytes()
 
@@ -84,19 +96,41 @@ def test_clients_folder_alone_is_enough(federico: Command, hospitals: Path, tmp_
     [
         (["new.npz"], 2, "--client: say whose model; "),
         (["new.npz", "--client", "9"], 2, "client '9': there is none of that name in"),
-        (["new.npz", "--client", "0", "--output", "a.txt"], 2, "--output a.txt: must end in .csv or .parquet"),
+        (
+            ["new.npz", "--client", "0", "--output", "a.txt"],
+            2,
+            "--output a.txt: must end in .csv or .parquet",
+        ),
         (["new.npz", "--client", "0", "--method", "fedavg"], 2, "holds no run of 'fedavg'"),
-        (["new.npz", "--client", "0", "--seed", "5"], 2, "it has federico (seed 0), local (seed 0)"),
+        (
+            ["new.npz", "--client", "0", "--seed", "5"],
+            2,
+            "it has federico (seed 0), local (seed 0)",
+        ),
         (["gone.npz", "--client", "0"], 3, "gone.npz: there is no such file"),
-        (["wide.npz", "--client", "0"], 3, "wide.npz: inputs of shape (65,), where the model takes (64,)"),
+        (
+            ["wide.npz", "--client", "0"],
+            3,
+            "wide.npz: inputs of shape (65,), where the model takes (64,)",
+        ),
         (["nan.npz", "--client", "0"], 3, "nan.npz: the inputs hold infinite or missing values"),
         (["table.csv", "--client", "0"], 3, "table.csv: this model was not trained on a table"),
-        (["new.npz", "--client", "0", "--output", "no/such/folder.csv"], 4, "no/such/folder.csv: cannot be written"),
+        (
+            ["new.npz", "--client", "0", "--output", "no/such/folder.csv"],
+            4,
+            "no/such/folder.csv: cannot be written",
+        ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_what_cannot_be_predicted_is_named(
-    federico: Command, digits_run: Path, images: Path, tmp_path: Path, arguments: list[str], code: int, said: str
+    federico: Command,
+    digits_run: Path,
+    images: Path,
+    tmp_path: Path,
+    arguments: list[str],
+    code: int,
+    said: str,
 ) -> None:
     np.savez(tmp_path / "wide.npz", x=np.zeros((2, 65)))
     np.savez(tmp_path / "nan.npz", x=np.full((2, 64), np.nan))
@@ -109,7 +143,9 @@ def test_what_cannot_be_predicted_is_named(
     assert not list(tmp_path.rglob("*prediction*"))
 
 
-def test_column_that_is_missing_is_named(federico: Command, hospitals: Path, tmp_path: Path) -> None:
+def test_column_that_is_missing_is_named(
+    federico: Command, hospitals: Path, tmp_path: Path
+) -> None:
     (tmp_path / "new.csv").write_text("age\n50\n")
     answer = federico("predict", hospitals, tmp_path / "new.csv", "--client", "North")
     assert answer.code == 3

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from federico.cli.progress import LiveProgress
 from federico.experiment.config import load
-from federico.experiment.simulate import simulate
+from federico.experiment.runner import simulate
 
 
 @pytest.fixture

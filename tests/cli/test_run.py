@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from federico.experiment.config import load
-from federico.experiment.rundir import RunDir
+from federico.runs.layout import RunDir
 
 Command = Callable[..., Any]
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
@@ -15,7 +15,11 @@ EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 
 def stamps(run: Path) -> dict[Path, tuple[int, bytes]]:
     """When every file was last written, and what it holds."""
-    return {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in run.rglob("*") if path.is_file()}
+    return {
+        path: (path.stat().st_mtime_ns, path.read_bytes())
+        for path in run.rglob("*")
+        if path.is_file()
+    }
 
 
 def test_run_prints_its_table_and_what_comes_next(federico: Command, tiny: Path) -> None:
@@ -55,7 +59,9 @@ def test_finished_run_says_so_and_changes_nothing(federico: Command, tiny: Path,
     assert (again.out, again.err) == ("", "")
 
 
-def test_finished_run_of_an_earlier_version_is_finished(federico: Command, tiny: Path, run: Path) -> None:
+def test_finished_run_of_an_earlier_version_is_finished(
+    federico: Command, tiny: Path, run: Path
+) -> None:
     file = run / "federico-0" / "cell.json"
     about = json.loads(file.read_text())
     del about["options"]["federico"]["debias"]
@@ -63,12 +69,17 @@ def test_finished_run_of_an_earlier_version_is_finished(federico: Command, tiny:
     assert "finished already" in federico("run", tiny).err
 
 
-def test_finished_run_of_another_experiment_is_refused_not_shown(federico: Command, tiny: Path, run: Path) -> None:
+def test_finished_run_of_another_experiment_is_refused_not_shown(
+    federico: Command, tiny: Path, run: Path
+) -> None:
     before = stamps(run)
     answer = federico("run", tiny, "--set", "federico.epsilon=0.9")
     assert answer.code == 4
     assert answer.out == ""
-    assert "holds another experiment (federico.epsilon was 0.3, now 0.9). Choose another --name" in answer.err
+    assert (
+        "holds another experiment (federico.epsilon was 0.3, now 0.9). Choose another --name"
+        in answer.err
+    )
     left = stamps(run)
     assert {path: left[path] for path in before if path.name != ".lock"} == {
         path: before[path] for path in before if path.name != ".lock"
@@ -113,14 +124,20 @@ def test_regression_is_told_as_squared_error(federico: Command) -> None:
     ("file", "needs", "changes"),
     [
         ("heart.toml", "heart-disease", []),
-        ("office-home.toml", "office-home", ["model.hidden=[16]", "split.samples=1500", "system.threads=1"]),
+        (
+            "office-home.toml",
+            "office-home",
+            ["model.hidden=[16]", "split.samples=1500", "system.threads=1"],
+        ),
     ],
 )
 def test_shipped_experiment_runs_on_its_real_data(
     federico: Command, real_data: Callable[[str], None], file: str, needs: str, changes: list[str]
 ) -> None:
     real_data(needs)
-    settings = [part for change in ["rounds=2", "seeds=[0]", *changes] for part in ("--set", change)]
+    settings = [
+        part for change in ["rounds=2", "seeds=[0]", *changes] for part in ("--set", change)
+    ]
     answer = federico("run", EXPERIMENTS / file, *settings, "--json")
     assert answer.code == 0
     for result in json.loads(answer.out)["methods"].values():

@@ -17,7 +17,8 @@ from federico.compare.studydir import StudyDir
 @pytest.fixture
 def study(tiny: Path) -> Study:
     return parse_study(
-        tomllib.loads(tiny.read_text()) | {"seeds": [0, 1], "compare": {"title": "Tiny [table]"}}, "tiny"
+        tomllib.loads(tiny.read_text()) | {"seeds": [0, 1], "compare": {"title": "Tiny [table]"}},
+        "tiny",
     )
 
 
@@ -25,19 +26,25 @@ def study(tiny: Path) -> Study:
 def live(study: Study, tmp_path: Path) -> Callable[[bool], tuple[LiveStudy, io.StringIO]]:
     def make(terminal: bool) -> tuple[LiveStudy, io.StringIO]:
         text = io.StringIO()
-        return LiveStudy(Console(file=text, force_terminal=terminal, width=110), study, StudyDir(tmp_path)), text
+        return LiveStudy(
+            Console(file=text, force_terminal=terminal, width=110), study, StudyDir(tmp_path)
+        ), text
 
     return make
 
 
-def test_the_table_fills_in(study: Study, tmp_path: Path, live: Callable[..., tuple[LiveStudy, io.StringIO]]) -> None:
+def test_the_table_fills_in(
+    study: Study, tmp_path: Path, live: Callable[..., tuple[LiveStudy, io.StringIO]]
+) -> None:
     listener, text = live(True)
     with listener:
         run_study(study, StudyDir(tmp_path), listener)
         grid = listener._grid()
     assert grid.title == "Tiny [table], given rate"
     assert "Tiny [table]" in text.getvalue()
-    assert [line[1].text.count("±") for line in grid.lines] == [1, 1], "mean and spread of both methods"
+    assert [line[1].text.count("±") for line in grid.lines] == [1, 1], (
+        "mean and spread of both methods"
+    )
     assert "8/8" in text.getvalue(), "two methods, two seeds, two rounds"
 
 
@@ -53,7 +60,9 @@ def test_a_run_that_is_alone_is_counted(
     assert float(lines[0].rpartition(" ")[2]) > 0
 
 
-def test_notes_are_shown(study: Study, tmp_path: Path, live: Callable[..., tuple[LiveStudy, io.StringIO]]) -> None:
+def test_notes_are_shown(
+    study: Study, tmp_path: Path, live: Callable[..., tuple[LiveStudy, io.StringIO]]
+) -> None:
     listener, text = live(False)
     listener.hear(News(first_cells(study, StudyDir(tmp_path))[0], 0, note="[careful]"))
     assert text.getvalue() == "note: [careful]\n"

@@ -9,7 +9,11 @@ from federico.compare.study import load_study
 from federico.compare.studydir import StudyDir
 from federico.errors import ConfigError
 
-SINE: dict[str, Any] = {"data": {"kind": "sine", "clients": 4}, "partition": {"kind": "natural"}, "split": {}}
+SINE: dict[str, Any] = {
+    "data": {"kind": "sine", "clients": 4},
+    "partition": {"kind": "natural"},
+    "split": {},
+}
 LINES: dict[str, Any] = {"at": ["given"], "columns": [{}], "paper": {}, "figure": {"draw": "lines"}}
 ROWS = [{"name": "a"}, {"name": "b", "method": "fedem"}]
 
@@ -18,10 +22,22 @@ ROWS = [{"name": "a"}, {"name": "b", "method": "fedem"}]
     ("compare", "changes", "said"),
     [
         ({"figure": {"draw": "curves"}}, {}, "give rows a `panel`"),
-        ({"figure": {"draw": "posteriors"}, "at": ["best"]}, {}, "drawn from runs at the given learning rate"),
-        ({"figure": {"draw": "posteriors"}}, {"methods": ["local"]}, "row 'local' runs local, which has no weights"),
+        (
+            {"figure": {"draw": "posteriors"}, "at": ["best"]},
+            {},
+            "drawn from runs at the given learning rate",
+        ),
+        (
+            {"figure": {"draw": "posteriors"}},
+            {"methods": ["local"]},
+            "row 'local' runs local, which has no weights",
+        ),
         ({"figure": {"draw": "variants"}}, {}, "row 'local' runs local, which has no weights"),
-        ({"figure": {"draw": "variants", "clients": [0, 4]}, "rows": ROWS}, {}, "there is no client 4, the last is 3"),
+        (
+            {"figure": {"draw": "variants", "clients": [0, 4]}, "rows": ROWS},
+            {},
+            "there is no client 4, the last is 3",
+        ),
         (LINES, {}, "it draws a regression with one input"),
         (LINES, SINE | {"methods": ["local"]}, "it draws the lines of federico"),
     ],
@@ -47,10 +63,14 @@ def test_a_figure_that_cannot_be_drawn_is_refused_before_the_first_run(
         (LINES, SINE),
     ],
 )
-def test_a_figure_that_can_be_drawn_is_not(tiny: Any, compare: dict[str, Any], changes: dict[str, Any]) -> None:
+def test_a_figure_that_can_be_drawn_is_not(
+    tiny: Any, compare: dict[str, Any], changes: dict[str, Any]
+) -> None:
     check_figure(tiny({"paper": {}} | compare, **changes))
 
 
-@pytest.mark.parametrize("name", [name for name in names() if name in ("figure1", "figure3", "figure4", "figure6")])
+@pytest.mark.parametrize(
+    "name", [name for name in names() if name in ("figure1", "figure3", "figure4", "figure6")]
+)
 def test_presets_can_be_drawn(name: str) -> None:
     check_figure(load_study(preset(name)))

@@ -8,8 +8,12 @@ from federico.compare.run import Part
 from federico.compare.studydir import StudyDir
 
 
-def test_a_new_study_is_estimated_from_miniatures_and_nothing_stays(tiny: Any, tmp_path: Path) -> None:
-    study = tiny({"tuning": {"rates": [0.01, 0.1], "rounds": 50}}, methods=["federico", "local"], rounds=100)
+def test_a_new_study_is_estimated_from_miniatures_and_nothing_stays(
+    tiny: Any, tmp_path: Path
+) -> None:
+    study = tiny(
+        {"tuning": {"rates": [0.01, 0.1], "rounds": 50}}, methods=["federico", "local"], rounds=100
+    )
     rows = estimate(study, StudyDir(tmp_path / "tiny"))
     assert [row.row for row in rows] == ["federico", "local"]
     assert [(row.runs, row.finished) for row in rows] == [(4 + 4 + 4, 0)] * 2

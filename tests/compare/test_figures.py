@@ -12,7 +12,11 @@ def test_the_overview_has_every_row_and_the_papers_diamonds(result: Result) -> N
     two, four = figures.overview(result).axes
     assert [label.get_text() for label in two.get_yticklabels()] == ["FedeRiCo", "Local", "FedAvg"]
     means = [entry.mean for entry in result.column("two", "best")]
-    drawn = [float(np.asarray(dots.get_offsets())[0, 0]) for dots in two.collections if len(dots.get_offsets()) == 1]
+    drawn = [
+        float(np.asarray(dots.get_offsets())[0, 0])
+        for dots in two.collections
+        if len(dots.get_offsets()) == 1
+    ]
     assert drawn == pytest.approx([100 * means[0], 56.61, 100 * means[1], 40.09, 100 * means[2]])
     assert len(four.collections) == 6, "a dot per run and a mean for each row, no diamonds"
 
@@ -21,7 +25,9 @@ def test_a_row_that_is_still_to_come_takes_no_room(result: Result) -> None:
     first, *others = result.rows
     begun = replace(result, entries=[entry for entry in result.entries if entry.row != first])
     leftmost = figures.overview(begun).axes[0]
-    assert [label.get_text() for label in leftmost.get_yticklabels()] == [title_of(row) for row in others]
+    assert [label.get_text() for label in leftmost.get_yticklabels()] == [
+        title_of(row) for row in others
+    ]
 
 
 def test_a_column_that_is_still_to_come_leaves_no_empty_panel(result: Result) -> None:
@@ -49,7 +55,9 @@ def test_a_method_that_sends_nothing_is_a_level_line(result: Result) -> None:
 
 
 def test_errors_of_untrained_models_leave_room_for_the_rest(result: Result) -> None:
-    curves = [replace(entry, curve=Curve([1, 2], [50.0, 0.4], [0.0, 0.0])) for entry in result.entries]
+    curves = [
+        replace(entry, curve=Curve([1, 2], [50.0, 0.4], [0.0, 0.0])) for entry in result.entries
+    ]
     errors = replace(result, task="regression", entries=curves)
     assert figures.cost(errors).axes[0].get_ylim() == pytest.approx((0, 0.6))
     assert figures.cost(result).axes[0].get_ylim()[1] > 0.6, "accuracies are shown as they are"

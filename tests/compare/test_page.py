@@ -25,7 +25,10 @@ def test_variants_of_one_method_have_no_cost_figure(played: Any, tiny: Any) -> N
 
 
 def test_a_single_row_has_nothing_to_be_seen_beside(played: Any, tiny: Any) -> None:
-    assert images_of(tiny(methods=["local"], compare={"paper": {}}), played.folder, played.result) == {}
+    assert (
+        images_of(tiny(methods=["local"], compare={"paper": {}}), played.folder, played.result)
+        == {}
+    )
 
 
 def test_everything_is_written_beside_the_runs(result: Result, tmp_path: Path) -> None:
@@ -48,8 +51,12 @@ def test_names_cannot_break_the_page(result: Result) -> None:
 
 
 @pytest.mark.parametrize("note", ["", "It is so.\n"])
-def test_the_section_says_what_was_run_and_what_came_out(result: Result, tmp_path: Path, note: str) -> None:
-    file = write_saved([this_save("federico compare t.toml", 7)], result, {"overview": PNG}, tmp_path)
+def test_the_section_says_what_was_run_and_what_came_out(
+    result: Result, tmp_path: Path, note: str
+) -> None:
+    file = write_saved(
+        [this_save("federico compare t.toml", 7)], result, {"overview": PNG}, tmp_path
+    )
     text = section(read_saved(file), note, "../results")
     assert text.startswith("## Tiny digits\n")
     assert "**The paper** (Table 0): Together is better." in text
@@ -63,10 +70,23 @@ def test_the_section_says_what_was_run_and_what_came_out(result: Result, tmp_pat
 
 
 def test_every_part_of_a_section_has_its_command(result: Result, tmp_path: Path) -> None:
-    later = [replace(entry, saves=(1,)) if entry.row == "fedavg" else entry for entry in result.entries]
-    saves = [replace(this_save(command, 7), commit=commit) for command, commit in (("one", "aaa"), ("two", "bbb"))]
-    text = section(read_saved(write_saved(saves, replace(result, entries=later, tuned=[]), {}, tmp_path)), "", "")
+    later = [
+        replace(entry, saves=(1,)) if entry.row == "fedavg" else entry for entry in result.entries
+    ]
+    saves = [
+        replace(this_save(command, 7), commit=commit)
+        for command, commit in (("one", "aaa"), ("two", "bbb"))
+    ]
+    text = section(
+        read_saved(write_saved(saves, replace(result, entries=later, tuned=[]), {}, tmp_path)),
+        "",
+        "",
+    )
     first, second = text.index("```\none\n```"), text.index("```\ntwo\n```")
     assert "FedAvg" not in text[:first].splitlines()[-2]
     assert "commit aaa" in text[:first].splitlines()[-2]
-    assert text[first:second].splitlines()[-2].startswith("FedAvg at the given rate; FedAvg at the best rate: 7 sec")
+    assert (
+        text[first:second]
+        .splitlines()[-2]
+        .startswith("FedAvg at the given rate; FedAvg at the best rate: 7 sec")
+    )

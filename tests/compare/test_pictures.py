@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from federico.compare.pictures import picture
-from federico.experiment.setup import prepare
+from federico.experiment.build import prepare
 from federico.report.drawing import render
 
 SINE: dict[str, Any] = {
@@ -50,8 +50,12 @@ def test_runs_shorter_than_those_that_were_saved_are_not_drawn(play: Any, tiny: 
     assert picture(once, found.folder, found.result) is None
 
 
-@pytest.mark.parametrize(("method", "legend"), [("federico", "own model"), ("fedem", "component 1")])
-def test_weights_over_rounds_have_a_panel_per_client(play: Any, tiny: Any, method: str, legend: str) -> None:
+@pytest.mark.parametrize(
+    ("method", "legend"), [("federico", "own model"), ("fedem", "component 1")]
+)
+def test_weights_over_rounds_have_a_panel_per_client(
+    play: Any, tiny: Any, method: str, legend: str
+) -> None:
     found = play(tiny(ONE | {"figure": {"draw": "posteriors"}}, methods=[method], seeds=[0]))
     figure = picture(found.study, found.folder, found.result)
     assert figure is not None
@@ -61,7 +65,9 @@ def test_weights_over_rounds_have_a_panel_per_client(play: Any, tiny: Any, metho
 
 def test_variants_are_drawn_beside_each_other(play: Any, tiny: Any) -> None:
     rows = [{"name": f"β = {beta}", "set": {"federico.momentum": beta}} for beta in (0.1, 0.9)]
-    found = play(tiny(ONE | {"rows": rows, "figure": {"draw": "variants", "clients": [0, 3]}}, seeds=[0]))
+    found = play(
+        tiny(ONE | {"rows": rows, "figure": {"draw": "variants", "clients": [0, 3]}}, seeds=[0])
+    )
     figure = picture(found.study, found.folder, found.result)
     assert figure is not None
     assert [axes.get_title(loc="left") for axes in figure.axes] == [

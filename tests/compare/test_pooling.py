@@ -63,7 +63,9 @@ def test_parts_of_different_size_count_by_their_runs(result: Result) -> None:
 
 
 def test_a_diverged_run_leaves_no_spread(result: Result) -> None:
-    sane, lost = (entry_of(result, [value], Curve([4], [value], [0.0])) for value in (1.0, float("nan")))
+    sane, lost = (
+        entry_of(result, [value], Curve([4], [value], [0.0])) for value in (1.0, float("nan"))
+    )
     assert pooled(sane, replace(lost, by_seed={7: float("nan")})).curve.sd == [0.0]
 
 

@@ -12,7 +12,11 @@ METHODS = {"federico", "local", "fedavg", "fedavg_plus", "clustered", "fedem", "
 def test_everything_the_paper_shows_can_be_asked_for() -> None:
     tables = {"table1-cifar10", "table1-cifar100", "table1-office-home", "table2"}
     figures = {f"figure{number}" for number in (1, 3, 4, 5, 6, 7)}
-    assert set(names()) == tables | figures | {"ablation-digits", "ablation-office-home", "clustered-digits"}
+    assert set(names()) == tables | figures | {
+        "ablation-digits",
+        "ablation-office-home",
+        "clustered-digits",
+    }
 
 
 @pytest.mark.parametrize(
@@ -52,9 +56,12 @@ def test_tables_have_every_method_and_the_papers_figure_for_each(name: str) -> N
     study = load_study(preset(name))
     assert {row.method for row in study.rows} == METHODS
     columns = {column.name for column in study.compare.columns}
-    assert {row: set(values) for row, values in study.compare.paper.values.items()} == dict.fromkeys(METHODS, columns)
+    assert {
+        row: set(values) for row, values in study.compare.paper.values.items()
+    } == dict.fromkeys(METHODS, columns)
     best = max(
-        study.compare.paper.values, key=lambda row: min(value for value, _ in study.compare.paper.values[row].values())
+        study.compare.paper.values,
+        key=lambda row: min(value for value, _ in study.compare.paper.values[row].values()),
     )
     assert best == "federico"
     assert study.file.training.optimizer.learning_rate == 0.01
@@ -72,7 +79,8 @@ def test_ablations_run_five_seeds_and_compare_with_the_default(name: str) -> Non
 
 def test_what_is_not_there_is_refused_with_what_is() -> None:
     with pytest.raises(
-        ConfigError, match=r"table9: there is nothing of that name to reproduce; there is ablation-digits"
+        ConfigError,
+        match=r"table9: there is nothing of that name to reproduce; there is ablation-digits",
     ):
         preset("table9")
 

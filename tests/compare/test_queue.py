@@ -12,7 +12,7 @@ from federico.compare.queue import News
 from federico.compare.run import first_cells
 from federico.compare.studydir import StudyDir
 from federico.errors import DataError, RunError
-from federico.experiment.rundir import RunDir
+from federico.runs.layout import RunDir
 
 
 def test_two_workers_find_the_same_numbers_as_one(tiny: Any, tmp_path: Path) -> None:
@@ -21,17 +21,23 @@ def test_two_workers_find_the_same_numbers_as_one(tiny: Any, tmp_path: Path) -> 
     for jobs in (1, 2):
         queue.play(cells, tmp_path / str(jobs), jobs, heard[jobs].append)
     for cell in cells:
-        one, two = (RunDir(tmp_path / str(jobs) / cell.name).cell(cell.method, cell.seed) for jobs in (1, 2))
+        one, two = (
+            RunDir(tmp_path / str(jobs) / cell.name).cell(cell.method, cell.seed) for jobs in (1, 2)
+        )
         assert one.rounds_done == two.rounds_done == 2
         assert one.records == two.records
-    assert sorted(news.cell.name for news in heard[2] if news.finished) == sorted(cell.name for cell in cells)
+    assert sorted(news.cell.name for news in heard[2] if news.finished) == sorted(
+        cell.name for cell in cells
+    )
     assert sorted(news.round for news in heard[1]) == sorted(news.round for news in heard[2])
     assert multiprocessing.active_children() == [], "no worker is left"
 
 
 def test_the_same_cell_in_two_places_is_run_once(tiny: Any, tmp_path: Path) -> None:
     rows = [{"name": "a", "set": {"federico.epsilon": 0.3}}, {"name": "b"}]
-    cells = first_cells(tiny({"at": ["given"], "rows": rows, "paper": {}}, seeds=[0]), StudyDir(tmp_path))
+    cells = first_cells(
+        tiny({"at": ["given"], "rows": rows, "paper": {}}, seeds=[0]), StudyDir(tmp_path)
+    )
     heard: list[News] = []
     queue.play(cells, tmp_path, 1, heard.append)
     assert len(cells) == 4
@@ -43,21 +49,32 @@ def one_bad(tiny: Any, tmp_path: Path) -> list[Any]:
     """Cells of which the last has no data, as if its files had been taken away after the check."""
     good = first_cells(tiny({"at": ["given"]}, methods=["local"], seeds=[0]), StudyDir(tmp_path))
     bad = first_cells(
-        tiny({"at": ["given"]}, methods=["local"], seeds=[0], data={"kind": "office-home", "path": "no"}),
+        tiny(
+            {"at": ["given"]},
+            methods=["local"],
+            seeds=[0],
+            data={"kind": "office-home", "path": "no"},
+        ),
         StudyDir(tmp_path),
     )
     return [good[0], bad[0]]
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_an_error_in_a_cell_is_the_error_of_the_queue(one_bad: list[Any], tmp_path: Path, jobs: int) -> None:
+def test_an_error_in_a_cell_is_the_error_of_the_queue(
+    one_bad: list[Any], tmp_path: Path, jobs: int
+) -> None:
     with pytest.raises(DataError, match="no"):
         queue.play(one_bad, tmp_path, jobs, lambda news: None)
     assert multiprocessing.active_children() == []
 
 
-def test_a_worker_that_is_killed_is_reported_and_no_round_is_lost(tiny: Any, tmp_path: Path) -> None:
-    cells = first_cells(tiny({"at": ["given"]}, methods=["local"], seeds=[0], rounds=2000), StudyDir(tmp_path))
+def test_a_worker_that_is_killed_is_reported_and_no_round_is_lost(
+    tiny: Any, tmp_path: Path
+) -> None:
+    cells = first_cells(
+        tiny({"at": ["given"]}, methods=["local"], seeds=[0], rounds=2000), StudyDir(tmp_path)
+    )
     heard: list[News] = []
 
     def shoot(news: News) -> None:
@@ -73,8 +90,12 @@ def test_a_worker_that_is_killed_is_reported_and_no_round_is_lost(tiny: Any, tmp
     assert len(StudyDir(tmp_path).cell(news.cell).records) >= news.round
 
 
-def test_a_leftover_worker_is_waited_for(tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (cell, *_) = first_cells(tiny({"at": ["given"]}, methods=["local"], seeds=[0]), StudyDir(tmp_path))
+def test_a_leftover_worker_is_waited_for(
+    tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (cell, *_) = first_cells(
+        tiny({"at": ["given"]}, methods=["local"], seeds=[0]), StudyDir(tmp_path)
+    )
     leaves = threading.Event()
     monkeypatch.setattr(queue.time, "sleep", lambda seconds: leaves.set())
 
@@ -93,16 +114,24 @@ def test_a_leftover_worker_is_waited_for(tiny: Any, tmp_path: Path, monkeypatch:
     assert StudyDir(tmp_path).cell(cell).finished
 
 
-def test_one_that_never_leaves_is_an_error(tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (cell, *_) = first_cells(tiny({"at": ["given"]}, methods=["local"], seeds=[0]), StudyDir(tmp_path))
+def test_one_that_never_leaves_is_an_error(
+    tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (cell, *_) = first_cells(
+        tiny({"at": ["given"]}, methods=["local"], seeds=[0]), StudyDir(tmp_path)
+    )
     monkeypatch.setattr(queue, "PATIENCE", 0.0)
     with RunDir(tmp_path / cell.name).locked(), pytest.raises(RunError, match="another process"):
         queue.play([cell], tmp_path, 1, lambda news: None)
 
 
-def test_a_crew_shares_the_machine(tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_crew_shares_the_machine(
+    tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     study, sharing = tiny(), []
-    monkeypatch.setattr(queue, "simulate", lambda *args, team, **more: sharing.append(team.neighbors_here))
+    monkeypatch.setattr(
+        queue, "simulate", lambda *args, team, **more: sharing.append(team.processes_here)
+    )
     for crew in (1, 3):
         cell = study.cells(study.rows[0], study.compare.columns[0], "given")[0]
         queue._play_cell(cell, tmp_path, "", lambda news: None, crew)

@@ -11,7 +11,12 @@ from federico.report.metric import ACCURACY
 def figures(played: Any, row: str, column: str) -> list[float]:
     """Read from the records, by another way."""
     study = played.study
-    cells = [cell for r, c in study.pairs() for cell in study.cells(r, c, "given") if (r.name, c.name) == (row, column)]
+    cells = [
+        cell
+        for r, c in study.pairs()
+        for cell in study.cells(r, c, "given")
+        if (r.name, c.name) == (row, column)
+    ]
     found = [played.folder.cell(cell) for cell in cells]
     values = [ACCURACY.mean(cell.records[-1], cell.description) for cell in found]
     return [value for value in values if value is not None]
@@ -41,7 +46,9 @@ def test_differences_to_local_are_taken_run_by_run(played: Any, result: Result) 
     assert local.versus is None
 
 
-def test_at_the_best_rate_methods_are_compared_with_local_at_its_own(played: Any, result: Result) -> None:
+def test_at_the_best_rate_methods_are_compared_with_local_at_its_own(
+    played: Any, result: Result
+) -> None:
     for column in played.study.compare.columns:
         for row in played.study.rows:
             entry = result.entry(row.name, column.name, "best")
@@ -64,9 +71,16 @@ def test_the_best_is_the_highest_mean(result: Result) -> None:
 def test_costs_add_up_without_evaluation(played: Any, result: Result) -> None:
     entry = result.entry("federico", "two", "given")
     assert entry is not None
-    cells = [played.folder.cell(cell) for cell in played.study.cells(*next(played.study.pairs()), "given")]
-    assert entry.bytes_moved[-1] == pytest.approx(np.mean([sum(r.moved for r in cell.records) for cell in cells]))
-    whole = np.mean([sum(sum(each.processor_seconds.values()) for each in cell.spent) for cell in cells])
+    cells = [
+        played.folder.cell(cell)
+        for cell in played.study.cells(*next(played.study.pairs()), "given")
+    ]
+    assert entry.bytes_moved[-1] == pytest.approx(
+        np.mean([sum(r.moved for r in cell.records) for cell in cells])
+    )
+    whole = np.mean(
+        [sum(sum(each.processor_seconds.values()) for each in cell.spent) for cell in cells]
+    )
     assert 0 < entry.processor_seconds[-1] < whole
     assert entry.processor_seconds == sorted(entry.processor_seconds)
     local = result.entry("local", "two", "given")
@@ -87,7 +101,9 @@ def test_long_curves_keep_their_ends() -> None:
 
 def test_runs_that_were_only_evaluated_later_say_nothing(play: Any, tiny: Any) -> None:
     one = {"methods": ["local"], "seeds": [0], "system": {"threads": 1, "evaluate_every": 2}}
-    longer, shorter = (tiny({"at": ["given"], "paper": {}}, rounds=rounds, **one) for rounds in (2, 1))
+    longer, shorter = (
+        tiny({"at": ["given"], "paper": {}}, rounds=rounds, **one) for rounds in (2, 1)
+    )
     folder = play(longer).folder
     assert gather(longer, folder) is not None
     assert gather(shorter, folder) is None

@@ -6,7 +6,7 @@ import pytest
 from federico.compare.run import Part, best_cells, first_cells
 from federico.compare.studydir import StudyDir
 from federico.errors import ConfigError, RunError
-from federico.experiment.rundir import RunDir
+from federico.runs.layout import RunDir
 
 
 def stamps(folder: StudyDir) -> dict[Path, int]:
@@ -17,7 +17,10 @@ def test_everything_is_run_once(played: Any) -> None:
     study, told = played.study, played.told
     names = [cell.name for cell in told.finished]
     assert len(names) == len(set(names))
-    wanted = {cell.name for cell in [*first_cells(study, played.folder), *best_cells(study, played.folder)]}
+    wanted = {
+        cell.name
+        for cell in [*first_cells(study, played.folder), *best_cells(study, played.folder)]
+    }
     assert set(names) == wanted
     assert all(played.folder.cell(cell).finished for cell in told.expected)
 
@@ -49,14 +52,19 @@ def test_a_part_can_be_run_now(play: Any, tiny: Any) -> None:
     found = play(tiny(), part=Part(rows=("local",), columns=("four",), at=("best",)))
     assert {(cell.row, cell.column) for cell in found.told.finished} == {("local", "four")}
     assert [cell.at for cell in found.told.finished] == ["tuning", "tuning", "best", "best"]
-    assert [(entry.row, entry.column, entry.at) for entry in found.result.entries] == [("local", "four", "best")]
+    assert [(entry.row, entry.column, entry.at) for entry in found.result.entries] == [
+        ("local", "four", "best")
+    ]
     assert found.result.unfinished == 2 * (2 * 2 * 3) - 2
 
 
 @pytest.mark.parametrize(
     ("part", "said"),
     [
-        (Part(rows=("nobody",)), "--row nobody: tiny has none of that name; it has federico, local, fedavg"),
+        (
+            Part(rows=("nobody",)),
+            "--row nobody: tiny has none of that name; it has federico, local, fedavg",
+        ),
         (Part(columns=("five",)), "--column five: tiny has none of that name; it has two, four"),
         (Part(at=("worst",)), "--at worst: tiny has none of that name; it has given, best"),
     ],
@@ -66,7 +74,9 @@ def test_a_part_that_is_not_there_is_refused(play: Any, tiny: Any, part: Part, s
         play(tiny(), part=part)
 
 
-def test_what_does_not_fit_the_data_is_said_before_the_first_round(play: Any, tiny: Any, tmp_path: Path) -> None:
+def test_what_does_not_fit_the_data_is_said_before_the_first_round(
+    play: Any, tiny: Any, tmp_path: Path
+) -> None:
     rows = [{"name": "fine"}, {"name": "too many", "set": {"federico.neighbors": 4}}]
     with pytest.raises(ConfigError, match=r"federico\.neighbors = 4"):
         play(tiny({"rows": rows, "paper": {}}))
@@ -74,5 +84,8 @@ def test_what_does_not_fit_the_data_is_said_before_the_first_round(play: Any, ti
 
 
 def test_a_second_queue_is_kept_out(play: Any, tiny: Any, tmp_path: Path) -> None:
-    with RunDir(tmp_path / "tiny").locked(), pytest.raises(RunError, match="another process is running"):
+    with (
+        RunDir(tmp_path / "tiny").locked(),
+        pytest.raises(RunError, match="another process is running"),
+    ):
         play(tiny())

@@ -8,31 +8,56 @@ import pytest
 
 from federico.compare import saved
 from federico.compare.result import Result
-from federico.compare.saved import LOCK, Saved, read_saved, rounded, saving, this_save, to_json, write_saved
+from federico.compare.saved import (
+    LOCK,
+    Saved,
+    read_saved,
+    rounded,
+    saving,
+    this_save,
+    to_json,
+    write_saved,
+)
 from federico.errors import DataError
 
 
 @pytest.fixture
 def kept(result: Result, tmp_path: Path) -> Path:
-    return write_saved([this_save("federico compare t.toml", 7.0)], result, {"overview": b"png"}, tmp_path)
+    return write_saved(
+        [this_save("federico compare t.toml", 7.0)], result, {"overview": b"png"}, tmp_path
+    )
 
 
 def test_a_result_survives_the_disk(kept: Path, result: Result) -> None:
     again = read_saved(kept)
-    assert [(save.command, save.seconds) for save in again.saves] == [("federico compare t.toml", 7)]
+    assert [(save.command, save.seconds) for save in again.saves] == [
+        ("federico compare t.toml", 7)
+    ]
     assert again.result.tuned == rounded(result).tuned
     assert len(again.result.tuned) == 6
     assert (kept.parent / again.figures[0]).read_bytes() == b"png"
-    assert (again.result.rounds, again.result.seeds, again.result.paper) == (2, [0, 1], result.paper)
+    assert (again.result.rounds, again.result.seeds, again.result.paper) == (
+        2,
+        [0, 1],
+        result.paper,
+    )
     for before, after in zip(result.entries, again.result.entries, strict=True):
         assert after.by_seed == pytest.approx(before.by_seed, abs=1e-6)
-        assert (after.row, after.column, after.at, after.rate) == (before.row, before.column, before.at, before.rate)
+        assert (after.row, after.column, after.at, after.rate) == (
+            before.row,
+            before.column,
+            before.at,
+            before.rate,
+        )
     assert to_json(again) == kept.read_text(), "what was read is written as it was"
 
 
 def test_learning_rates_keep_all_their_digits(result: Result) -> None:
     rate = 10**-3.5
-    entry, tuned = replace(result.entries[0], rate=rate), replace(result.tuned[0], rate=rate, scores={rate: 1 / 3})
+    entry, tuned = (
+        replace(result.entries[0], rate=rate),
+        replace(result.tuned[0], rate=rate, scores={rate: 1 / 3}),
+    )
     again = rounded(replace(result, entries=[entry], tuned=[tuned]))
     assert (again.entries[0].rate, again.tuned[0].rate) == (rate, rate)
     assert again.tuned[0].scores == {rate: 0.333333}
@@ -45,7 +70,9 @@ def test_the_papers_figure_stays_if_it_cannot_be_drawn_now(result: Result, tmp_p
     later = read_saved(write_saved(save, result, {"overview": b"2"}, tmp_path, both.figures))
     assert later.figures == both.figures
     assert [(tmp_path / name).read_bytes() for name in later.figures] == [b"1", b"2"]
-    assert read_saved(write_saved(save, result, {"overview": b"3"}, tmp_path)).figures == ["tiny-overview.png"]
+    assert read_saved(write_saved(save, result, {"overview": b"3"}, tmp_path)).figures == [
+        "tiny-overview.png"
+    ]
 
 
 def test_one_command_saves_at_a_time(tmp_path: Path) -> None:
@@ -65,7 +92,8 @@ def test_a_run_that_diverged_can_be_kept(kept: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"), [("{}", "not a saved result: saves: .*move it away"), ("no json", "not a saved result")]
+    ("content", "said"),
+    [("{}", "not a saved result: saves: .*move it away"), ("no json", "not a saved result")],
 )
 def test_another_file_is_refused(tmp_path: Path, content: str, said: str) -> None:
     file = tmp_path / "x.json"
@@ -76,10 +104,14 @@ def test_another_file_is_refused(tmp_path: Path, content: str, said: str) -> Non
         read_saved(tmp_path / "none.json")
 
 
-def test_the_commit_is_that_of_a_checkout_and_of_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_commit_is_that_of_a_checkout_and_of_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def git(*words: str) -> str:
         who = ["-c", "user.name=n", "-c", "user.email=e@x", "-c", "commit.gpgsign=false"]
-        return subprocess.run(["git", *who, *words], cwd=tmp_path, check=True, capture_output=True, text=True).stdout
+        return subprocess.run(
+            ["git", *who, *words], cwd=tmp_path, check=True, capture_output=True, text=True
+        ).stdout
 
     file = tmp_path / "package" / "compare" / "saved.py"
     file.parent.mkdir(parents=True)

@@ -13,7 +13,9 @@ Tiny = Callable[..., Study]
 
 
 def names(study: Study, at: Any = "given", rate: float | None = None) -> list[str]:
-    return [cell.name for row, column in study.pairs() for cell in study.cells(row, column, at, rate)]
+    return [
+        cell.name for row, column in study.pairs() for cell in study.cells(row, column, at, rate)
+    ]
 
 
 def test_a_plain_experiment_file_is_a_table_of_one_column(tmp_path: Path) -> None:
@@ -22,7 +24,10 @@ def test_a_plain_experiment_file_is_a_table_of_one_column(tmp_path: Path) -> Non
     study = load_study(file)
     assert study.name == study.title == "plain"
     assert [row.name for row in study.rows] == ["local", "fedavg"]
-    assert [(cell.method, cell.seed) for cell in study.cells(study.rows[0], study.compare.columns[0], "given")] == [
+    assert [
+        (cell.method, cell.seed)
+        for cell in study.cells(study.rows[0], study.compare.columns[0], "given")
+    ] == [
         ("local", 3),
         ("local", 4),
     ]
@@ -31,8 +36,13 @@ def test_a_plain_experiment_file_is_a_table_of_one_column(tmp_path: Path) -> Non
 def test_columns_and_rows_change_the_experiment_and_the_row_has_the_last_word(tiny: Tiny) -> None:
     rows = [{"name": "a"}, {"name": "b", "set": {"partition.groups": 3, "federico.epsilon": 0.9}}]
     study = tiny({"rows": rows})
-    found = {(row.name, column.name): study.cells(row, column, "given")[0].experiment for row, column in study.pairs()}
-    groups = {place: experiment.partition.model_dump()["groups"] for place, experiment in found.items()}
+    found = {
+        (row.name, column.name): study.cells(row, column, "given")[0].experiment
+        for row, column in study.pairs()
+    }
+    groups = {
+        place: experiment.partition.model_dump()["groups"] for place, experiment in found.items()
+    }
     assert groups == {("a", "two"): 2, ("b", "two"): 3, ("a", "four"): 4, ("b", "four"): 3}
     assert found["b", "two"].federico.epsilon == 0.9
 
@@ -47,7 +57,9 @@ def test_a_cell_is_named_by_what_changes_its_numbers(tiny: Tiny) -> None:
     assert set(names(other)) < set(names(study)), "what it is called does not matter"
 
 
-def test_an_option_that_is_new_renames_a_run_only_where_it_is_set(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_option_that_is_new_renames_a_run_only_where_it_is_set(
+    tiny: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def both() -> tuple[list[str], list[str]]:
         return names(tiny()), names(tiny(training={"local_epochs": 2}))
 
@@ -65,7 +77,9 @@ def test_a_rate_that_is_the_given_one_is_the_same_cell(tiny: Tiny) -> None:
 
 
 def test_tuning_holds_out_training_data_and_is_scored_once(tiny: Tiny) -> None:
-    study = tiny({"tuning": {"rates": [0.1, 0.2], "rounds": 7, "seeds": 2, "validation_fraction": 0.3}})
+    study = tiny(
+        {"tuning": {"rates": [0.1, 0.2], "rounds": 7, "seeds": 2, "validation_fraction": 0.3}}
+    )
     cells = study.tuning_cells(study.rows[0], study.compare.columns[0])
     assert [(cell.rate, cell.seed) for cell in cells] == [(0.1, 0), (0.1, 1), (0.2, 0), (0.2, 1)]
     for cell in cells:
@@ -76,29 +90,56 @@ def test_tuning_holds_out_training_data_and_is_scored_once(tiny: Tiny) -> None:
 
 def test_a_rate_may_be_chosen_in_one_column_for_all(tiny: Tiny) -> None:
     study = tiny({"tuning": {"rates": [0.1, 0.2], "column": "four"}})
-    two, four = ([cell.name for cell in study.tuning_cells(study.rows[0], c)] for c in study.compare.columns)
+    two, four = (
+        [cell.name for cell in study.tuning_cells(study.rows[0], c)] for c in study.compare.columns
+    )
     assert two == four
     own = tiny({"tuning": {"rates": [0.1, 0.2]}})
-    two, four = ([cell.name for cell in own.tuning_cells(own.rows[0], c)] for c in own.compare.columns)
+    two, four = (
+        [cell.name for cell in own.tuning_cells(own.rows[0], c)] for c in own.compare.columns
+    )
     assert not set(two) & set(four)
 
 
 @pytest.mark.parametrize(
     ("compare", "said"),
     [
-        ({"columns": [{"nam": "x"}]}, "compare.columns.0.nam: there is no such key (did you mean 'name'?)"),
-        ({"rows": [{"name": "x", "method": "fedavgg"}]}, "compare.rows.0.method = 'fedavgg': not a method"),
-        ({"rows": [{"name": "x", "set": {"federico.epsilo": 1}}]}, "row 'x', column 'two': federico.epsilo: there is"),
-        ({"rows": [{"name": "x", "set": {"rounds.y": 1}}]}, "row 'x', column 'two': 'rounds' is a value, not a table"),
+        (
+            {"columns": [{"nam": "x"}]},
+            "compare.columns.0.nam: there is no such key (did you mean 'name'?)",
+        ),
+        (
+            {"rows": [{"name": "x", "method": "fedavgg"}]},
+            "compare.rows.0.method = 'fedavgg': not a method",
+        ),
+        (
+            {"rows": [{"name": "x", "set": {"federico.epsilo": 1}}]},
+            "row 'x', column 'two': federico.epsilo: there is",
+        ),
+        (
+            {"rows": [{"name": "x", "set": {"rounds.y": 1}}]},
+            "row 'x', column 'two': 'rounds' is a value, not a table",
+        ),
         ({"rows": [{"name": "x"}, {"name": "x"}]}, "two have the same name"),
         ({"at": ["worst"]}, "compare.at.0 = 'worst': Input should be 'given' or 'best'"),
-        ({"reference": "nobody"}, "compare.reference = 'nobody': there is no such row: 'fedavg', 'federico', 'local'"),
-        ({"tuning": {"column": "ten"}}, "compare.tuning.column = 'ten': there is no such column: 'four', 'two'"),
-        ({"paper": {"values": {"local": {"ten": [1, 2]}}}}, "compare.paper.values.local.ten: there is no such column"),
+        (
+            {"reference": "nobody"},
+            "compare.reference = 'nobody': there is no such row: 'fedavg', 'federico', 'local'",
+        ),
+        (
+            {"tuning": {"column": "ten"}},
+            "compare.tuning.column = 'ten': there is no such column: 'four', 'two'",
+        ),
+        (
+            {"paper": {"values": {"local": {"ten": [1, 2]}}}},
+            "compare.paper.values.local.ten: there is no such column",
+        ),
         ({"figure": {"draw": "pie"}}, "compare.figure.draw = 'pie'"),
     ],
 )
-def test_what_is_wrong_is_said_before_anything_runs(tiny: Tiny, compare: dict[str, Any], said: str) -> None:
+def test_what_is_wrong_is_said_before_anything_runs(
+    tiny: Tiny, compare: dict[str, Any], said: str
+) -> None:
     with pytest.raises(ConfigError) as error:
         tiny(compare)
     assert said in str(error.value)

@@ -4,8 +4,8 @@ import pytest
 
 from federico.compare.studydir import StudyDir
 from federico.errors import RunError
-from federico.experiment.rundir import CellDir
 from federico.report.metric import ACCURACY
+from federico.runs.layout import CellDir
 
 ONE_CELL: dict[str, Any] = {"methods": ["local"], "seeds": [0]}
 
@@ -17,7 +17,9 @@ def test_the_best_rate_is_the_one_that_scored_best_on_validation_data(played: An
         for cell in study.tuning_cells(row, column):
             found = played.folder.cell(cell)
             scores[cell.rate] = ACCURACY.mean(found.records[-1], found.description)
-        assert played.folder.best_rate(study, row, column) == max(scores, key=lambda rate: scores[rate])
+        assert played.folder.best_rate(study, row, column) == max(
+            scores, key=lambda rate: scores[rate]
+        )
 
 
 def test_no_rate_is_best_before_all_were_tried(played: Any, tiny: Any) -> None:
@@ -29,7 +31,9 @@ def test_validation_samples_are_training_samples_of_the_real_run(played: Any) ->
     study, row, column = played.study, played.study.rows[0], played.study.compare.columns[0]
     tuned = played.folder.cell(study.tuning_cells(row, column)[0]).description
     real = played.folder.cell(study.cells(row, column, "given")[0]).description
-    both = [train + held for train, held in zip(tuned.train_samples, tuned.test_samples, strict=True)]
+    both = [
+        train + held for train, held in zip(tuned.train_samples, tuned.test_samples, strict=True)
+    ]
     assert both == real.train_samples
 
 
@@ -56,7 +60,14 @@ def test_a_cell_that_has_gone_on_is_read_up_to_the_rounds_asked_for(played: Any,
 
 def test_a_rate_tuned_for_more_rounds_than_asked_for_has_no_score(play: Any, tiny: Any) -> None:
     longer, shorter = (
-        tiny({"columns": [{"name": "two"}], "paper": {}, "tuning": {"rates": [0.01], "rounds": rounds}}, **ONE_CELL)
+        tiny(
+            {
+                "columns": [{"name": "two"}],
+                "paper": {},
+                "tuning": {"rates": [0.01], "rounds": rounds},
+            },
+            **ONE_CELL,
+        )
         for rounds in (2, 1)
     )
     folder = play(longer).folder

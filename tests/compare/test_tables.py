@@ -7,15 +7,17 @@ import pytest
 
 from federico.compare import tables
 from federico.compare.result import Result
-from federico.compare.tables import Grid, Piece
+from federico.compare.tables import Grid, TableCell
 from federico.report.summary import Curve
 
 GRID = Grid(
-    "A & B", ["", "50 % _x_", "a|b"], [[Piece("Local"), Piece("1.0 ± 0.2", bold=True), Piece("\N{MINUS SIGN}3")]]
+    "A & B",
+    ["", "50 % _x_", "a|b"],
+    [[TableCell("Local"), TableCell("1.0 ± 0.2", bold=True), TableCell("\N{MINUS SIGN}3")]],
 )
 
 
-def cell(grid: Grid, row: str, column: str) -> Piece:
+def cell(grid: Grid, row: str, column: str) -> TableCell:
     (line,) = (line for line in grid.lines if line[0].text == row)
     return line[grid.headings.index(column)]
 
@@ -35,18 +37,31 @@ def test_ours_stands_beside_the_papers(result: Result) -> None:
 
 def test_the_best_of_each_column_is_bold_and_nothing_else(result: Result) -> None:
     for grid, at in zip(tables.grids(result)[::2], result.at, strict=True):
-        bold = {(line[0].text, grid.headings[place]) for line in grid.lines for place, p in enumerate(line) if p.bold}
+        bold = {
+            (line[0].text, grid.headings[place])
+            for line in grid.lines
+            for place, p in enumerate(line)
+            if p.bold
+        }
         best = [(column, result.best(column, at)) for column in result.columns]
         assert bold == {(entry.title, column) for column, entry in best if entry is not None}
 
 
 def test_gains_rates_and_costs_of_every_row(result: Result) -> None:
     given, best = tables.grids(result)[1], tables.grids(result)[3]
-    assert given.headings == ["", "two, against Local", "four, against Local", "MB moved", "processor s"]
+    assert given.headings == [
+        "",
+        "two, against Local",
+        "four, against Local",
+        "MB moved",
+        "processor s",
+    ]
     assert cell(given, "Local", "two, against Local").text == ""
     assert cell(given, "FedAvg", "two, against Local").text.endswith(" of 2)")
     rates = [result.entry("fedavg", column, "best") for column in result.columns]
-    assert cell(best, "FedAvg", "learning rates").text == ", ".join(f"{entry.rate:g}" for entry in rates if entry)
+    assert cell(best, "FedAvg", "learning rates").text == ", ".join(
+        f"{entry.rate:g}" for entry in rates if entry
+    )
     without = replace(result, entries=[entry for entry in result.entries if entry.row != "fedavg"])
     assert cell(tables.grids(without)[3], "FedAvg", "learning rates").text == "-"
 
@@ -61,9 +76,11 @@ def test_what_is_missing_is_said(result: Result) -> None:
 
 def test_other_rounds_are_said_and_nobody_is_best_then(result: Result) -> None:
     (first, *rest) = result.entries
-    longer = replace(result, entries=[replace(first, by_seed={0: 0.999}, curve=Curve([9], [0.5], [0.0])), *rest])
+    longer = replace(
+        result, entries=[replace(first, by_seed={0: 0.999}, curve=Curve([9], [0.5], [0.0])), *rest]
+    )
     grid = tables.grids(longer)[0]
-    assert cell(grid, first.title, "two") == Piece("99.9 (1 of 2, 9 rounds)")
+    assert cell(grid, first.title, "two") == TableCell("99.9 (1 of 2, 9 rounds)")
     assert not any(cell(grid, line[0].text, "two").bold for line in grid.lines)
     assert any(cell(grid, line[0].text, "four").bold for line in grid.lines)
 
@@ -71,12 +88,19 @@ def test_other_rounds_are_said_and_nobody_is_best_then(result: Result) -> None:
 def test_every_rate_that_was_tried_is_shown_and_the_chosen_one_is_bold(result: Result) -> None:
     (grid,) = tables.tuning(result)
     assert grid.headings == ["", "0.01", "0.1"]
-    assert [line[0].text for line in grid.lines][:4] == ["FedeRiCo, two", "Local, two", "FedAvg, two", "FedeRiCo, four"]
+    assert [line[0].text for line in grid.lines][:4] == [
+        "FedeRiCo, two",
+        "Local, two",
+        "FedAvg, two",
+        "FedeRiCo, four",
+    ]
     for line, tuned in zip(grid.lines, result.tuned, strict=True):
-        assert [piece.text for piece in line[1:]] == [f"{100 * score:.1f}" for score in tuned.scores.values()]
-        assert [heading for heading, piece in zip(grid.headings, line, strict=True) if piece.bold] == [
-            f"{tuned.rate:g}"
+        assert [piece.text for piece in line[1:]] == [
+            f"{100 * score:.1f}" for score in tuned.scores.values()
         ]
+        assert [
+            heading for heading, piece in zip(grid.headings, line, strict=True) if piece.bold
+        ] == [f"{tuned.rate:g}"]
     assert tables.tuning(replace(result, tuned=[])) == []
 
 

@@ -3,12 +3,20 @@ import io
 import pytest
 from rich.console import Console
 
-from federico.compare.tables import Grid, Piece
+from federico.compare.tables import Grid, TableCell
 from federico.compare.terminal import for_terminal
 
 HEADINGS = ["", "2 distributions", "paper", "3 distributions", "paper", "MB moved", "processor s"]
-VALUES = ["FedAvg and more", "15.6 ± 13.6", "12.3 ± 10.9", "14.4 ± 15.3", "56.6 ± 12.5", "1,234.5", "12,345.6"]
-GRID = Grid("Accuracy [of all] (%)", HEADINGS, [[Piece(value) for value in VALUES]])
+VALUES = [
+    "FedAvg and more",
+    "15.6 ± 13.6",
+    "12.3 ± 10.9",
+    "14.4 ± 15.3",
+    "56.6 ± 12.5",
+    "1,234.5",
+    "12,345.6",
+]
+GRID = Grid("Accuracy [of all] (%)", HEADINGS, [[TableCell(value) for value in VALUES]])
 
 
 def shown(grid: Grid, width: int) -> list[str]:
@@ -35,7 +43,14 @@ def test_what_belongs_together_stays_together() -> None:
 
 
 def test_names_are_shown_as_they_are_and_the_title_once() -> None:
-    lines = shown(Grid("A [red]title[/red] of many words", ["", "[x] y"], [[Piece("[bold]a"), Piece("1", True)]]), 16)
+    lines = shown(
+        Grid(
+            "A [red]title[/red] of many words",
+            ["", "[x] y"],
+            [[TableCell("[bold]a"), TableCell("1", True)]],
+        ),
+        16,
+    )
     text = "\n".join(lines)
     assert "[red]title" in text
     assert "[x]" in text

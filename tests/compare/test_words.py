@@ -8,11 +8,16 @@ from federico.report.summary import Comparison, Curve
 
 def test_the_headline_counts_columns_won_and_runs(result: Result) -> None:
     won = [
-        replace(entry, by_seed={0: 0.9, 1: 0.8}, versus=Comparison(0.1, 2, 2)) if entry.row == "federico" else entry
+        replace(entry, by_seed={0: 0.9, 1: 0.8}, versus=Comparison(0.1, 2, 2))
+        if entry.row == "federico"
+        else entry
         for entry in result.entries
     ]
     text = words.headline(replace(result, entries=won))
-    assert text == "FedeRiCo is best in 2 of 2 columns, +10.0 and +10.0 points against Local (better in 4 of 4 runs)."
+    assert (
+        text
+        == "FedeRiCo is best in 2 of 2 columns, +10.0 and +10.0 points against Local (better in 4 of 4 runs)."
+    )
 
 
 def test_columns_that_federico_was_not_run_in_yet_are_not_lost(result: Result) -> None:
@@ -23,7 +28,9 @@ def test_columns_that_federico_was_not_run_in_yet_are_not_lost(result: Result) -
 
 
 def test_a_single_column_has_a_winner(result: Result) -> None:
-    entries = [replace(entry, by_seed={0: 0.95}) for entry in result.entries if entry.row == "local"]
+    entries = [
+        replace(entry, by_seed={0: 0.95}) for entry in result.entries if entry.row == "local"
+    ]
     text = words.headline(replace(result, columns=["two"], entries=entries))
     assert text == "Local is best: 95.0 % accuracy."
 
@@ -37,13 +44,18 @@ def test_where_rounds_differ_the_headline_says_that_none_is_best(result: Result)
 
 
 def test_costs_do_not_claim_to_be_without_checkpoints(result: Result) -> None:
-    assert "without evaluation; checkpoints that are written in the background are in them" in words.notes(result)
+    assert (
+        "without evaluation; checkpoints that are written in the background are in them"
+        in words.notes(result)
+    )
 
 
 def test_every_difference_to_the_paper_is_named(result: Result) -> None:
     paper = result.paper.model_copy(update={"differs": ("Other features.",)})
     (first, *rest) = result.entries
-    found = words.differences(replace(result, paper=paper, entries=[replace(first, by_seed={0: 0.5}), *rest]))
+    found = words.differences(
+        replace(result, paper=paper, entries=[replace(first, by_seed={0: 0.5}), *rest])
+    )
     assert found == [
         "Other features.",
         "2 rounds; the paper has 150.",
@@ -53,7 +65,9 @@ def test_every_difference_to_the_paper_is_named(result: Result) -> None:
     alike = result.paper.model_copy(update={"rounds": 2, "runs": 2, "rate": 0.01})
     assert words.differences(replace(result, paper=alike)) == []
     other = alike.model_copy(update={"rate": 0.05})
-    assert words.differences(replace(result, paper=other)) == ["Learning rate 0.01; the paper has 0.05."]
+    assert words.differences(replace(result, paper=other)) == [
+        "Learning rate 0.01; the paper has 0.05."
+    ]
 
 
 def test_a_study_of_our_own_is_compared_with_no_paper(result: Result) -> None:
@@ -93,9 +107,13 @@ def test_what_a_save_gave_is_named_shortly(result: Result) -> None:
         "all rows at the given rate; all rows at the best rate; learning rates chosen for FedeRiCo, Local and FedAvg"
     )
     later = [
-        replace(entry, saves=(1,)) if entry.at == "given" and (entry.row == "local" or entry.column == "two") else entry
+        replace(entry, saves=(1,))
+        if entry.at == "given" and (entry.row == "local" or entry.column == "two")
+        else entry
         for entry in result.entries
     ]
     parts = replace(result, entries=later)
     assert words.part(parts, 1) == "FedeRiCo and FedAvg (two), Local at the given rate"
-    assert words.part(parts, 0).startswith("FedeRiCo and FedAvg (four) at the given rate; all rows at the best rate; ")
+    assert words.part(parts, 0).startswith(
+        "FedeRiCo and FedAvg (four) at the given rate; all rows at the best rate; "
+    )

@@ -5,10 +5,14 @@ from federico.data.conform import conform
 from federico.data.dataset import Column, Dataset, Samples, Schema
 from federico.errors import DataError
 
-AGREED = Schema("classification", (4,), 2, ("well", "ill"), (Column("age"), Column("sex", ("f", "m", "x"))))
+AGREED = Schema(
+    "classification", (4,), 2, ("well", "ill"), (Column("age"), Column("sex", ("f", "m", "x")))
+)
 
 
-def table(labels: tuple[str, ...] = ("ill", "well"), sexes: tuple[str, ...] = ("m", "f")) -> Dataset:
+def table(
+    labels: tuple[str, ...] = ("ill", "well"), sexes: tuple[str, ...] = ("m", "f")
+) -> Dataset:
     """A site that lists everything in an order of its own, and has a gap in its third row."""
     columns = (Column("sex", sexes), Column("age"))
     x = np.array([[1.0, 0, 30], [0, 1, 40], [np.nan, np.nan, 50]])
@@ -18,7 +22,9 @@ def table(labels: tuple[str, ...] = ("ill", "well"), sexes: tuple[str, ...] = ("
 
 def test_columns_and_choices_take_the_agreed_places() -> None:
     found = conform(table(), AGREED)
-    np.testing.assert_array_equal(found.samples.x, [[30, 0, 1, 0], [40, 1, 0, 0], [50, np.nan, np.nan, np.nan]])
+    np.testing.assert_array_equal(
+        found.samples.x, [[30, 0, 1, 0], [40, 1, 0, 0], [50, np.nan, np.nan, np.nan]]
+    )
     assert found.schema == AGREED
     assert found.owners is not None
     assert found.owners.tolist() == ["a", "b", "c"]
@@ -33,7 +39,9 @@ def test_a_column_that_is_all_gaps_stays_gaps() -> None:
         Samples(np.array([[30.0], [40.0]]), np.array([0, 0])),
         Schema("classification", (1,), 1, ("ill",), (Column("sex", ()), Column("age"))),
     )
-    np.testing.assert_array_equal(np.isnan(conform(dataset, AGREED).samples.x), [[False, True, True, True]] * 2)
+    np.testing.assert_array_equal(
+        np.isnan(conform(dataset, AGREED).samples.x), [[False, True, True, True]] * 2
+    )
 
 
 @pytest.mark.parametrize(
@@ -41,11 +49,31 @@ def test_a_column_that_is_all_gaps_stays_gaps() -> None:
     [
         (table(("ill", "dead")), AGREED, "label 'dead' is not one .*: well, ill"),
         (table(sexes=("m", "w")), AGREED, "choice of column 'sex' 'w'"),
-        (table(), Schema("classification", (1,), 2, ("well", "ill"), (Column("age"),)), "'sex' .* 'ignore'"),
-        (table(), Schema("classification", (2,), 2, ("well", "ill"), (Column("age"), Column("bmi"))), "named 'bmi'"),
-        (table(), Schema("classification", (2,), 2, ("well", "ill"), (Column("age"), Column("sex"))), "'sex' .*number"),
-        (table(), Schema("regression", (4,), 1), "for classification, the federation agreed on regression"),
-        (table(), Schema("classification", (64,), 2, ("well", "ill")), r"shape \(3,\), .* agreed on \(64,\)"),
+        (
+            table(),
+            Schema("classification", (1,), 2, ("well", "ill"), (Column("age"),)),
+            "'sex' .* 'ignore'",
+        ),
+        (
+            table(),
+            Schema("classification", (2,), 2, ("well", "ill"), (Column("age"), Column("bmi"))),
+            "named 'bmi'",
+        ),
+        (
+            table(),
+            Schema("classification", (2,), 2, ("well", "ill"), (Column("age"), Column("sex"))),
+            "'sex' .*number",
+        ),
+        (
+            table(),
+            Schema("regression", (4,), 1),
+            "for classification, the federation agreed on regression",
+        ),
+        (
+            table(),
+            Schema("classification", (64,), 2, ("well", "ill")),
+            r"shape \(3,\), .* agreed on \(64,\)",
+        ),
     ],
 )
 def test_what_was_not_agreed_is_named(dataset: Dataset, agreed: Schema, reason: str) -> None:

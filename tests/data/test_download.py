@@ -39,7 +39,11 @@ class Handler(BaseHTTPRequestHandler):
         self.server.asked.append(asked)
         if self.path != "/file":
             return self.send_error(404)
-        start = int(asked.removeprefix("bytes=").removesuffix("-")) if asked and self.server.ranges else 0
+        start = (
+            int(asked.removeprefix("bytes=").removesuffix("-"))
+            if asked and self.server.ranges
+            else 0
+        )
         if start and start >= len(self.server.payload):
             return self.send_error(416)
         self._send(self.server.payload[start:], 206 if start else 200)
@@ -83,7 +87,9 @@ def archive(folder: str, **files: bytes) -> bytes:
 
 def test_a_file_comes_whole_and_progress_ends_at_the_total(site: Site, tmp_path: Path) -> None:
     seen: list[tuple[int, int | None]] = []
-    download(site.url, tmp_path / "new" / "file", MD5, lambda have, total: seen.append((have, total)))
+    download(
+        site.url, tmp_path / "new" / "file", MD5, lambda have, total: seen.append((have, total))
+    )
     assert (tmp_path / "new" / "file").read_bytes() == PAYLOAD
     assert seen[-1] == (len(PAYLOAD), len(PAYLOAD))
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["file"]
@@ -138,7 +144,9 @@ def test_a_file_that_is_not_there_is_named(site: Site, tmp_path: Path) -> None:
         download(site.url.replace("file", "gone"), tmp_path / "file", MD5, silent)
 
 
-def test_a_server_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_is_not_there_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("no_proxy", "*")
     with Site() as closed:
         url = closed.url
@@ -176,7 +184,9 @@ def test_archives_of_other_things_leave_nothing_behind(
 
 
 def test_an_unknown_set_lists_the_known(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="no download is named 'mnist': choose from cifar10, cifar100"):
+    with pytest.raises(
+        ConfigError, match="no download is named 'mnist': choose from cifar10, cifar100"
+    ):
         fetch("mnist", tmp_path, silent)
 
 

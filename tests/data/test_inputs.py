@@ -15,7 +15,9 @@ VECTORS = Schema("classification", (2,), 2, ("no", "yes"))
 
 def test_columns_are_found_by_name_and_others_ignored(tmp_path: Path) -> None:
     (tmp_path / "new.csv").write_text("sex,extra,age\nm,z,40\nf,z,?\n")
-    np.testing.assert_array_equal(read_inputs(tmp_path / "new.csv", TABLE), [[40, 0, 1], [np.nan, 1, 0]])
+    np.testing.assert_array_equal(
+        read_inputs(tmp_path / "new.csv", TABLE), [[40, 0, 1], [np.nan, 1, 0]]
+    )
 
 
 def test_parquet_and_headerless_csv_agree(tmp_path: Path) -> None:

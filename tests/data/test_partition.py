@@ -34,7 +34,11 @@ cutters = st.one_of(
     ),
     st.builds(lambda clients: Dirichlet(clients=clients, alpha=5), counts),
     st.builds(lambda clients: Iid(clients=clients), counts),
-    st.builds(lambda clients, shards: Shards(clients=clients, shards_per_client=shards), counts, st.integers(1, 4)),
+    st.builds(
+        lambda clients, shards: Shards(clients=clients, shards_per_client=shards),
+        counts,
+        st.integers(1, 4),
+    ),
     st.builds(lambda clients: Natural(clients_per_group=clients), counts),
 )
 
@@ -59,7 +63,9 @@ def test_a_cut_is_pure_and_its_names_are_sorted(cutter: PartitionOptions, seed: 
     assert list(partition.ids) == sorted(partition.ids)
 
 
-@pytest.mark.parametrize("cutter", [LabelGroups(), Dirichlet(), Iid(), Shards(), Natural(clients_per_group=2)])
+@pytest.mark.parametrize(
+    "cutter", [LabelGroups(), Dirichlet(), Iid(), Shards(), Natural(clients_per_group=2)]
+)
 def test_another_seed_cuts_otherwise(cutter: PartitionOptions) -> None:
     assert cutter.cut(LABELS, OWNERS, 1).hash != cutter.cut(LABELS, OWNERS, 2).hash
 
@@ -87,13 +93,17 @@ def test_groups_have_near_equal_numbers_of_labels_and_even_shares() -> None:
 
 def test_small_alpha_is_more_uneven_than_large() -> None:
     small, large = (Dirichlet(clients=4, alpha=alpha).cut(LABELS, None, 0) for alpha in (0.5, 500))
-    assert np.std([len(index) for index in small.indices]) > 5 * np.std([len(index) for index in large.indices])
+    assert np.std([len(index) for index in small.indices]) > 5 * np.std(
+        [len(index) for index in large.indices]
+    )
 
 
 def test_samples_of_one_cluster_keep_its_proportions() -> None:
     """With one label per cluster, a client's share of each label is drawn on its own; with one cluster it is common."""
     common = Dirichlet(clients=4, clusters=1, alpha=1).cut(np.sort(LABELS), None, 1)
-    shares = np.array([np.bincount(np.sort(LABELS)[index], minlength=10) for index in common.indices])
+    shares = np.array(
+        [np.bincount(np.sort(LABELS)[index], minlength=10) for index in common.indices]
+    )
     proportions = shares / shares.sum(axis=0)
     assert proportions.std(axis=1).max() < 0.15
 
@@ -104,7 +114,10 @@ def test_hopeless_dirichlet_gives_up_with_a_remedy() -> None:
 
 
 def test_redrawing_leaves_enough_to_train_and_test() -> None:
-    smallest = [min(map(len, Dirichlet(clients=10, alpha=0.1).cut(LABELS, None, seed).indices)) for seed in range(20)]
+    smallest = [
+        min(map(len, Dirichlet(clients=10, alpha=0.1).cut(LABELS, None, seed).indices))
+        for seed in range(20)
+    ]
     assert min(smallest) >= 2
 
 
@@ -115,14 +128,20 @@ def test_shards_bound_the_labels_of_a_client() -> None:
 
 
 def test_iid_shares_are_even() -> None:
-    assert sorted(len(index) for index in Iid(clients=7).cut(LABELS, None, 0).indices) == [85, 85] + [86] * 5
+    assert (
+        sorted(len(index) for index in Iid(clients=7).cut(LABELS, None, 0).indices)
+        == [85, 85] + [86] * 5
+    )
 
 
 def test_natural_clients_are_the_owners() -> None:
     partition = Natural().cut(LABELS, OWNERS, 0)
     assert partition.ids == ("north", "south", "west")
     assert partition.distribution == (0, 1, 2)
-    assert all(set(OWNERS[index]) == {name} for name, index in zip(partition.ids, partition.indices, strict=True))
+    assert all(
+        set(OWNERS[index]) == {name}
+        for name, index in zip(partition.ids, partition.indices, strict=True)
+    )
 
 
 def test_natural_owners_can_be_split() -> None:
@@ -133,7 +152,9 @@ def test_natural_owners_can_be_split() -> None:
 
 def test_one_owners_split_does_not_depend_on_the_others() -> None:
     without = np.where(OWNERS == "west", "east", OWNERS)
-    one, other = (Natural(clients_per_group=2).cut(LABELS, owners, 0) for owners in (OWNERS, without))
+    one, other = (
+        Natural(clients_per_group=2).cut(LABELS, owners, 0) for owners in (OWNERS, without)
+    )
     np.testing.assert_array_equal(one.indices[0], other.indices[other.ids.index("north-1")])
 
 
@@ -197,7 +218,9 @@ def test_kind_picks_the_options() -> None:
 
 def test_subsamples_are_drawn_once_in_order_with_their_owners() -> None:
     x = np.arange(50.0)[:, None]
-    dataset = Dataset(Samples(x, np.arange(50) % 5), Schema("classification", (1,), 5), np.arange(50).astype(str))
+    dataset = Dataset(
+        Samples(x, np.arange(50) % 5), Schema("classification", (1,), 5), np.arange(50).astype(str)
+    )
     few = subsample(dataset, 20, 0)
     assert len(few) == 20
     assert (np.diff(few.samples.x[:, 0]) > 0).all()
@@ -208,6 +231,8 @@ def test_subsamples_are_drawn_once_in_order_with_their_owners() -> None:
 
 
 def test_no_more_samples_than_there_are() -> None:
-    dataset = Dataset(Samples(np.zeros((3, 1)), np.zeros(3, dtype=int)), Schema("classification", (1,), 1))
+    dataset = Dataset(
+        Samples(np.zeros((3, 1)), np.zeros(3, dtype=int)), Schema("classification", (1,), 1)
+    )
     with pytest.raises(ConfigError, match="samples = 4: the data holds 3"):
         subsample(dataset, 4, 0)

@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
-from contract import Connect, ExchangeContract
 from mpi4py import MPI
 
 from federico.errors import MissingDependencyError
 from federico.exchange import mpi
-from federico.exchange.base import Exchange, Hosting
-from federico.exchange.team import Alone
+from federico.exchange.processes import SingleProcess
+from federico.exchange.protocol import Exchange, Hosting
 from federico.learning.bank import Bank
+from tests.support.exchange_contract import Connect, ExchangeContract
 
 
 class TestMpiExchange(ExchangeContract):
@@ -28,16 +28,20 @@ def test_every_owner_is_hosted_once_and_clients_in_order(clients: int, ranks: in
     assert np.concatenate(hosted).tolist() == list(range(clients))
     for rank, mine in enumerate(hosted):
         assert set(Hosting(clients, 0, ranks).hosts(mine).tolist()) <= {rank}
-    assert Hosting(clients, 0, ranks).hosts(np.array([clients])).tolist() == [0], "a model of nobody's is at the first"
+    assert Hosting(clients, 0, ranks).hosts(np.array([clients])).tolist() == [0], (
+        "a model of nobody's is at the first"
+    )
 
 
 def test_without_mpiexec_one_is_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in mpi.LAUNCHERS:
         monkeypatch.delenv(name, raising=False)
-    assert isinstance(mpi.team(), Alone)
+    assert isinstance(mpi.team(), SingleProcess)
 
 
-def test_mpiexec_without_mpi4py_names_the_line_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mpiexec_without_mpi4py_names_the_line_that_installs_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("PMI_SIZE", "2")
     monkeypatch.setitem(__import__("sys").modules, "mpi4py", None)
     with pytest.raises(MissingDependencyError, match=r"pip install 'federico\[mpi\]'"):

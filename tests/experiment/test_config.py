@@ -8,7 +8,7 @@ from pydantic import BaseModel
 import federico.cli.main  # noqa: F401 (brings in every option class there is)
 from federico.errors import ConfigError
 from federico.experiment.config import Experiment, load, validate
-from federico.experiment.simulate import to_toml
+from federico.experiment.runner import to_toml
 from federico.options import Options
 
 EXPERIMENTS = sorted((Path(__file__).parents[2] / "experiments").glob("*.toml"))
@@ -18,7 +18,12 @@ EXPERIMENTS = sorted((Path(__file__).parents[2] / "experiments").glob("*.toml"))
     ("raw", "path", "near", "allowed"),
     [
         ({"round": 3}, "round", "rounds", "name, methods, seeds, rounds, data"),
-        ({"federico": {"neighbours": 2}}, "federico.neighbours", "neighbors", "preset, neighbors, sampler"),
+        (
+            {"federico": {"neighbours": 2}},
+            "federico.neighbours",
+            "neighbors",
+            "preset, neighbors, sampler",
+        ),
         ({"data": {"kind": "digits", "nois": 0.1}}, "data.nois", "noise", "kind, noise"),
         (
             {"training": {"optimizer": {"kind": "adam", "lerning_rate": 1}}},
@@ -36,12 +41,16 @@ def test_unknown_key_says_its_path_the_nearest_key_and_all_allowed_ones(
     with pytest.raises(ConfigError) as error:
         validate(raw, "mine.toml")
     line = str(error.value)
-    assert line.startswith(f"mine.toml: {path}: there is no such key (did you mean '{near}'?); allowed: {allowed}")
+    assert line.startswith(
+        f"mine.toml: {path}: there is no such key (did you mean '{near}'?); allowed: {allowed}"
+    )
     assert "\n" not in line
 
 
 def test_key_that_resembles_nothing_suggests_nothing() -> None:
-    with pytest.raises(ConfigError, match=r"^experiment: zzzz: there is no such key; allowed: name, "):
+    with pytest.raises(
+        ConfigError, match=r"^experiment: zzzz: there is no such key; allowed: name, "
+    ):
         validate({"zzzz": 1})
 
 
@@ -57,7 +66,14 @@ def test_all_errors_come_at_once() -> None:
         validate(raw, "e.toml")
     lines = str(error.value).splitlines()
     named = {line.removeprefix("e.toml: ").split(" = ")[0].split(":")[0] for line in lines}
-    wrong = {"rounds", "colour", "data.nois", "federico.epsilon", "federico.momentum", "training.optimizer.momentum"}
+    wrong = {
+        "rounds",
+        "colour",
+        "data.nois",
+        "federico.epsilon",
+        "federico.momentum",
+        "training.optimizer.momentum",
+    }
     assert named == wrong
     assert len(lines) == len(wrong)
 
@@ -65,24 +81,50 @@ def test_all_errors_come_at_once() -> None:
 @pytest.mark.parametrize(
     ("raw", "said"),
     [
-        ({"federico": {"epsilon": 1.5}}, "federico.epsilon = 1.5: Input should be less than or equal to 1"),
-        ({"federico": {"epsilon": -0.1}}, "federico.epsilon = -0.1: Input should be greater than or equal to 0"),
+        (
+            {"federico": {"epsilon": 1.5}},
+            "federico.epsilon = 1.5: Input should be less than or equal to 1",
+        ),
+        (
+            {"federico": {"epsilon": -0.1}},
+            "federico.epsilon = -0.1: Input should be greater than or equal to 0",
+        ),
         ({"federico": {"momentum": 0}}, "federico.momentum = 0: Input should be greater than 0"),
-        ({"federico": {"momentum": 1.01}}, "federico.momentum = 1.01: Input should be less than or equal to 1"),
-        ({"federico": {"epsilon": float("nan")}}, "federico.epsilon = nan: Input should be a finite number"),
+        (
+            {"federico": {"momentum": 1.01}},
+            "federico.momentum = 1.01: Input should be less than or equal to 1",
+        ),
+        (
+            {"federico": {"epsilon": float("nan")}},
+            "federico.epsilon = nan: Input should be a finite number",
+        ),
         ({"federico": {"sampler": "greedy"}}, "'epsilon_greedy', 'uniform' or 'everyone'"),
-        ({"split": {"test_fraction": 1.0}}, "split.test_fraction = 1.0: Input should be less than 1"),
-        ({"model": {"kind": "mlp", "hidden": [64, 0]}}, "model.hidden.1 = 0: Input should be greater than 0"),
+        (
+            {"split": {"test_fraction": 1.0}},
+            "split.test_fraction = 1.0: Input should be less than 1",
+        ),
+        (
+            {"model": {"kind": "mlp", "hidden": [64, 0]}},
+            "model.hidden.1 = 0: Input should be greater than 0",
+        ),
         ({"seeds": [-1]}, "seeds.0 = -1: Input should be greater than or equal to 0"),
         ({"seeds": [1, 1]}, "seeds = [1, 1]: needs at least one entry, and each only once"),
         ({"methods": []}, "methods = []: needs at least one entry"),
         ({"name": "../up"}, "name = '../up': String should match pattern"),
-        ({"partition": {"kind": "label-groups", "groups": 9}}, "groups = 9 is more than clients = 8: lower it"),
-        ({"data": {"kind": "table", "path": 3, "label": "y"}}, "data.path = 3: Input is not a valid path"),
+        (
+            {"partition": {"kind": "label-groups", "groups": 9}},
+            "groups = 9 is more than clients = 8: lower it",
+        ),
+        (
+            {"data": {"kind": "table", "path": 3, "label": "y"}},
+            "data.path = 3: Input is not a valid path",
+        ),
         ({"data": {"kind": "npz"}}, "data.path: Field required"),
     ],
 )
-def test_wrong_value_is_shown_with_its_key_and_what_is_allowed(raw: dict[str, Any], said: str) -> None:
+def test_wrong_value_is_shown_with_its_key_and_what_is_allowed(
+    raw: dict[str, Any], said: str
+) -> None:
     with pytest.raises(ConfigError) as error:
         validate(raw)
     assert said in str(error.value)
@@ -91,13 +133,27 @@ def test_wrong_value_is_shown_with_its_key_and_what_is_allowed(raw: dict[str, An
 @pytest.mark.parametrize(
     ("raw", "said"),
     [
-        ({"data": {"kind": "digitz"}}, "data.kind = 'digitz': there is no such kind (did you mean 'digits'?); allowed"),
-        ({"training": {"optimizer": {"kind": "adm"}}}, "kind = 'adm': there is no such kind (did you mean 'adam'?)"),
-        ({"model": {"hidden": [3]}}, "model.kind: missing; allowed: linear, mlp, cnn2, resnet18, import"),
-        ({"methods": ["fedavgg"]}, "'fedavgg' is not a method (did you mean 'fedavg'?); allowed: federico, local"),
+        (
+            {"data": {"kind": "digitz"}},
+            "data.kind = 'digitz': there is no such kind (did you mean 'digits'?); allowed",
+        ),
+        (
+            {"training": {"optimizer": {"kind": "adm"}}},
+            "kind = 'adm': there is no such kind (did you mean 'adam'?)",
+        ),
+        (
+            {"model": {"hidden": [3]}},
+            "model.kind: missing; allowed: linear, mlp, cnn2, resnet18, import",
+        ),
+        (
+            {"methods": ["fedavgg"]},
+            "'fedavgg' is not a method (did you mean 'fedavg'?); allowed: federico, local",
+        ),
     ],
 )
-def test_unknown_kind_or_method_names_the_nearest_and_the_allowed(raw: dict[str, Any], said: str) -> None:
+def test_unknown_kind_or_method_names_the_nearest_and_the_allowed(
+    raw: dict[str, Any], said: str
+) -> None:
     with pytest.raises(ConfigError) as error:
         validate(raw)
     assert said in str(error.value)
@@ -118,7 +174,13 @@ def test_file_is_named_after_itself_unless_it_says_otherwise(file: Path) -> None
 def test_override_is_a_toml_value_at_a_dotted_key(file: Path) -> None:
     chosen = load(
         file,
-        ["federico.epsilon=0.1", "seeds=[4, 5]", "data.kind=sine", "training.optimizer.kind=sgd", " rounds = 7 "],
+        [
+            "federico.epsilon=0.1",
+            "seeds=[4, 5]",
+            "data.kind=sine",
+            "training.optimizer.kind=sgd",
+            " rounds = 7 ",
+        ],
     )
     assert chosen.federico.epsilon == 0.1
     assert chosen.federico.neighbors == 2, "the rest of the table stays"
@@ -139,7 +201,10 @@ def test_later_override_wins(file: Path) -> None:
         ("=3", "--set '=3': write it as key=value"),
         ("rounds.x=3", "--set 'rounds.x=3': 'rounds' is a value, not a table"),
         ("federico.epsilon=2", "federico.epsilon = 2: Input should be less than or equal to 1"),
-        ("federico.epsilom=0.2", "federico.epsilom: there is no such key (did you mean 'epsilon'?)"),
+        (
+            "federico.epsilom=0.2",
+            "federico.epsilom: there is no such key (did you mean 'epsilon'?)",
+        ),
         ("rounds=many", "rounds = 'many': Input should be a valid integer"),
     ],
 )
@@ -157,7 +222,9 @@ def test_syntax_error_names_file_and_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe\x00", None])
-def test_file_that_is_no_text_or_is_not_there_is_named(tmp_path: Path, content: bytes | None) -> None:
+def test_file_that_is_no_text_or_is_not_there_is_named(
+    tmp_path: Path, content: bytes | None
+) -> None:
     path = tmp_path / "odd.toml"
     if content is not None:
         path.write_bytes(content)
@@ -166,7 +233,9 @@ def test_file_that_is_no_text_or_is_not_there_is_named(tmp_path: Path, content: 
 
 
 @pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda path: path.stem)
-def test_shipped_experiment_survives_being_written_with_all_defaults(path: Path, tmp_path: Path) -> None:
+def test_shipped_experiment_survives_being_written_with_all_defaults(
+    path: Path, tmp_path: Path
+) -> None:
     experiment = load(path)
     copy = tmp_path / "copy.toml"
     copy.write_text(to_toml(experiment), encoding="utf-8")
@@ -174,7 +243,14 @@ def test_shipped_experiment_survives_being_written_with_all_defaults(path: Path,
 
 
 def test_there_are_experiments_to_read() -> None:
-    assert {path.stem for path in EXPERIMENTS} >= {"digits", "sine", "heart", "office-home", "cifar10", "cifar100"}
+    assert {path.stem for path in EXPERIMENTS} >= {
+        "digits",
+        "sine",
+        "heart",
+        "office-home",
+        "cifar10",
+        "cifar100",
+    }
 
 
 def test_preset_survives_being_written(tmp_path: Path) -> None:

@@ -7,20 +7,20 @@ from torch import nn
 
 from federico.learning import bank as bank_module
 from federico.learning.bank import Bank, Visits
-from federico.learning.blueprint import Blueprint
+from federico.learning.layout import ModelLayout
 from federico.learning.storage import Storage
 
 CPU = torch.device("cpu")
 
 
 @pytest.fixture
-def blueprint() -> Blueprint:
-    return Blueprint(lambda: nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3)))
+def layout() -> ModelLayout:
+    return ModelLayout(lambda: nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3)))
 
 
 @pytest.fixture
-def bank_of_one(blueprint: Blueprint) -> Bank:
-    return Bank.start(blueprint, 0, {4: "four"}, CPU)
+def bank_of_one(layout: ModelLayout) -> Bank:
+    return Bank.start(layout, 0, {4: "four"}, CPU)
 
 
 def test_visits_are_pairs() -> None:
@@ -39,34 +39,36 @@ def test_no_visits_are_visits_too() -> None:
     assert Visits.of([]).pairs == []
 
 
-def test_a_bank_starts_with_the_model_of_each_name_in_order_of_owners(blueprint: Blueprint) -> None:
-    bank = Bank.start(blueprint, 7, {4: "d", 1: "a"}, CPU)
+def test_a_bank_starts_with_the_model_of_each_name_in_order_of_owners(layout: ModelLayout) -> None:
+    bank = Bank.start(layout, 7, {4: "d", 1: "a"}, CPU)
     assert bank.owners.tolist() == [1, 4]
-    assert torch.equal(bank.rows, torch.stack([blueprint.initial(7, "a"), blueprint.initial(7, "d")]))
+    assert torch.equal(bank.rows, torch.stack([layout.initial(7, "a"), layout.initial(7, "d")]))
 
 
-def test_equal_names_start_from_equal_models(blueprint: Blueprint) -> None:
-    rows = Bank.start(blueprint, 0, {0: "*global", 1: "*global", 2: "c"}, CPU).rows
+def test_equal_names_start_from_equal_models(layout: ModelLayout) -> None:
+    rows = Bank.start(layout, 0, {0: "*global", 1: "*global", 2: "c"}, CPU).rows
     assert torch.equal(rows[0], rows[1])
     assert not torch.equal(rows[0], rows[2])
 
 
-def test_places_are_found_by_owner(blueprint: Blueprint) -> None:
-    bank = Bank.start(blueprint, 0, {1: "a", 4: "d", 6: "f"}, CPU)
+def test_places_are_found_by_owner(layout: ModelLayout) -> None:
+    bank = Bank.start(layout, 0, {1: "a", 4: "d", 6: "f"}, CPU)
     assert bank.places(np.array([6, 1, 6])).tolist() == [2, 0, 2]
 
 
-def test_every_model_has_counters_of_its_own(blueprint: Blueprint) -> None:
-    bank = Bank.start(blueprint, 0, {0: "a", 1: "b"}, CPU)
+def test_every_model_has_counters_of_its_own(layout: ModelLayout) -> None:
+    bank = Bank.start(layout, 0, {0: "a", 1: "b"}, CPU)
     bank.counters[0] += 1
     assert bank.counters.tolist() == [[1], [0]]
 
 
-def test_many_small_moves_are_added_as_one_by_one(blueprint: Blueprint, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_small_moves_are_added_as_one_by_one(
+    layout: ModelLayout, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(bank_module, "TOGETHER", 3)
-    bank = Bank.start(blueprint, 0, {0: "a", 1: "b"}, CPU)
+    bank = Bank.start(layout, 0, {0: "a", 1: "b"}, CPU)
     wanted = bank.rows.clone()
-    moves, shares = torch.randn(10, blueprint.size), np.linspace(0.1, 1, 10)
+    moves, shares = torch.randn(10, layout.size), np.linspace(0.1, 1, 10)
     owners = np.arange(10) % 2
     for owner, move, share in zip(owners, moves, shares, strict=True):
         wanted[owner] += move * share
@@ -74,17 +76,22 @@ def test_many_small_moves_are_added_as_one_by_one(blueprint: Blueprint, monkeypa
     torch.testing.assert_close(bank.rows, wanted)
 
 
-def test_rows_on_disk_are_those_in_memory_with_their_guests(blueprint: Blueprint, tmp_path: Path) -> None:
-    banks = [Bank.start(blueprint, 0, {1: "a", 4: "d"}, CPU, storage) for storage in (Storage(), Storage(tmp_path))]
+def test_rows_on_disk_are_those_in_memory_with_their_guests(
+    layout: ModelLayout, tmp_path: Path
+) -> None:
+    banks = [
+        Bank.start(layout, 0, {1: "a", 4: "d"}, CPU, storage)
+        for storage in (Storage(), Storage(tmp_path))
+    ]
     for bank in banks:
-        bank.invite(np.array([2, 0])).copy_(torch.ones(2, blueprint.size))
-        assert bank.rows[bank.places(np.array([0, 2]))].sum() == 2 * blueprint.size
+        bank.invite(np.array([2, 0])).copy_(torch.ones(2, layout.size))
+        assert bank.rows[bank.places(np.array([0, 2]))].sum() == 2 * layout.size
     assert torch.equal(banks[0].rows, banks[1].rows)
     assert str(tmp_path) in Path("/proc/self/maps").read_text()
 
 
-def test_a_copy_stays_as_it_was(blueprint: Blueprint) -> None:
-    bank = Bank.start(blueprint, 0, {0: "a", 1: "b"}, CPU)
+def test_a_copy_stays_as_it_was(layout: ModelLayout) -> None:
+    bank = Bank.start(layout, 0, {0: "a", 1: "b"}, CPU)
     bank.invite(np.array([7]))
     copy, before = bank.copy(), bank.home.clone()
     bank.rows += 1
@@ -127,11 +134,11 @@ def test_who_is_at_home_is_untouched_by_guests(bank_of_one: Bank) -> None:
 
 @pytest.mark.parametrize("small", [0, 1 << 14])
 def test_moves_are_differences_to_the_owners_models(
-    blueprint: Blueprint, small: int, monkeypatch: pytest.MonkeyPatch
+    layout: ModelLayout, small: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bank_module, "SMALL", small)
-    bank = Bank.start(blueprint, 0, {0: "a", 1: "b"}, CPU)
-    trained, moves = torch.randn(3, blueprint.size), torch.zeros(5, blueprint.size)
+    bank = Bank.start(layout, 0, {0: "a", 1: "b"}, CPU)
+    trained, moves = torch.randn(3, layout.size), torch.zeros(5, layout.size)
     bank.subtract(np.array([1, 0, 1]), trained, moves, np.array([4, 0, 2]))
     torch.testing.assert_close(moves[[4, 0, 2]], trained - bank.rows[[1, 0, 1]])
     assert moves[[1, 3]].eq(0).all()

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from federico.learning import engines as engines_module
-from federico.learning.blueprint import Blueprint
 from federico.learning.engines import Engine, Looped, Stacked, Vmapped, chain, fusible, vmappable
+from federico.learning.layout import ModelLayout
 from federico.learning.models import perceptron
 from federico.learning.objectives import objective_for
 from federico.types import Task
@@ -24,7 +24,9 @@ def shared_relu() -> nn.Module:
 CHAINS: dict[str, Factory] = {
     "linear": lambda: perceptron((4, 3)),
     "mlp": lambda: perceptron((4, 6, 5, 3)),
-    "no bias": lambda: nn.Sequential(nn.Linear(4, 5, bias=False), nn.ReLU(), nn.Linear(5, 3, bias=False)),
+    "no bias": lambda: nn.Sequential(
+        nn.Linear(4, 5, bias=False), nn.ReLU(), nn.Linear(5, 3, bias=False)
+    ),
     "two linear in a row": lambda: nn.Sequential(nn.Linear(4, 5), nn.Linear(5, 3)),
     "ends with relu": lambda: nn.Sequential(nn.Linear(4, 3), nn.ReLU()),
     "one relu used twice": shared_relu,
@@ -71,26 +73,26 @@ OTHERS: dict[str, Factory] = {
 
 @pytest.mark.parametrize("name", CHAINS)
 def test_chains_are_recognised(name: str) -> None:
-    assert chain(Blueprint(CHAINS[name])) is not None
+    assert chain(ModelLayout(CHAINS[name])) is not None
 
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_what_cannot_be_stacked_is_left_to_the_loop(name: str) -> None:
-    assert chain(Blueprint(OTHERS[name])) is None
+    assert chain(ModelLayout(OTHERS[name])) is None
 
 
 def test_a_chain_in_two_precisions_is_left_to_the_loop() -> None:
-    assert chain(Blueprint(CHAINS["mlp"], mixed=True)) is None
+    assert chain(ModelLayout(CHAINS["mlp"], mixed=True)) is None
 
 
-class Bench:
+class Workspace:
     """Three random models on random samples, the last of which are padding for the later rows."""
 
     def __init__(self, factory: Factory, task: Task) -> None:
         torch.manual_seed(0)
-        self.blueprint = Blueprint(factory, torch.float64)
+        self.layout = ModelLayout(factory, torch.float64)
         self.objective = objective_for(task)
-        self.rows = torch.stack([self.blueprint.initial(0, str(k)) for k in range(ROWS)])
+        self.rows = torch.stack([self.layout.initial(0, str(k)) for k in range(ROWS)])
         self.x = torch.randn(ROWS, SAMPLES, 4, dtype=torch.float64)
         outputs = self.plain(0)(self.x[0]).shape[-1]
         self.y = torch.randn(ROWS, SAMPLES, outputs, dtype=torch.float64)
@@ -101,7 +103,7 @@ class Bench:
 
     def plain(self, row: int) -> nn.Module:
         """The module itself, with the row's numbers copied in."""
-        module = self.blueprint.bind(self.rows[row].clone(), self.blueprint.initial_counters())
+        module = self.layout.bind(self.rows[row].clone(), self.layout.initial_counters())
         return module.eval()
 
     def gradient(self, row: int) -> Tensor:
@@ -112,123 +114,133 @@ class Bench:
         return torch.cat([part.flatten() for part in parts])
 
 
-def stacked(bench: Bench) -> tuple[Tensor, Tensor]:
-    layers = chain(bench.blueprint)
+def stacked(workspace: Workspace) -> tuple[Tensor, Tensor]:
+    layers = chain(workspace.layout)
     assert layers is not None
-    work, grad = bench.rows.clone(), torch.full_like(bench.rows, torch.nan)
-    engine: Engine = Stacked(layers, bench.objective, work, grad)
-    outputs = engine.outputs(bench.x)
-    engine.gradient(bench.x, bench.y, bench.weights)
-    assert torch.equal(work, bench.rows), "nothing but the gradient is written"
+    work, grad = workspace.rows.clone(), torch.full_like(workspace.rows, torch.nan)
+    engine: Engine = Stacked(layers, workspace.objective, work, grad)
+    outputs = engine.outputs(workspace.x)
+    engine.gradient(workspace.x, workspace.y, workspace.weights)
+    assert torch.equal(work, workspace.rows), "nothing but the gradient is written"
     return outputs, grad
 
 
-def looped(bench: Bench) -> tuple[Tensor, Tensor]:
-    work, grad = torch.zeros_like(bench.rows[:1]), torch.zeros_like(bench.rows[:1])
-    engine: Engine = Looped(bench.blueprint, bench.objective, work, grad)
+def looped(workspace: Workspace) -> tuple[Tensor, Tensor]:
+    work, grad = torch.zeros_like(workspace.rows[:1]), torch.zeros_like(workspace.rows[:1])
+    engine: Engine = Looped(workspace.layout, workspace.objective, work, grad)
     outputs, gradients = [], []
     for row in range(ROWS):
-        work.copy_(bench.rows[row : row + 1])
+        work.copy_(workspace.rows[row : row + 1])
         one = slice(row, row + 1)
-        outputs.append(engine.outputs(bench.x[one]))
-        engine.gradient(bench.x[one], bench.y[one], bench.weights[one])
+        outputs.append(engine.outputs(workspace.x[one]))
+        engine.gradient(workspace.x[one], workspace.y[one], workspace.weights[one])
         gradients.append(grad.clone())
     return torch.cat(outputs), torch.cat(gradients)
 
 
-def vmapped(bench: Bench) -> tuple[Tensor, Tensor]:
-    work, grad = bench.rows.clone(), torch.full_like(bench.rows, torch.nan)
-    engine: Engine = Vmapped(bench.blueprint, bench.objective, work, grad)
-    engine.gradient(bench.x, bench.y, bench.weights)
-    assert torch.equal(work, bench.rows), "nothing but the gradient is written"
-    return engine.outputs(bench.x), grad
+def vmapped(workspace: Workspace) -> tuple[Tensor, Tensor]:
+    work, grad = workspace.rows.clone(), torch.full_like(workspace.rows, torch.nan)
+    engine: Engine = Vmapped(workspace.layout, workspace.objective, work, grad)
+    engine.gradient(workspace.x, workspace.y, workspace.weights)
+    assert torch.equal(work, workspace.rows), "nothing but the gradient is written"
+    return engine.outputs(workspace.x), grad
 
 
 @pytest.mark.parametrize("task", ["classification", "regression"])
 @pytest.mark.parametrize("name", CHAINS)
 @pytest.mark.parametrize("run", [stacked, looped, vmapped])
 def test_every_engine_computes_what_autograd_computes(
-    run: Callable[[Bench], tuple[Tensor, Tensor]], name: str, task: Task
+    run: Callable[[Workspace], tuple[Tensor, Tensor]], name: str, task: Task
 ) -> None:
-    bench = Bench(CHAINS[name], task)
-    outputs, gradients = run(bench)
-    expected = torch.stack([bench.plain(row)(bench.x[row]).detach() for row in range(ROWS)])
+    workspace = Workspace(CHAINS[name], task)
+    outputs, gradients = run(workspace)
+    expected = torch.stack([workspace.plain(row)(workspace.x[row]).detach() for row in range(ROWS)])
     torch.testing.assert_close(outputs, expected, rtol=0, atol=1e-10)
-    torch.testing.assert_close(gradients, torch.stack([bench.gradient(row) for row in range(ROWS)]), rtol=0, atol=1e-10)
+    torch.testing.assert_close(
+        gradients, torch.stack([workspace.gradient(row) for row in range(ROWS)]), rtol=0, atol=1e-10
+    )
 
 
 @pytest.mark.parametrize("factory", [shared_layer, tied_weights])
 def test_the_loop_sums_the_gradients_of_shared_weights(factory: Factory) -> None:
-    bench = Bench(factory, "regression")
-    outputs, gradients = looped(bench)
-    torch.testing.assert_close(gradients[1], bench.gradient(1), rtol=0, atol=1e-10)
-    torch.testing.assert_close(outputs[1], bench.plain(1)(bench.x[1]).detach(), rtol=0, atol=1e-10)
+    workspace = Workspace(factory, "regression")
+    outputs, gradients = looped(workspace)
+    torch.testing.assert_close(gradients[1], workspace.gradient(1), rtol=0, atol=1e-10)
+    torch.testing.assert_close(
+        outputs[1], workspace.plain(1)(workspace.x[1]).detach(), rtol=0, atol=1e-10
+    )
 
 
 @pytest.mark.parametrize("factory", [shared_layer, tied_weights])
 def test_vmap_sums_the_gradients_of_shared_weights(factory: Factory) -> None:
-    bench = Bench(factory, "regression")
-    _, gradients = vmapped(bench)
-    torch.testing.assert_close(gradients[1], bench.gradient(1), rtol=0, atol=1e-10)
+    workspace = Workspace(factory, "regression")
+    _, gradients = vmapped(workspace)
+    torch.testing.assert_close(gradients[1], workspace.gradient(1), rtol=0, atol=1e-10)
 
 
 def test_only_models_without_statistics_or_frozen_parts_are_vmapped() -> None:
-    assert vmappable(Blueprint(CHAINS["mlp"]))
-    assert vmappable(Blueprint(tied_weights))
-    assert not vmappable(Blueprint(frozen))
-    assert not vmappable(Blueprint(lambda: nn.Sequential(nn.BatchNorm1d(4), nn.Linear(4, 3))))
+    assert vmappable(ModelLayout(CHAINS["mlp"]))
+    assert vmappable(ModelLayout(tied_weights))
+    assert not vmappable(ModelLayout(frozen))
+    assert not vmappable(ModelLayout(lambda: nn.Sequential(nn.BatchNorm1d(4), nn.Linear(4, 3))))
 
 
 def test_the_stack_runs_its_first_rows_and_leaves_the_gradient_of_the_rest() -> None:
-    bench = Bench(CHAINS["mlp"], "classification")
-    layers = chain(bench.blueprint)
+    workspace = Workspace(CHAINS["mlp"], "classification")
+    layers = chain(workspace.layout)
     assert layers is not None
-    grad = torch.full_like(bench.rows, 9.0)
-    Stacked(layers, bench.objective, bench.rows.clone(), grad).gradient(bench.x[:2], bench.y[:2], bench.weights[:2])
-    torch.testing.assert_close(grad[1], bench.gradient(1), rtol=0, atol=1e-10)
+    grad = torch.full_like(workspace.rows, 9.0)
+    Stacked(layers, workspace.objective, workspace.rows.clone(), grad).gradient(
+        workspace.x[:2], workspace.y[:2], workspace.weights[:2]
+    )
+    torch.testing.assert_close(grad[1], workspace.gradient(1), rtol=0, atol=1e-10)
     assert grad[2].unique().tolist() == [9.0]
 
 
 def test_the_loop_gives_a_frozen_parameter_no_gradient() -> None:
-    bench = Bench(frozen, "classification")
-    _, gradients = looped(bench)
-    slot = bench.blueprint.parameter_slots[0]
+    workspace = Workspace(frozen, "classification")
+    _, gradients = looped(workspace)
+    slot = workspace.layout.parameter_slots[0]
     assert slot.name == "1.weight"
     assert np.all(slot.view(gradients[0]).numpy() == 0)
     assert gradients[0].abs().sum() > 0
 
 
 def test_the_loop_evaluates_without_dropout_or_new_statistics() -> None:
-    bench = Bench(lambda: nn.Sequential(nn.BatchNorm1d(4), nn.Dropout(0.9), nn.Linear(4, 3)), "classification")
-    work, grad = bench.rows[:1].clone(), torch.zeros_like(bench.rows[:1])
-    engine = Looped(bench.blueprint, bench.objective, work, grad)
-    engine.gradient(bench.x[:1], bench.y[:1], bench.weights[:1])
+    workspace = Workspace(
+        lambda: nn.Sequential(nn.BatchNorm1d(4), nn.Dropout(0.9), nn.Linear(4, 3)), "classification"
+    )
+    work, grad = workspace.rows[:1].clone(), torch.zeros_like(workspace.rows[:1])
+    engine = Looped(workspace.layout, workspace.objective, work, grad)
+    engine.gradient(workspace.x[:1], workspace.y[:1], workspace.weights[:1])
     assert engine.counters.tolist() == [1]
-    work.copy_(bench.rows[:1])
-    assert torch.equal(engine.outputs(bench.x[:1]), engine.outputs(bench.x[:1]))
-    assert torch.equal(work, bench.rows[:1])
+    work.copy_(workspace.rows[:1])
+    assert torch.equal(engine.outputs(workspace.x[:1]), engine.outputs(workspace.x[:1]))
+    assert torch.equal(work, workspace.rows[:1])
     assert engine.counters.tolist() == [1]
 
 
 def test_a_module_that_writes_into_its_input_spoils_no_data() -> None:
-    blueprint = Blueprint(lambda: nn.Sequential(nn.ReLU(inplace=True), nn.Linear(4, 3)))
-    work = blueprint.initial(0, "any")[None]
-    engine = Looped(blueprint, objective_for("classification"), work, torch.zeros_like(work))
+    layout = ModelLayout(lambda: nn.Sequential(nn.ReLU(inplace=True), nn.Linear(4, 3)))
+    work = layout.initial(0, "any")[None]
+    engine = Looped(layout, objective_for("classification"), work, torch.zeros_like(work))
     x = torch.full((1, 2, 4), -1.0)
     engine.outputs(x)
     assert (x == -1).all()
 
 
 def test_held_rows_are_run_where_they_lie_and_training_goes_back_to_the_bench() -> None:
-    bench = Bench(CHAINS["mlp"], "classification")
-    layers = chain(bench.blueprint)
+    workspace = Workspace(CHAINS["mlp"], "classification")
+    layers = chain(workspace.layout)
     assert layers is not None
-    work = torch.zeros_like(bench.rows)
-    engine: Engine = Stacked(layers, bench.objective, work, torch.zeros_like(work))
-    engine.hold(bench.rows[1:2])
-    torch.testing.assert_close(engine.outputs(bench.x[1:2])[0], bench.plain(1)(bench.x[1]))
+    work = torch.zeros_like(workspace.rows)
+    engine: Engine = Stacked(layers, workspace.objective, work, torch.zeros_like(work))
+    engine.hold(workspace.rows[1:2])
+    torch.testing.assert_close(
+        engine.outputs(workspace.x[1:2])[0], workspace.plain(1)(workspace.x[1])
+    )
     engine.hold(work)
-    assert not engine.outputs(bench.x).any()
+    assert not engine.outputs(workspace.x).any()
 
 
 @pytest.mark.parametrize("samples", [SAMPLES, engines_module.MANY])
@@ -236,21 +248,25 @@ def test_held_rows_are_run_where_they_lie_and_training_goes_back_to_the_bench() 
 def test_a_single_model_is_measured_in_one_product_per_layer(
     name: str, samples: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    blueprint = Blueprint(CHAINS[name])
-    layers, row = chain(blueprint), blueprint.initial(0, "a")[None]
+    layout = ModelLayout(CHAINS[name])
+    layers, row = chain(layout), layout.initial(0, "a")[None]
     assert layers is not None
     x, called = torch.randn(1, samples, 4), []
     engines = [Stacked(layers, objective_for("classification"), rows, torch.zeros_like(rows)) for rows in (
         row, row.repeat(2, 1),
     )]  # fmt: skip
     linear = engines_module._linear
-    monkeypatch.setattr(engines_module, "_linear", lambda *arguments: called.append(1) or linear(*arguments))
+    monkeypatch.setattr(
+        engines_module, "_linear", lambda *arguments: called.append(1) or linear(*arguments)
+    )
     alone, of_two = (engine.outputs(x) for engine in engines)
     assert len(called) == len(layers), "only where never more than one is in hand"
     torch.testing.assert_close(alone, of_two)
 
 
-def test_other_numbers_and_a_torch_without_it_take_the_plain_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_numbers_and_a_torch_without_it_take_the_plain_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     assert fusible(torch.zeros(1))
     assert not fusible(torch.zeros(1, dtype=torch.float64))
 
@@ -264,8 +280,8 @@ def test_other_numbers_and_a_torch_without_it_take_the_plain_way(monkeypatch: py
 @pytest.mark.parametrize("samples", [SAMPLES, engines_module.MANY])
 @pytest.mark.parametrize("rows", [1, 2])
 def test_a_weight_that_is_no_number_shows_in_every_output(rows: int, samples: int) -> None:
-    blueprint = Blueprint(CHAINS["mlp"])
-    layers, work = chain(blueprint), blueprint.initial(0, "a").repeat(rows, 1)
+    layout = ModelLayout(CHAINS["mlp"])
+    layers, work = chain(layout), layout.initial(0, "a").repeat(rows, 1)
     assert layers is not None
     work[:, 0] = torch.nan
     engine = Stacked(layers, objective_for("classification"), work, torch.zeros_like(work))
@@ -273,15 +289,17 @@ def test_a_weight_that_is_no_number_shows_in_every_output(rows: int, samples: in
 
 
 @pytest.mark.parametrize("kind", [Looped, Vmapped])
-def test_products_in_bfloat16_are_nearly_those_in_float32(kind: type[Looped] | type[Vmapped]) -> None:
+def test_products_in_bfloat16_are_nearly_those_in_float32(
+    kind: type[Looped] | type[Vmapped],
+) -> None:
     torch.manual_seed(0)
     x, y, weights = torch.randn(1, 40, 16), torch.randint(3, (1, 40)), torch.full((1, 40), 1 / 40)
 
     def run(*, mixed: bool) -> tuple[Tensor, Tensor]:
-        blueprint = Blueprint(lambda: perceptron((16, 32, 3)), mixed=mixed)
-        work = blueprint.initial(0, "a")[None].clone()
+        layout = ModelLayout(lambda: perceptron((16, 32, 3)), mixed=mixed)
+        work = layout.initial(0, "a")[None].clone()
         grad = torch.zeros_like(work)
-        engine: Engine = kind(blueprint, objective_for("classification"), work, grad)
+        engine: Engine = kind(layout, objective_for("classification"), work, grad)
         engine.gradient(x, y, weights)
         return engine.outputs(x), grad
 

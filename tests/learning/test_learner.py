@@ -9,12 +9,12 @@ import torch
 from torch import Tensor, nn
 
 from federico.learning import storage as storage_module
-from federico.learning import workshop as workshop_module
+from federico.learning import workers as workshop_module
 from federico.learning.bank import Bank, Visits
-from federico.learning.drawer import Drawers
 from federico.learning.learner import ClientData, Learner, held_out
 from federico.learning.models import perceptron
 from federico.learning.optimizers import SGD, Adam
+from federico.learning.row_files import RowFiles
 from federico.learning.storage import Storage
 from federico.rng import stream
 from federico.types import FloatArray
@@ -69,18 +69,22 @@ MODELS: dict[str, Callable[[], nn.Module]] = {
 
 @pytest.fixture(params=MODELS)
 def ragged(
-    request: pytest.FixtureRequest, blobs: Callable[..., list[ClientData]], learner: Callable[..., Learner]
+    request: pytest.FixtureRequest,
+    blobs: Callable[..., list[ClientData]],
+    learner: Callable[..., Learner],
 ) -> Learner:
     """Four clients, one of them with a single sample, none a multiple of the batch of 3."""
     return learner(blobs(RAGGED), model=MODELS[request.param], batch_size=3)
 
 
 def bank_for(learner: Learner) -> Bank:
-    return Bank.start(learner.blueprint, 5, {i: str(i) for i in range(len(learner.names))}, learner.device)
+    return Bank.start(
+        learner.layout, 5, {i: str(i) for i in range(len(learner.names))}, learner.device
+    )
 
 
 def module_of(learner: Learner, row: Tensor) -> nn.Module:
-    return learner.blueprint.bind(row.clone(), learner.blueprint.initial_counters())
+    return learner.layout.bind(row.clone(), learner.layout.initial_counters())
 
 
 def data_of(learner: Learner, client: int, part: str = "train") -> tuple[Tensor, Tensor]:
@@ -92,7 +96,9 @@ def data_of(learner: Learner, client: int, part: str = "train") -> tuple[Tensor,
 class PlainTraining:
     """The same training with nothing but torch; optimizers are kept per pair."""
 
-    def __init__(self, learner: Learner, make: Callable[[list[nn.Parameter]], torch.optim.Optimizer]) -> None:
+    def __init__(
+        self, learner: Learner, make: Callable[[list[nn.Parameter]], torch.optim.Optimizer]
+    ) -> None:
         self.learner = learner
         self.make = make
         self.kept: dict[tuple[int, int], dict[str, object]] = {}
@@ -114,13 +120,15 @@ class PlainTraining:
         x, y = data_of(learner, client)
         scale = torch.ones(len(x)) if scale is None else scale
         for epoch in range(epochs):
-            order = stream(learner.seed, "batches", learner.names[client], round_index, epoch).permutation(len(x))
+            order = stream(
+                learner.seed, "batches", learner.names[client], round_index, epoch
+            ).permutation(len(x))
             for batch in torch.from_numpy(order).split(learner.batch_size):
                 optimizer.zero_grad()
                 (scale[batch] * learner.objective(module(x[batch]), y[batch])).mean().backward()
                 optimizer.step()
         self.kept[pair] = optimizer.state_dict()
-        return learner.blueprint.flatten(module) - row
+        return learner.layout.flatten(module) - row
 
 
 def adam(parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
@@ -135,7 +143,9 @@ def test_training_is_a_plain_loop_per_visit(ragged: Learner, epochs: int, fresh:
         for delta, pair in zip(deltas, ALL.pairs, strict=True):
             expected = plain.delta(bank.rows[pair[1]], pair, round_index, epochs, fresh)
             torch.testing.assert_close(delta, expected, rtol=0, atol=TOLERANCE)
-        bank.rows += 0.1 * deltas[torch.from_numpy(np.argsort(ALL.owners, kind="stable")[[0, 3, 5, 7]])]
+        bank.rows += (
+            0.1 * deltas[torch.from_numpy(np.argsort(ALL.owners, kind="stable")[[0, 3, 5, 7]])]
+        )
 
 
 @pytest.mark.parametrize("momentum", [0.0, 0.6])
@@ -160,7 +170,10 @@ def test_sample_weights_multiply_the_loss_of_each_sample(ragged: Learner) -> Non
         for delta, pair, scale in zip(deltas, ALL.pairs, torch.from_numpy(weights), strict=True):
             expected = plain.delta(bank.rows[pair[1]], pair, round_index, 2, False, scale)
             torch.testing.assert_close(delta, expected, rtol=0, atol=TOLERANCE)
-    ones, none = (ragged.train(bank, ALL, 1, fresh=True, sample_weights=w) for w in (np.ones_like(weights), None))
+    ones, none = (
+        ragged.train(bank, ALL, 1, fresh=True, sample_weights=w)
+        for w in (np.ones_like(weights), None)
+    )
     assert torch.equal(ones, none)
 
 
@@ -172,9 +185,13 @@ def test_what_is_held_out_is_never_trained_on(
     assert ours.samples.tolist() == [8, 1, 6]
     for client in (0, 2):
         parts = [data_of(ours, client, part) for part in ("train", "validation")]
-        for together, all_of_it in zip(map(torch.cat, zip(*parts, strict=True)), data_of(whole, client), strict=True):
+        for together, all_of_it in zip(
+            map(torch.cat, zip(*parts, strict=True)), data_of(whole, client), strict=True
+        ):
             assert sorted(together.tolist()) == sorted(all_of_it.tolist())
-    assert torch.equal(data_of(ours, 1, "validation")[0], data_of(ours, 1)[0]), "a single sample serves for both"
+    assert torch.equal(data_of(ours, 1, "validation")[0], data_of(ours, 1)[0]), (
+        "a single sample serves for both"
+    )
 
 
 def test_what_a_client_holds_out_depends_on_nobody_else(
@@ -190,7 +207,9 @@ def test_what_a_client_holds_out_depends_on_nobody_else(
     assert not torch.equal(held[0], held[1]), "who it is decides"
 
 
-@pytest.mark.parametrize(("samples", "held"), [(0, 0), (1, 0), (2, 1), (4, 1), (5, 1), (8, 2), (60, 12)])
+@pytest.mark.parametrize(
+    ("samples", "held"), [(0, 0), (1, 0), (2, 1), (4, 1), (5, 1), (8, 2), (60, 12)]
+)
 def test_at_least_one_is_held_out_but_never_the_last(samples: int, held: int) -> None:
     assert held_out(np.array([samples]), 0.2).tolist() == [held]
     assert held_out(np.array([samples]), 0.99).tolist() == [max(samples - 1, 0)]
@@ -220,29 +239,40 @@ def test_the_order_of_visits_changes_no_bit(ragged: Learner) -> None:
     bank, order = bank_for(ragged), np.random.default_rng(0).permutation(len(ALL))
     assert np.array_equal(ragged.evaluate(bank, ALL)[order], ragged.evaluate(bank, ALL[order]))
     assert torch.equal(ragged.gradient(bank, ALL, 1)[order], ragged.gradient(bank, ALL[order], 1))
-    assert torch.equal(ragged.train(bank, ALL, 1, fresh=True)[order], ragged.train(bank, ALL[order], 1, fresh=True))
+    assert torch.equal(
+        ragged.train(bank, ALL, 1, fresh=True)[order], ragged.train(bank, ALL[order], 1, fresh=True)
+    )
 
 
 def test_a_full_stack_is_cut_without_changing_the_numbers(
-    monkeypatch: pytest.MonkeyPatch, blobs: Callable[..., list[ClientData]], learner: Callable[..., Learner]
+    monkeypatch: pytest.MonkeyPatch,
+    blobs: Callable[..., list[ClientData]],
+    learner: Callable[..., Learner],
 ) -> None:
     whole = learner(blobs(RAGGED), hidden=(5,))
-    monkeypatch.setattr(workshop_module, "STACK_NUMBERS", 3 * whole.blueprint.size)
+    monkeypatch.setattr(workshop_module, "STACK_NUMBERS", 3 * whole.layout.size)
     cut = learner(blobs(RAGGED), hidden=(5,))
     bank = bank_for(whole)
     for round_index in (1, 2):
         deltas = [one.train(bank, ALL, round_index) for one in (whole, cut)]
         torch.testing.assert_close(deltas[0], deltas[1], rtol=0, atol=TOLERANCE)
     np.testing.assert_allclose(cut.evaluate(bank, ALL), whole.evaluate(bank, ALL), atol=TOLERANCE)
-    torch.testing.assert_close(cut.gradient(bank, ALL, 1), whole.gradient(bank, ALL, 1), rtol=0, atol=TOLERANCE)
+    torch.testing.assert_close(
+        cut.gradient(bank, ALL, 1), whole.gradient(bank, ALL, 1), rtol=0, atol=TOLERANCE
+    )
     weights = np.full(len(ALL), 0.5)
-    np.testing.assert_allclose(cut.score(bank, ALL, weights).loss, whole.score(bank, ALL, weights).loss)
+    np.testing.assert_allclose(
+        cut.score(bank, ALL, weights).loss, whole.score(bank, ALL, weights).loss
+    )
 
 
 @pytest.mark.parametrize("model", ["linear", "loop"])
 @pytest.mark.parametrize("sizes", [(1,), (511, 2), (512, 513), (1100, 3, 1)])
 def test_losses_are_those_of_the_samples_and_evaluation_is_their_mean(
-    model: str, sizes: tuple[int, ...], blobs: Callable[..., list[ClientData]], learner: Callable[..., Learner]
+    model: str,
+    sizes: tuple[int, ...],
+    blobs: Callable[..., list[ClientData]],
+    learner: Callable[..., Learner],
 ) -> None:
     ours = learner(blobs(sizes), model=MODELS[model])
     bank = bank_for(ours)
@@ -252,7 +282,9 @@ def test_losses_are_those_of_the_samples_and_evaluation_is_their_mean(
         for mean, loss, (client, owner) in zip(means, losses, visits.pairs, strict=True):
             x, y = data_of(ours, client, part)
             module = module_of(ours, bank.rows[owner]).eval().requires_grad_(False)
-            by_hand = [float(ours.objective(module(x[k : k + 1]), y[k : k + 1])) for k in range(len(x))]
+            by_hand = [
+                float(ours.objective(module(x[k : k + 1]), y[k : k + 1])) for k in range(len(x))
+            ]
             assert mean == pytest.approx(np.mean(by_hand), abs=TOLERANCE)
             np.testing.assert_allclose(loss[: len(x)], by_hand, rtol=0, atol=TOLERANCE)
             assert not loss[len(x) :].any()
@@ -266,7 +298,9 @@ def test_the_gradient_is_the_sum_over_samples(ragged: Learner) -> None:
         for k in range(len(x)):
             ragged.objective(module(x[k : k + 1]), y[k : k + 1]).sum().backward()
         parts = [torch.zeros_like(p) if p.grad is None else p.grad for p in module.parameters()]
-        torch.testing.assert_close(gradient, torch.cat([g.flatten() for g in parts]), rtol=0, atol=TOLERANCE)
+        torch.testing.assert_close(
+            gradient, torch.cat([g.flatten() for g in parts]), rtol=0, atol=TOLERANCE
+        )
 
 
 @pytest.mark.parametrize("optimizer", [Adam(), SGD()], ids=["adam", "sgd"])
@@ -298,7 +332,7 @@ def test_a_frozen_parameter_is_never_trained(
     blobs: Callable[..., list[ClientData]], learner: Callable[..., Learner]
 ) -> None:
     ours = learner(blobs(RAGGED), model=Own)
-    frozen = ours.blueprint.parameter_slots[0]
+    frozen = ours.layout.parameter_slots[0]
     deltas = ours.train(bank_for(ours), ALL, 1, epochs=2)
     assert frozen.name == "scale"
     assert all((frozen.view(delta) == 0).all() for delta in deltas)
@@ -321,7 +355,9 @@ def test_dropout_follows_from_seed_client_and_round(noisy: Learner, verb: str) -
     torch.manual_seed(1)
     first = run([(0, 0), (2, 2)], 1)
     torch.manual_seed(2)
-    assert torch.equal(run([(2, 2), (3, 3)], 1)[0], first[1]), "whoever else is visited, whatever torch drew before"
+    assert torch.equal(run([(2, 2), (3, 3)], 1)[0], first[1]), (
+        "whoever else is visited, whatever torch drew before"
+    )
     assert not torch.equal(run([(0, 0)], 2)[0], first[0])
 
 
@@ -359,7 +395,7 @@ OTHERS = Visits.of([(1, 0), (0, 0), (2, 0), (1, 1), (0, 1)])
 
 
 def test_statistics_travel_and_counters_move_with_the_owner_only(normed: Learner) -> None:
-    bank, first = bank_for(normed), normed.blueprint.parameters
+    bank, first = bank_for(normed), normed.layout.parameters
     deltas = normed.train(bank, OTHERS, 1)
     assert (deltas[:, first:].abs().sum(1) > 0).all()
     assert bank.counters[:, 0].tolist() == [4, 3, 0], "own batches: 8 / 2, 6 / 2, not visited"
@@ -370,14 +406,19 @@ def test_statistics_are_those_of_a_plain_loop_with_the_owners_counter(normed: Le
     bank.counters[:, 0] = torch.tensor([5, 7, 9])
     deltas = normed.train(bank, OTHERS, 1)
     for delta, (client, owner) in zip(deltas, OTHERS.pairs, strict=True):
-        module = normed.blueprint.bind(bank.rows[owner].clone(), torch.tensor([5, 7, 9])[owner : owner + 1]).train()
+        module = normed.layout.bind(
+            bank.rows[owner].clone(), torch.tensor([5, 7, 9])[owner : owner + 1]
+        ).train()
         x, _ = data_of(normed, client)
         order = stream(normed.seed, "batches", normed.names[client], 1, 0).permutation(len(x))
         for batch in torch.from_numpy(order).split(2):
             module.get_submodule("norm")(x[batch])
-        moved = normed.blueprint.flatten(module) - bank.rows[owner]
+        moved = normed.layout.flatten(module) - bank.rows[owner]
         torch.testing.assert_close(
-            delta[normed.blueprint.parameters :], moved[normed.blueprint.parameters :], rtol=0, atol=TOLERANCE
+            delta[normed.layout.parameters :],
+            moved[normed.layout.parameters :],
+            rtol=0,
+            atol=TOLERANCE,
         )
 
 
@@ -413,12 +454,18 @@ def test_a_model_of_nan_spoils_no_other_visit_of_its_stack(ragged: Learner) -> N
     np.testing.assert_array_equal(losses[ALL.owners != 0], clean[ALL.owners != 0])
 
 
-def mixture_by_hand(learner: Learner, bank: Bank, visits: Visits, weights: FloatArray, client: int) -> FloatArray:
+def mixture_by_hand(
+    learner: Learner, bank: Bank, visits: Visits, weights: FloatArray, client: int
+) -> FloatArray:
     x, _ = data_of(learner, client, "test")
     mixed = 0.0
     for (i, owner), weight in zip(visits.pairs, weights, strict=True):
         if i == client:
-            mixed = mixed + weight * torch.softmax(module_of(learner, bank.rows[owner]).eval()(x), 1).detach().numpy()
+            mixed = (
+                mixed
+                + weight
+                * torch.softmax(module_of(learner, bank.rows[owner]).eval()(x), 1).detach().numpy()
+            )
     return np.asarray(mixed)
 
 
@@ -428,8 +475,13 @@ def test_scores_are_those_of_the_mixed_probabilities(ragged: Learner) -> None:
     scores = ragged.score(bank, ALL, weights)
     assert scores.accuracy is not None
     for client in range(4):
-        mixed, y = mixture_by_hand(ragged, bank, ALL, weights, client), data_of(ragged, client, "test")[1].numpy()
-        assert scores.loss[client] == pytest.approx(-np.log(mixed[np.arange(len(y)), y]).mean(), abs=1e-9)
+        mixed, y = (
+            mixture_by_hand(ragged, bank, ALL, weights, client),
+            data_of(ragged, client, "test")[1].numpy(),
+        )
+        assert scores.loss[client] == pytest.approx(
+            -np.log(mixed[np.arange(len(y)), y]).mean(), abs=1e-9
+        )
         assert scores.accuracy[client] == pytest.approx((mixed.argmax(1) == y).mean())
 
 
@@ -441,7 +493,9 @@ def test_regression_scores_the_mixed_values(
     scores = ours.score(bank, Visits.of([(0, 0), (0, 1), (1, 1)]), np.array([0.25, 0.75, 1.0]))
     x, y = data_of(ours, 0, "test")
     values = [module_of(ours, row)(x).detach() for row in bank.rows]
-    assert scores.loss[0] == pytest.approx(float((0.25 * values[0] + 0.75 * values[1] - y).square().mean()))
+    assert scores.loss[0] == pytest.approx(
+        float((0.25 * values[0] + 0.75 * values[1] - y).square().mean())
+    )
     assert scores.accuracy is None
 
 
@@ -452,7 +506,9 @@ def test_images_are_scaled_before_they_meet_a_model(learner: Callable[..., Learn
     bank = bank_for(ours)
     x = torch.from_numpy((pixels.astype(np.float64) - 127.5) / 63.75)
     expected = ours.objective(module_of(ours, bank.rows[0])(x), torch.tensor([0, 1, 2])).mean()
-    assert ours.evaluate(bank, Visits.to_own(np.arange(1)))[0] == pytest.approx(float(expected.detach()), abs=TOLERANCE)
+    assert ours.evaluate(bank, Visits.to_own(np.arange(1)))[0] == pytest.approx(
+        float(expected.detach()), abs=TOLERANCE
+    )
 
 
 @pytest.mark.parametrize("verb", ["train", "gradient"])
@@ -464,6 +520,6 @@ def test_moves_that_are_put_away_are_the_same_numbers(
     monkeypatch.setattr(storage_module, "LARGE", 1)
     ragged.storage, ragged.states = Storage(outbox=tmp_path), ragged.new_states()
     moves = getattr(ragged, verb)(bank, ALL, 1)
-    assert isinstance(moves, Drawers)
+    assert isinstance(moves, RowFiles)
     assert torch.equal(torch.stack([*moves]), expected)
     assert torch.equal(bank.rows, bank_for(ragged).rows)

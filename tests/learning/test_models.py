@@ -8,8 +8,16 @@ from pydantic import TypeAdapter, ValidationError
 from torch import nn
 
 from federico.errors import ConfigError
-from federico.learning.blueprint import Blueprint
-from federico.learning.models import CNN2, MLP, FromPython, Imported, Linear, ModelOptions, ResNet18
+from federico.learning.layout import ModelLayout
+from federico.learning.models import (
+    CNN2,
+    MLP,
+    Imported,
+    Linear,
+    ModelOptions,
+    PythonModel,
+    ResNet18,
+)
 
 OWN_MODEL = """
 from torch import nn
@@ -57,7 +65,8 @@ def test_cnn2_takes_images_of_22_pixels_and_no_smaller() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stem", "size", "parameters", "last"), [("small", 32, 11_220_132, 4), ("imagenet", 64, 11_227_812, 2)]
+    ("stem", "size", "parameters", "last"),
+    [("small", 32, 11_220_132, 4), ("imagenet", 64, 11_227_812, 2)],
 )
 def test_resnet18_has_the_known_shapes(stem: str, size: int, parameters: int, last: int) -> None:
     model = ResNet18.model_validate({"stem": stem}).factory((3, size, size), 100)().eval()
@@ -82,14 +91,16 @@ def test_the_kind_chooses_the_options() -> None:
 
 
 def test_a_class_of_an_installed_module_is_imported() -> None:
-    model = Imported(kind="import", path="torch.nn:Linear", arguments={"in_features": 3, "out_features": 2})
+    model = Imported(
+        kind="import", path="torch.nn:Linear", arguments={"in_features": 3, "out_features": 2}
+    )
     assert isinstance(model.factory((3,), 2)(), nn.Linear)
 
 
 def test_a_class_of_a_file_is_imported_with_its_arguments(tmp_path: Path) -> None:
     (tmp_path / "net.py").write_text(OWN_MODEL)
     model = Imported(kind="import", path=f"{tmp_path / 'net.py'}:Net", arguments={"width": 5})
-    assert Blueprint(model.factory((3,), 5)).parameters == 20
+    assert ModelLayout(model.factory((3,), 5)).parameters == 20
 
 
 def test_a_file_takes_no_other_modules_place(tmp_path: Path) -> None:
@@ -133,4 +144,4 @@ def test_wrong_arguments_are_named() -> None:
 
 def test_a_model_from_python_has_to_be_passed_again() -> None:
     with pytest.raises(ConfigError, match="pass it"):
-        FromPython(kind="python").factory((3,), 2)
+        PythonModel(kind="python").factory((3,), 2)

@@ -26,7 +26,10 @@ OPTIMIZERS = {
         lambda p: torch.optim.Adam([p], lr=0.02, betas=(0.8, 0.95), eps=1e-3),
     ),
     "sgd": (SGD(learning_rate=0.3), lambda p: torch.optim.SGD([p], lr=0.3)),
-    "momentum": (SGD(learning_rate=0.3, momentum=0.7), lambda p: torch.optim.SGD([p], lr=0.3, momentum=0.7)),
+    "momentum": (
+        SGD(learning_rate=0.3, momentum=0.7),
+        lambda p: torch.optim.SGD([p], lr=0.3, momentum=0.7),
+    ),
 }
 
 
@@ -39,7 +42,9 @@ def test_rows_with_different_pasts_step_as_torch_would_step_each(name: str) -> N
     states = states_for(ours)
     for step, active in enumerate([[0], [0, 2], [2], [0, 1, 2], [1, 2], [0, 1, 2]]):
         moments, steps = states.rows([(9, row) for row in active])
-        ours.step([rows[row] for row in active], [gradient(step, row) for row in active], moments, steps)
+        ours.step(
+            [rows[row] for row in active], [gradient(step, row) for row in active], moments, steps
+        )
         for row in active:
             plain[row].grad = gradient(step, row)
             optimizers[row].step()
@@ -123,7 +128,9 @@ pairs = st.tuples(st.integers(0, 3), st.integers(0, 3))
 
 
 @given(st.lists(st.tuples(st.sampled_from(["write", "drop", "save"]), pairs), max_size=30))
-def test_behaves_as_a_dictionary_whatever_happens(actions: list[tuple[str, tuple[int, int]]]) -> None:
+def test_behaves_as_a_dictionary_whatever_happens(
+    actions: list[tuple[str, tuple[int, int]]],
+) -> None:
     states, model = states_for(Adam()), dict[tuple[int, int], float]()
     for value, (action, pair) in enumerate(actions, start=1):
         if action == "write":
@@ -137,4 +144,6 @@ def test_behaves_as_a_dictionary_whatever_happens(actions: list[tuple[str, tuple
             states = states_for(Adam())
             states.restore(saved)
     assert states.pairs == sorted(model)
-    assert {pair: read(states, pair) for pair in model} == {pair: {float(v)} for pair, v in model.items()}
+    assert {pair: read(states, pair) for pair in model} == {
+        pair: {float(v)} for pair, v in model.items()
+    }

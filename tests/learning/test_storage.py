@@ -7,9 +7,9 @@ import torch
 
 from federico.errors import RunError
 from federico.learning import storage
-from federico.learning.drawer import LARGE, Drawers
+from federico.learning.row_files import LARGE, RowFiles
 from federico.learning.storage import Storage
-from federico.learning.workshop import _keep_freed_memory
+from federico.learning.workers import _keep_freed_memory
 
 CPU = torch.device("cpu")
 
@@ -38,7 +38,10 @@ def test_tensors_in_memory_are_of_no_file(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(storage, "TemporaryFile", pytest.fail)
     assert Storage().empty(2, 3, dtype=torch.float32, device=CPU).shape == (2, 3)
     assert Storage(tmp_path).empty(0, 3, dtype=torch.float32, device=CPU).shape == (0, 3)
-    assert Storage(tmp_path).empty(2, 3, dtype=torch.float32, device=torch.device("meta")).device.type == "meta"
+    assert (
+        Storage(tmp_path).empty(2, 3, dtype=torch.float32, device=torch.device("meta")).device.type
+        == "meta"
+    )
 
 
 def test_thousands_of_tensors_need_no_open_files(tmp_path: Path) -> None:
@@ -143,4 +146,6 @@ def test_moves_that_will_be_sent_take_no_memory(tmp_path: Path) -> None:
 def test_moves_that_stay_here_or_are_small_lie_side_by_side(tmp_path: Path, size: int) -> None:
     where = Storage() if size == LARGE else Storage(outbox=tmp_path)
     assert isinstance(where.moves(2, size, dtype=torch.float32, device=CPU), torch.Tensor)
-    assert isinstance(Storage(tmp_path, tmp_path).moves(2, LARGE, dtype=torch.float64, device=CPU), Drawers)
+    assert isinstance(
+        Storage(tmp_path, tmp_path).moves(2, LARGE, dtype=torch.float64, device=CPU), RowFiles
+    )

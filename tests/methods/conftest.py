@@ -6,7 +6,7 @@ from torch import nn
 
 from federico.learning.learner import ClientData
 from federico.learning.optimizers import SGD
-from federico.methods.base import Method
+from federico.methods.method import Method
 
 Points = Sequence[tuple[float, float]]
 
@@ -22,7 +22,9 @@ def lines(method: Callable[..., Method]) -> Callable[..., Method]:
         parts = [(np.array(part)[:, :1], np.array(part)[:, 1:]) for part in points]
         clients = [ClientData(f"c{i}", part, part) for i, part in enumerate(parts)]
         sgd = SGD(learning_rate=rate)
-        built = method(name, clients, model=lambda: nn.Linear(1, 1), optimizer=sgd, batch_size=9, **options)
+        built = method(
+            name, clients, model=lambda: nn.Linear(1, 1), optimizer=sgd, batch_size=9, **options
+        )
         built.bank.rows.zero_()
         return built
 

@@ -5,10 +5,10 @@ import pytest
 import torch
 from torch import nn
 
-from federico.exchange.base import Updates
+from federico.exchange.protocol import Updates
 from federico.learning.learner import ClientData
-from federico.methods.base import Method
 from federico.methods.clustered import Clustered
+from federico.methods.method import Method
 
 Clients = Callable[..., list[ClientData]]
 Build = Callable[..., Clustered]
@@ -23,7 +23,10 @@ APART = [0, 1, 0, 1]
 
 def test_a_torn_cluster_splits_and_each_half_averages_its_own(lines: Build) -> None:
     clustered = lines("clustered", POINTS, RATE, eps1=0.8)
-    rows = [dict(zip(row.peers.tolist(), row.weights, strict=True)) for row in clustered.round(1).posteriors]
+    rows = [
+        dict(zip(row.peers.tolist(), row.weights, strict=True))
+        for row in clustered.round(1).posteriors
+    ]
     assert clustered.clusters.tolist() == APART
     up, down = [(2 * 2 + 2.5) / 3] * 2, [-2.0, -2.0]
     np.testing.assert_allclose(clustered.bank.rows, [up, down, up, down], rtol=0, atol=1e-12)
@@ -82,7 +85,9 @@ def test_three_successive_splits_stay_a_partition(lines: Build) -> None:
     clustered = lines("clustered", [[(0.0, 0.0)]] * 16, RATE)
     for bit, apart in ((1, 2), (2, 4), (4, 8)):
         clustered.split(updates_of([1.0 if i & bit else -1.0 for i in range(16)]))
-        assert clustered.clusters.tolist() == [i % apart for i in range(16)], "everybody with those of the same signs"
+        assert clustered.clusters.tolist() == [i % apart for i in range(16)], (
+            "everybody with those of the same signs"
+        )
     clustered.split(updates_of([1.0 if i < 8 else -1.0 for i in range(16)]))
     assert clustered.clusters.tolist() == [i % 8 for i in range(16)], "pairs do not split"
 
@@ -93,15 +98,21 @@ def test_the_cut_is_by_direction_and_keeps_the_farthest_of_a_half_near(lines: Bu
     clients = np.arange(4)
     rows = torch.from_numpy(lengths[:, None] * np.stack([np.cos(angles), np.sin(angles)], axis=1))
     clustered.split(Updates(4 + clients, clients, np.ones(4), rows))
-    assert clustered.clusters.tolist() == [0, 0, 2, 2], "linked by the nearest, 0, 40 and 85 would stay together"
+    assert clustered.clusters.tolist() == [0, 0, 2, 2], (
+        "linked by the nearest, 0, 40 and 85 would stay together"
+    )
 
 
-def test_statistics_have_no_say_in_a_split(method: Build, blobs: Clients, batch_norm_net: type[nn.Module]) -> None:
-    clustered = method("clustered", blobs((4, 4, 4, 4)), model=batch_norm_net, eps2=0.0, relative=True)
-    blueprint, clients = clustered.bank.blueprint, np.arange(4)
-    rows = torch.zeros(4, blueprint.size, dtype=torch.float64)
+def test_statistics_have_no_say_in_a_split(
+    method: Build, blobs: Clients, batch_norm_net: type[nn.Module]
+) -> None:
+    clustered = method(
+        "clustered", blobs((4, 4, 4, 4)), model=batch_norm_net, eps2=0.0, relative=True
+    )
+    layout, clients = clustered.bank.layout, np.arange(4)
+    rows = torch.zeros(4, layout.size, dtype=torch.float64)
     rows[:, 0] = torch.tensor([1.0, -1.0, 1.0, -1.0])
-    rows[:, blueprint.parameters :] = torch.tensor([9.0, 9.0, -9.0, 9.0])[:, None]
+    rows[:, layout.parameters :] = torch.tensor([9.0, 9.0, -9.0, 9.0])[:, None]
     clustered.split(Updates(4 + clients, clients, np.ones(4), rows))
     assert clustered.clusters.tolist() == APART
 
@@ -115,13 +126,19 @@ def test_a_cluster_waits_for_all_its_updates(lines: Build) -> None:
     assert clustered.clusters.tolist() == APART
 
 
-def test_without_a_split_it_is_fedavg_at_the_same_cost(method: Callable[..., Method], blobs: Clients) -> None:
-    clustered, fedavg = (method(name, blobs((9, 3, 4)), hidden=(5,)) for name in ("clustered", "fedavg"))
+def test_without_a_split_it_is_fedavg_at_the_same_cost(
+    method: Callable[..., Method], blobs: Clients
+) -> None:
+    clustered, fedavg = (
+        method(name, blobs((9, 3, 4)), hidden=(5,)) for name in ("clustered", "fedavg")
+    )
     for round_index in (1, 2, 3):
         clustered.round(round_index)
         fedavg.round(round_index)
     assert torch.equal(clustered.bank.rows, fedavg.bank.rows.expand(3, -1))
-    ours, theirs = ([counted[:3] for counted in one.exchange.traffic.take()] for one in (clustered, fedavg))
+    ours, theirs = (
+        [counted[:3] for counted in one.exchange.traffic.take()] for one in (clustered, fedavg)
+    )
     assert np.array_equal(ours, theirs)
 
 

@@ -6,13 +6,15 @@ from torch import nn
 
 from federico.learning.bank import Bank, Visits
 from federico.learning.learner import ClientData
-from federico.methods.base import Method
+from federico.methods.method import Method
 
 Clients = Callable[..., list[ClientData]]
 SIZES = (9, 3, 4)
 
 
-def test_the_global_model_moves_by_the_average_weighted_by_data(method: Callable[..., Method], blobs: Clients) -> None:
+def test_the_global_model_moves_by_the_average_weighted_by_data(
+    method: Callable[..., Method], blobs: Clients
+) -> None:
     fedavg, twin = (method("fedavg", blobs(SIZES), local_epochs=2) for _ in range(2))
     to_global = Visits.of([(0, 3), (1, 3), (2, 3)])
     for round_index in (1, 2, 3):
@@ -23,10 +25,12 @@ def test_the_global_model_moves_by_the_average_weighted_by_data(method: Callable
     assert fedavg.learner.states.pairs == to_global.pairs, "each client keeps its own optimizer"
 
 
-def test_there_is_one_model_that_no_client_owns(method: Callable[..., Method], blobs: Clients) -> None:
+def test_there_is_one_model_that_no_client_owns(
+    method: Callable[..., Method], blobs: Clients
+) -> None:
     fedavg = method("fedavg", blobs(SIZES), seed=4)
     assert fedavg.bank.owners.tolist() == [3]
-    expected = Bank.start(fedavg.learner.blueprint, 4, {3: "*global"}, torch.device("cpu"))
+    expected = Bank.start(fedavg.learner.layout, 4, {3: "*global"}, torch.device("cpu"))
     assert torch.equal(fedavg.bank.rows, expected.rows)
 
 
@@ -42,11 +46,15 @@ def test_statistics_are_averaged_with_the_parameters(
     fedavg, twin = (method("fedavg", blobs((8, 4)), model=batch_norm_net) for _ in range(2))
     fedavg.round(1)
     deltas = twin.learner.train(twin.bank, Visits.of([(0, 2), (1, 2)]), 1)
-    torch.testing.assert_close(fedavg.bank.rows[0] - twin.bank.rows[0], (2 * deltas[0] + deltas[1]) / 3)
+    torch.testing.assert_close(
+        fedavg.bank.rows[0] - twin.bank.rows[0], (2 * deltas[0] + deltas[1]) / 3
+    )
     assert fedavg.bank.counters.tolist() == [[0]], "no client owns the global counter"
 
 
-def test_each_client_pulls_and_pushes_one_model_a_round(method: Callable[..., Method], blobs: Clients) -> None:
+def test_each_client_pulls_and_pushes_one_model_a_round(
+    method: Callable[..., Method], blobs: Clients
+) -> None:
     fedavg = method("fedavg", blobs(SIZES))
     fedavg.round(1)
     sent, received = fedavg.exchange.traffic.take()

@@ -6,8 +6,8 @@ from pydantic import ValidationError
 
 from federico.learning.bank import Visits
 from federico.learning.learner import ClientData
-from federico.methods.base import Method, Needs
 from federico.methods.fedavg_plus import FedAvgPlus, FedAvgPlusOptions
+from federico.methods.method import Method, Needs
 
 Clients = Callable[..., list[ClientData]]
 TO_GLOBAL = Visits.of([(0, 3), (1, 3), (2, 3)])
@@ -33,4 +33,6 @@ def test_at_least_one_epoch_is_tuned() -> None:
 
 
 def test_a_tuned_copy_needs_an_optimizer_of_its_own() -> None:
-    assert FedAvgPlus.needs(FedAvgPlusOptions(), 5, None, 10) == Needs(models=1, updates=5, pairs=5, fresh=5)
+    assert FedAvgPlus.needs(FedAvgPlusOptions(), 5, None, 10) == Needs(
+        models=1, updates=5, pairs=5, fresh=5
+    )

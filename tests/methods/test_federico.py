@@ -10,8 +10,8 @@ from torch import nn
 from federico.errors import ConfigError
 from federico.learning.bank import Visits
 from federico.learning.learner import ClientData
-from federico.methods.base import Needs, Posterior
 from federico.methods.federico import Federico, FedericoOptions
+from federico.methods.method import Needs, Posterior
 
 Clients = Callable[..., list[ClientData]]
 Build = Callable[..., Federico]
@@ -54,7 +54,9 @@ def test_more_neighbors_than_others_are_refused(federico: Build) -> None:
     federico(neighbors=4, sampler="everyone")
 
 
-def test_gradients_of_a_model_with_statistics_are_refused(federico: Build, batch_norm_net: type[nn.Module]) -> None:
+def test_gradients_of_a_model_with_statistics_are_refused(
+    federico: Build, batch_norm_net: type[nn.Module]
+) -> None:
     with pytest.raises(ConfigError, match="cannot train float buffers"):
         federico(m_step="gradient", model=batch_norm_net)
 
@@ -63,7 +65,12 @@ def test_nobody_samples_in_a_solo_round(federico: Build) -> None:
     played = federico(solo_rounds=2)
     sampled = [[len(row) for row in played.round(t).neighbors] for t in (1, 2, 3)]
     assert sampled == [[0] * 4, [0] * 4, [2] * 4]
-    assert [row.peers.tolist() for row in federico(solo_rounds=2).round(1).posteriors] == [[0], [1], [2], [3]]
+    assert [row.peers.tolist() for row in federico(solo_rounds=2).round(1).posteriors] == [
+        [0],
+        [1],
+        [2],
+        [3],
+    ]
 
 
 def test_models_start_from_their_peers_names_or_from_one(federico: Build) -> None:
@@ -92,7 +99,9 @@ def test_an_update_weighs_posterior_times_samples(federico: Build) -> None:
     visits = played.pull(played.sample(1))
     played.e_step(visits)
     updates = played.m_step(visits, 1)
-    for b, i, coefficient in zip(updates.owners, updates.contributors, updates.coefficients, strict=True):
+    for b, i, coefficient in zip(
+        updates.owners, updates.contributors, updates.coefficients, strict=True
+    ):
         assert coefficient == pytest.approx(played.posteriors[i].weights[b] * SIZES[i])
 
 
@@ -106,9 +115,13 @@ FIRST_TRUSTS_LITTLE = [[0.00005, 0.99995, 0.0, 0.0], *([[0.25] * 4] * 3)]
 
 
 @pytest.mark.parametrize("m_step", ["epochs", "gradient"])
-def test_what_weighs_less_than_w_min_computes_and_sends_nothing(federico: Build, m_step: str) -> None:
+def test_what_weighs_less_than_w_min_computes_and_sends_nothing(
+    federico: Build, m_step: str
+) -> None:
     played = federico(m_step=m_step)
-    updates = played.m_step(set_posterior(played, [[0.99995, 0.00005, 0.0, 0.0], *([[0.25] * 4] * 3)]), 2)
+    updates = played.m_step(
+        set_posterior(played, [[0.99995, 0.00005, 0.0, 0.0], *([[0.25] * 4] * 3)]), 2
+    )
     assert updates.owners[updates.contributors == 0].tolist() == [0]
     assert (0, 1) not in played.learner.states.pairs
     assert len(updates) == 13
@@ -146,7 +159,10 @@ def test_an_anchored_peer_trains_its_own_model_however_little_it_trusts_it(feder
 
 
 def test_an_owner_without_contributions_stands_still_with_its_optimizer(federico: Build) -> None:
-    played = play(federico(m_step="gradient", sampler="everyone", solo_rounds=0, worse_than_guess="tracked"), 2)
+    played = play(
+        federico(m_step="gradient", sampler="everyone", solo_rounds=0, worse_than_guess="tracked"),
+        2,
+    )
     before, moments = played.bank.rows.clone(), played.learner.states.state()["moments"].clone()
     nobody_trusts_3 = [[0.5, 0.3, 0.2, 0.0]] * 4
     played.update(played.m_step(set_posterior(played, nobody_trusts_3), 3))
@@ -168,7 +184,9 @@ def test_fresh_optimizers_leave_nothing(federico: Build) -> None:
     assert len(play(federico(optimizer_state="fresh"), 3).learner.states) == 0
 
 
-def measured(federico: Federico, losses: list[list[float]], monkeypatch: pytest.MonkeyPatch) -> list[Posterior]:
+def measured(
+    federico: Federico, losses: list[list[float]], monkeypatch: pytest.MonkeyPatch
+) -> list[Posterior]:
     """Everyone's posterior when these are the mean losses of everyone's model on everyone's data."""
     visits = Visits.of([(i, b) for i in range(4) for b in range(4)])
     monkeypatch.setattr(federico.learner, "evaluate", lambda bank, visits: np.array(losses).ravel())
@@ -176,7 +194,12 @@ def measured(federico: Federico, losses: list[list[float]], monkeypatch: pytest.
     return [*federico.posteriors.values()]
 
 
-HARDLY_TRAINED = [[9e5, 1.0, 2.0, 8.0], [4.0, 0.5, 0.8, 1.2], [3.0, 5.0, 7e3, 6.0], [1.0, np.nan, 1.1, 0.9]]
+HARDLY_TRAINED = [
+    [9e5, 1.0, 2.0, 8.0],
+    [4.0, 0.5, 0.8, 1.2],
+    [3.0, 5.0, 7e3, 6.0],
+    [1.0, np.nan, 1.1, 0.9],
+]
 
 
 @pytest.mark.parametrize("m_step", ["epochs", "gradient"])
@@ -192,7 +215,9 @@ def test_models_worse_than_a_guess_have_no_weight_unless_all_are(
         np.testing.assert_allclose(row.weights[[*losses]], scores / scores.sum(), rtol=1e-12)
 
 
-def test_one_absurd_loss_is_not_remembered_for_rounds(federico: Build, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_absurd_loss_is_not_remembered_for_rounds(
+    federico: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fine = [[0.5 if i == b else 0.9 for b in range(4)] for i in range(4)]
     weights = {}
     for how in ("ignored", "tracked"):
@@ -229,7 +254,9 @@ def test_values_have_no_guess_to_be_worse_than(method: Build, sine: Clients) -> 
 
 
 def test_the_sum_of_losses_is_n_times_the_mean(federico: Build) -> None:
-    mean, total = (play(federico(loss=loss, sampler="everyone", solo_rounds=0), 1) for loss in ("mean", "sum"))
+    mean, total = (
+        play(federico(loss=loss, sampler="everyone", solo_rounds=0), 1) for loss in ("mean", "sum")
+    )
     for n, a, b in zip(SIZES, mean.trackers.values(), total.trackers.values(), strict=True):
         np.testing.assert_allclose(b.tracked, n * a.tracked, rtol=1e-12)
 
@@ -249,7 +276,12 @@ def test_predicts_with_the_posterior_without_its_negligible_part(federico: Build
         dict(zip(mixtures.visits.owners[own].tolist(), mixtures.weights[own].tolist(), strict=True))
         for own in (mixtures.visits.clients == i for i in range(4))
     ]
-    assert rows == [{0: pytest.approx(0.75), 1: pytest.approx(0.25)}, dict.fromkeys(range(4), 0.25), {2: 1.0}, {3: 1.0}]
+    assert rows == [
+        {0: pytest.approx(0.75), 1: pytest.approx(0.25)},
+        dict.fromkeys(range(4), 0.25),
+        {2: 1.0},
+        {3: 1.0},
+    ]
 
 
 def test_before_the_first_round_everybody_predicts_with_its_own_model(federico: Build) -> None:
@@ -259,13 +291,17 @@ def test_before_the_first_round_everybody_predicts_with_its_own_model(federico: 
 @pytest.mark.parametrize("momentum", [0.1, None])
 @pytest.mark.parametrize("buffers", ["average", "owner", "frozen"])
 def test_statistics_follow_the_option_and_counters_the_owner(
-    method: Build, blobs: Clients, batch_norm_net: type[nn.Module], buffers: str, momentum: float | None
+    method: Build,
+    blobs: Clients,
+    batch_norm_net: type[nn.Module],
+    buffers: str,
+    momentum: float | None,
 ) -> None:
     played = method(
         "federico", blobs((8, 4, 6)), model=lambda: batch_norm_net(momentum), batch_size=2, neighbors=1,
         buffers=buffers, sampler="everyone", solo_rounds=0, worse_than_guess="tracked",
     )  # fmt: skip
-    first, before = played.learner.blueprint.parameters, played.bank.rows.clone()
+    first, before = played.learner.layout.parameters, played.bank.rows.clone()
     visits = played.pull(played.sample(1))
     played.e_step(visits)
     updates = played.m_step(visits, 1)
@@ -290,8 +326,16 @@ def test_options_of_local_epochs_do_not_go_with_a_gradient(options: dict[str, ob
 
 
 @pytest.mark.parametrize("anchor", [0.0, 0.5])
-def test_a_peer_trains_its_own_model_even_when_its_weight_underflows(federico: Build, anchor: float) -> None:
-    played = federico(anchor=anchor, sampler="everyone", solo_rounds=0, temperature=1e-4, worse_than_guess="tracked")
+def test_a_peer_trains_its_own_model_even_when_its_weight_underflows(
+    federico: Build, anchor: float
+) -> None:
+    played = federico(
+        anchor=anchor,
+        sampler="everyone",
+        solo_rounds=0,
+        temperature=1e-4,
+        worse_than_guess="tracked",
+    )
     visits = played.pull(played.sample(1))
     played.e_step(visits)
     weights = [row.weights[i] for i, row in played.posteriors.items()]
@@ -315,7 +359,12 @@ KINDS = [0, 0, 0, 1, 1, 1, 2, 2, 2]
         ({"neighbors": 2}, 1, KINDS, Needs(9, 9, 9)),  # nobody samples in a solo round
         ({"neighbors": 2}, 100, None, Needs(9, 27, 81)),  # anybody may be a friend
         ({"neighbors": 2}, 100, KINDS, Needs(9, 27, 9 + 18 + 54 * 9 // 72)),
-        ({"neighbors": 2}, 3, KINDS, Needs(9, 27, 9 + (18 * 36 + 54 * 9) // 72)),  # half of the others have been met
+        (
+            {"neighbors": 2},
+            3,
+            KINDS,
+            Needs(9, 27, 9 + (18 * 36 + 54 * 9) // 72),
+        ),  # half of the others have been met
         ({"neighbors": 2, "solo_rounds": 0}, 1, None, Needs(9, 27, 27)),
         ({"neighbors": 0}, 100, KINDS, Needs(9, 9, 9)),
         ({"sampler": "everyone"}, 100, None, Needs(9, 81, 81)),

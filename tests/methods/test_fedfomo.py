@@ -8,8 +8,8 @@ from torch import nn
 
 from federico.errors import ConfigError
 from federico.learning.learner import ClientData
-from federico.methods.base import Method
 from federico.methods.fedfomo import FedFomo, FedFomoOptions
+from federico.methods.method import Method
 
 Clients = Callable[..., list[ClientData]]
 Build = Callable[..., FedFomo]
@@ -74,17 +74,19 @@ def test_models_are_judged_by_what_is_held_out(method: Build, blobs: Clients) ->
     fedfomo.round(1)
     visits = fedfomo.pull([np.array([1, 2]), np.array([2]), np.array([], dtype=np.int64)])
     assert visits.pairs == [(0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2)]
-    before = fedfomo.learner.evaluate(fedfomo.first, fedfomo.federation.to_own(), "validation")
+    before = fedfomo.learner.evaluate(fedfomo.first, fedfomo.context.to_own(), "validation")
     after = fedfomo.learner.evaluate(fedfomo.bank, visits, "validation")
     assert np.array_equal(fedfomo.gains(visits), before[visits.clients] - after)
 
 
-def test_statistics_do_not_count_as_distance(method: Build, blobs: Clients, batch_norm_net: type[nn.Module]) -> None:
+def test_statistics_do_not_count_as_distance(
+    method: Build, blobs: Clients, batch_norm_net: type[nn.Module]
+) -> None:
     fedfomo = method("fedfomo", blobs((10, 10)), model=batch_norm_net, batch_size=2)
     fedfomo.bank.rows.zero_()
     fedfomo.first.rows.zero_()
     fedfomo.bank.rows[:, 0] = torch.tensor([1.0, 2.0])
-    fedfomo.bank.rows[1, fedfomo.bank.blueprint.parameters :] = 9.0
+    fedfomo.bank.rows[1, fedfomo.bank.layout.parameters :] = 9.0
     row = fedfomo.combine(0, np.array([0, 1]), np.array([3.0, 2.0]))
     np.testing.assert_allclose(row.weights, [0.75, 0.25])
 
@@ -109,7 +111,9 @@ def test_the_first_round_is_training_alone_on_what_is_not_held_out(
     assert fedfomo.learner.samples.tolist() == [8, 4, 12]
     start = fedfomo.bank.rows.clone()
     assert len(start.unique(dim=0)) == 1, "one start for all"
-    expected = start + fedfomo.learner.train(fedfomo.bank, fedfomo.federation.to_own(), 1, epochs=2, fresh=True)
+    expected = start + fedfomo.learner.train(
+        fedfomo.bank, fedfomo.context.to_own(), 1, epochs=2, fresh=True
+    )
     fedfomo.round(1)
     assert torch.equal(fedfomo.bank.rows, expected)
     assert torch.equal(fedfomo.first.rows, start)
@@ -126,7 +130,13 @@ def test_everybody_predicts_with_its_own_model(three: FedFomo) -> None:
 
 
 def test_options_without_a_meaning_are_refused(method: Build, blobs: Clients) -> None:
-    for bad in ({"validation": 0.0}, {"validation": 1.0}, {"epsilon": 1.1}, {"epsilon_decay": -0.1}, {"neighbors": -1}):
+    for bad in (
+        {"validation": 0.0},
+        {"validation": 1.0},
+        {"epsilon": 1.1},
+        {"epsilon_decay": -0.1},
+        {"neighbors": -1},
+    ):
         with pytest.raises(ValidationError):
             FedFomoOptions(**bad)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match=r"fedfomo\.neighbors = 2: .* set it to 1 or less"):

@@ -5,7 +5,7 @@ import torch
 
 from federico.learning.bank import Visits
 from federico.learning.learner import ClientData
-from federico.methods.base import Method
+from federico.methods.method import Method
 
 Clients = Callable[..., list[ClientData]]
 
@@ -14,7 +14,9 @@ def test_a_round_is_local_epochs_on_own_data(method: Callable[..., Method], blob
     local, twin = (method("local", blobs((7, 4, 5)), local_epochs=2) for _ in range(2))
     for round_index in (1, 2):
         local.round(round_index)
-        twin.bank.rows += twin.learner.train(twin.bank, Visits.to_own(np.arange(3)), round_index, epochs=2)
+        twin.bank.rows += twin.learner.train(
+            twin.bank, Visits.to_own(np.arange(3)), round_index, epochs=2
+        )
     torch.testing.assert_close(local.bank.rows, twin.bank.rows, rtol=0, atol=0)
 
 
@@ -27,7 +29,9 @@ def test_nobody_else_matters(method: Callable[..., Method], blobs: Clients) -> N
     torch.testing.assert_close(together.bank.rows[1], alone.bank.rows[0], rtol=0, atol=1e-12)
 
 
-def test_sends_nothing_and_predicts_with_the_own_model(method: Callable[..., Method], blobs: Clients) -> None:
+def test_sends_nothing_and_predicts_with_the_own_model(
+    method: Callable[..., Method], blobs: Clients
+) -> None:
     local = method("local", blobs((7, 4, 5)))
     local.round(1)
     assert [counted.sum() for counted in local.exchange.traffic.take()] == [0, 0]

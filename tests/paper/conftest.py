@@ -2,7 +2,7 @@ from collections.abc import Callable
 
 import pytest
 
-from federico.methods.base import Method, Round
+from federico.methods.method import Method, Round
 
 
 def play_rounds(method: Method, rounds: int, first: int = 1) -> list[Round]:

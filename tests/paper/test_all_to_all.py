@@ -9,13 +9,18 @@ from torch.nn import functional
 
 from federico.learning.learner import ClientData
 from federico.learning.optimizers import Adam
-from federico.methods.base import Method, Round
 from federico.methods.fedavg import FedAvg
+from federico.methods.method import Method, Round
 
 Clients = Callable[..., list[ClientData]]
 Build = Callable[..., Method]
 Play = Callable[..., list[Round]]
-SYMMETRIC = {"sampler": "everyone", "start": "same", "solo_rounds": 0, "worse_than_guess": "tracked"}
+SYMMETRIC = {
+    "sampler": "everyone",
+    "start": "same",
+    "solo_rounds": 0,
+    "worse_than_guess": "tracked",
+}
 ROUNDS = 4
 
 
@@ -37,14 +42,23 @@ def test_epochs_equal_fedavg_with_fresh_optimizers(
     for played in play(federico, ROUNDS):
         assert all(np.allclose(row.weights, 1 / 3) for row in played.posteriors)
     play(fedavg, ROUNDS)
-    torch.testing.assert_close(federico.bank.rows, fedavg.bank.rows.expand(3, -1), rtol=0, atol=1e-10)
+    torch.testing.assert_close(
+        federico.bank.rows, fedavg.bank.rows.expand(3, -1), rtol=0, atol=1e-10
+    )
 
 
-def test_a_kept_optimizer_makes_it_equal_to_plain_fedavg(method: Build, blobs: Clients, play: Play) -> None:
-    federico, fedavg = method("federico", blobs((6, 6, 6)), **SYMMETRIC), method("fedavg", blobs((6, 6, 6)))
+def test_a_kept_optimizer_makes_it_equal_to_plain_fedavg(
+    method: Build, blobs: Clients, play: Play
+) -> None:
+    federico, fedavg = (
+        method("federico", blobs((6, 6, 6)), **SYMMETRIC),
+        method("fedavg", blobs((6, 6, 6))),
+    )
     play(federico, ROUNDS)
     play(fedavg, ROUNDS)
-    torch.testing.assert_close(federico.bank.rows, fedavg.bank.rows.expand(3, -1), rtol=0, atol=1e-10)
+    torch.testing.assert_close(
+        federico.bank.rows, fedavg.bank.rows.expand(3, -1), rtol=0, atol=1e-10
+    )
 
 
 @pytest.mark.parametrize("sizes", [(6, 6, 6), (6, 3, 7)], ids=["equal", "ragged"])
@@ -53,7 +67,9 @@ def test_gradients_equal_full_batch_adam_on_the_pooled_data(
 ) -> None:
     # Adam forgets the scale of its gradient but for eps: next to none, so that a sum may stand for a mean.
     clients = blobs(sizes)
-    federico = method("federico", clients, optimizer=Adam(eps=1e-30), m_step="gradient", **SYMMETRIC)
+    federico = method(
+        "federico", clients, optimizer=Adam(eps=1e-30), m_step="gradient", **SYMMETRIC
+    )
     start = federico.bank.rows[0]
     weight, bias = (part.clone().requires_grad_() for part in (start[:12].view(3, 4), start[12:]))
     x = torch.from_numpy(np.concatenate([client.train[0] for client in clients]))

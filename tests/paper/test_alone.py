@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from federico.learning.learner import ClientData
-from federico.methods.base import Method, Round
+from federico.methods.method import Method, Round
 
 Clients = Callable[..., list[ClientData]]
 Build = Callable[..., Method]
@@ -18,7 +18,12 @@ Play = Callable[..., list[Round]]
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("epochs", [1, 2])
 def test_no_neighbors_equals_local(
-    method: Build, blobs: Clients, play: Play, sizes: tuple[int, ...], dtype: torch.dtype, epochs: int
+    method: Build,
+    blobs: Clients,
+    play: Play,
+    sizes: tuple[int, ...],
+    dtype: torch.dtype,
+    epochs: int,
 ) -> None:
     shape = {"hidden": (6,), "dtype": dtype, "local_epochs": epochs}
     alone = method("federico", blobs(sizes), neighbors=0, **shape)
@@ -44,7 +49,10 @@ def test_both_predict_alike_and_send_nothing(method: Build, blobs: Clients, play
 
 
 def test_with_neighbors_it_is_something_else(method: Build, blobs: Clients, play: Play) -> None:
-    together, local = method("federico", blobs((7, 4, 5)), neighbors=1), method("local", blobs((7, 4, 5)))
+    together, local = (
+        method("federico", blobs((7, 4, 5)), neighbors=1),
+        method("local", blobs((7, 4, 5))),
+    )
     play(together, 3)
     play(local, 3)
     assert not torch.allclose(together.bank.rows, local.bank.rows)

@@ -72,12 +72,16 @@ def test_tracked_losses_have_their_closed_form(
     method: Build, blobs: Clients, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     options, form = FORMS[name]
-    federico = method("federico", blobs((7, 4, 5)), neighbors=1, worse_than_guess="tracked", **options)
+    federico = method(
+        "federico", blobs((7, 4, 5)), neighbors=1, worse_than_guess="tracked", **options
+    )
     diary = Diary(federico, monkeypatch)
     for i, tracker in diary.federico.trackers.items():
         expected = {j: form(diary.known((i, j))) for j in range(3) if diary.known((i, j))}
         assert tracker.peers.tolist() == sorted(expected)
-        np.testing.assert_allclose(tracker.tracked, [expected[j] for j in sorted(expected)], rtol=1e-12)
+        np.testing.assert_allclose(
+            tracker.tracked, [expected[j] for j in sorted(expected)], rtol=1e-12
+        )
 
 
 def test_a_model_is_measured_when_it_is_met_and_ones_own_always(

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from federico.learning.learner import ClientData
-from federico.methods.base import Round
 from federico.methods.federico import Federico, FedericoOptions
+from federico.methods.method import Round
 
 Clients = Callable[..., list[ClientData]]
 Build = Callable[..., Federico]
@@ -18,7 +18,9 @@ SIZES = (7, 4, 5, 6, 3)
 
 def test_literal_sets_what_the_algorithm_prints_and_nothing_else() -> None:
     changed = {
-        name: value for name, value in FedericoOptions(preset="literal") if value != getattr(FedericoOptions(), name)
+        name: value
+        for name, value in FedericoOptions(preset="literal")
+        if value != getattr(FedericoOptions(), name)
     }
     assert changed == {
         "preset": "literal",
@@ -41,7 +43,9 @@ def test_options_written_out_come_back_the_same() -> None:
         assert FedericoOptions.model_validate(options.model_dump()) == options
 
 
-def test_strangers_count_as_loss_zero_in_the_posterior(method: Build, blobs: Clients, play: Play) -> None:
+def test_strangers_count_as_loss_zero_in_the_posterior(
+    method: Build, blobs: Clients, play: Play
+) -> None:
     federico = method("federico", blobs(SIZES), preset="literal", neighbors=1)
     for round_index in (1, 2, 3):
         (played,) = play(federico, 1, first=round_index)
@@ -60,7 +64,9 @@ def test_one_round_is_one_step_of_summed_weighted_gradients(method: Build, blobs
     played = federico.round(1)
     assert [len(row) for row in played.neighbors] == [2] * 5, "no solo round"
     for b in range(5):
-        weight, bias = (part.clone().requires_grad_() for part in (start[b, :12].view(3, 4), start[b, 12:]))
+        weight, bias = (
+            part.clone().requires_grad_() for part in (start[b, :12].view(3, 4), start[b, 12:])
+        )
         total = torch.zeros((), dtype=torch.float64)
         for i, client in enumerate(clients):
             if b == i or b in played.neighbors[i]:
@@ -75,7 +81,9 @@ def test_one_round_is_one_step_of_summed_weighted_gradients(method: Build, blobs
 
 
 @pytest.mark.parametrize("neighbors", [0, 2])
-def test_strangers_take_part_in_predictions(method: Build, blobs: Clients, play: Play, neighbors: int) -> None:
+def test_strangers_take_part_in_predictions(
+    method: Build, blobs: Clients, play: Play, neighbors: int
+) -> None:
     federico = method("federico", blobs(SIZES), preset="literal", neighbors=neighbors)
     play(federico, 1)
     assert len(federico.mixtures(1).visits) == 25

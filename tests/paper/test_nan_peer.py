@@ -8,8 +8,8 @@ import torch
 
 from federico.learning.bank import Visits
 from federico.learning.learner import ClientData
-from federico.methods.base import Round
 from federico.methods.federico import Federico
+from federico.methods.method import Round
 
 Clients = Callable[..., list[ClientData]]
 Build = Callable[..., Federico]
@@ -62,7 +62,10 @@ def test_meeting_it_equals_never_meeting_it(build: Build, play: Play) -> None:
             assert BROKEN in one.peers
             assert BROKEN not in other.peers or i == BROKEN
             np.testing.assert_allclose(
-                one.weights[one.peers != BROKEN], other.weights[other.peers != BROKEN], rtol=0, atol=1e-12
+                one.weights[one.peers != BROKEN],
+                other.weights[other.peers != BROKEN],
+                rtol=0,
+                atol=1e-12,
             )
     torch.testing.assert_close(met.bank.rows, never.bank.rows, rtol=0, atol=1e-12, equal_nan=True)
 
@@ -81,7 +84,9 @@ def test_everyone_else_stays_finite_and_its_owner_predicts_with_the_others(
     assert np.isfinite(scores.loss).all()
 
 
-def test_a_model_that_breaks_late_loses_its_weight_and_regains_it_when_mended(build: Build, play: Play) -> None:
+def test_a_model_that_breaks_late_loses_its_weight_and_regains_it_when_mended(
+    build: Build, play: Play
+) -> None:
     federico = build(broken=False)
     play(federico, 2)
     healthy = federico.bank.rows[BROKEN].clone()

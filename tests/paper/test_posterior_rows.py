@@ -8,8 +8,8 @@ import pytest
 
 from federico.learning.learner import ClientData
 from federico.learning.optimizers import Adam
-from federico.methods.base import Round
 from federico.methods.federico import Federico
+from federico.methods.method import Round
 
 Clients = Callable[..., list[ClientData]]
 Build = Callable[..., Federico]
@@ -26,7 +26,9 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_rows_sum_to_one_over_the_peers_met_so_far(method: Build, blobs: Clients, play: Play, name: str) -> None:
+def test_rows_sum_to_one_over_the_peers_met_so_far(
+    method: Build, blobs: Clients, play: Play, name: str
+) -> None:
     federico = method("federico", blobs(SIZES), neighbors=2, **SETTINGS[name])
     met = [{i} for i in range(6)]
     for played in play(federico, 5):
@@ -43,7 +45,9 @@ def test_a_common_shift_of_all_losses_changes_no_model(
     options = {"sampler": "everyone", "solo_rounds": 0, "worse_than_guess": "tracked"}
     plain, shifted = (method("federico", blobs(SIZES), **options) for _ in range(2))
     evaluate = shifted.learner.evaluate
-    monkeypatch.setattr(shifted.learner, "evaluate", lambda bank, visits: evaluate(bank, visits) + 5)
+    monkeypatch.setattr(
+        shifted.learner, "evaluate", lambda bank, visits: evaluate(bank, visits) + 5
+    )
     for a, b in zip(play(plain, 4), play(shifted, 4), strict=True):
         for one, other in zip(a.posteriors, b.posteriors, strict=True):
             np.testing.assert_allclose(one.weights, other.weights, rtol=1e-9)
@@ -51,7 +55,9 @@ def test_a_common_shift_of_all_losses_changes_no_model(
 
 
 def test_weight_goes_to_peers_alike(method: Build, blobs: Clients, play: Play) -> None:
-    federico = method("federico", blobs((40,) * 6), sampler="everyone", optimizer=Adam(learning_rate=0.1))
+    federico = method(
+        "federico", blobs((40,) * 6), sampler="everyone", optimizer=Adam(learning_rate=0.1)
+    )
     last = play(federico, 20)[-1]
     friends = [row.weights[row.peers % 2 == i % 2].sum() for i, row in enumerate(last.posteriors)]
     assert min(friends) > 0.8

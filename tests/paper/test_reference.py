@@ -8,8 +8,8 @@ import pytest
 import torch
 from scipy.special import logsumexp, softmax
 
-from federico.algorithm.reference import Federation as Reference
 from federico.algorithm.reference import Gradient, Loss
+from federico.algorithm.reference import ReferenceFederation as Reference
 from federico.algorithm.sampling import EpsilonGreedy
 from federico.learning.learner import ClientData
 from federico.learning.optimizers import Adam
@@ -42,7 +42,9 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("m_step", ["epochs", "gradient"])
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
-def test_fast_path_and_plain_loops_agree(method: Build, sine: Clients, m_step: str, options: dict[str, Any]) -> None:
+def test_fast_path_and_plain_loops_agree(
+    method: Build, sine: Clients, m_step: str, options: dict[str, Any]
+) -> None:
     fast = method("federico", sine(SIZES), neighbors=2, m_step=m_step, seed=3, **options)
     start = fast.bank.rows.clone()
     play_both(fast, reference(fast, sine(SIZES), loss, gradient))
@@ -66,14 +68,22 @@ def slope(phi: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:
 def test_they_agree_on_models_worse_than_a_guess(
     method: Build, blobs: Clients, m_step: str, options: dict[str, Any]
 ) -> None:
-    rate = Adam(learning_rate=0.1)  # so that some models get better than a guess while others are worse
-    fast = method("federico", blobs(SIZES), neighbors=2, m_step=m_step, seed=3, optimizer=rate, **options)
-    plain = reference(fast, blobs(SIZES), cross_entropy, slope, rate=0.1, guess=np.log(3) * (1 + ROUNDING))
+    rate = Adam(
+        learning_rate=0.1
+    )  # so that some models get better than a guess while others are worse
+    fast = method(
+        "federico", blobs(SIZES), neighbors=2, m_step=m_step, seed=3, optimizer=rate, **options
+    )
+    plain = reference(
+        fast, blobs(SIZES), cross_entropy, slope, rate=0.1, guess=np.log(3) * (1 + ROUNDING)
+    )
     ignored = play_both(fast, plain)
     assert 0 < np.mean(ignored) < 1
 
 
-def reference(fast: Federico, clients: list[ClientData], loss: Loss, gradient: Gradient, **more: float) -> Reference:
+def reference(
+    fast: Federico, clients: list[ClientData], loss: Loss, gradient: Gradient, **more: float
+) -> Reference:
     """The plain loops from where the fast path starts."""
     return Reference(
         x=[client.train[0] for client in clients],
@@ -103,13 +113,23 @@ def play_both(fast: Federico, plain: Reference) -> list[float]:
         played = fast.round(t)
         assert [row.tolist() for row in played.neighbors] == expected
         np.testing.assert_allclose(fast.bank.rows.numpy(), np.stack(plain.phi), rtol=0, atol=1e-10)
-        for i, (row, tracker) in enumerate(zip(played.posteriors, fast.trackers.values(), strict=True)):
+        for i, (row, tracker) in enumerate(
+            zip(played.posteriors, fast.trackers.values(), strict=True)
+        ):
             assert row.peers.tolist() == sorted(plain.w[i])
-            np.testing.assert_allclose(row.weights, [plain.w[i][j] for j in row.peers], rtol=0, atol=1e-10)
-            np.testing.assert_allclose(tracker.latest, [plain.ell[i][j] for j in row.peers], rtol=0, atol=1e-10)
+            np.testing.assert_allclose(
+                row.weights, [plain.w[i][j] for j in row.peers], rtol=0, atol=1e-10
+            )
+            np.testing.assert_allclose(
+                tracker.latest, [plain.ell[i][j] for j in row.peers], rtol=0, atol=1e-10
+            )
             tracked = np.array([plain.L[i][j] for j in row.peers])
-            np.testing.assert_allclose(tracker.tracked[tracker.sane], tracked[tracker.sane], rtol=0, atol=1e-10)
-        ignored.append(float(np.mean(~np.concatenate([tracker.sane for tracker in fast.trackers.values()]))))
+            np.testing.assert_allclose(
+                tracker.tracked[tracker.sane], tracked[tracker.sane], rtol=0, atol=1e-10
+            )
+        ignored.append(
+            float(np.mean(~np.concatenate([tracker.sane for tracker in fast.trackers.values()])))
+        )
     return ignored
 
 
@@ -118,7 +138,12 @@ def test_both_keep_the_same_optimizers(method: Build, sine: Clients) -> None:
     fast = method("federico", sine(SIZES), neighbors=2, w_min=0.1)
     for t in range(1, ROUNDS + 1):
         fast.round(t)
-    light = [(i, int(j)) for i, row in fast.posteriors.items() for j in row.peers[row.weights < 0.1] if i != j]
+    light = [
+        (i, int(j))
+        for i, row in fast.posteriors.items()
+        for j in row.peers[row.weights < 0.1]
+        if i != j
+    ]
     assert light
     assert not set(light) & set(fast.learner.states.pairs)
     assert torch.isfinite(fast.bank.rows).all()

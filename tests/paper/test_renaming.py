@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from federico.learning.learner import ClientData
-from federico.methods.base import Method, Round
 from federico.methods.federico import Federico
+from federico.methods.method import Method, Round
 
 Clients = Callable[..., list[ClientData]]
 Build = Callable[..., Method]
@@ -26,7 +26,12 @@ def losses_of(method: Method, rounds: int) -> np.ndarray:
 
 @pytest.mark.parametrize(
     ("name", "options"),
-    [("federico", {"sampler": "everyone"}), ("federico", {"neighbors": 0}), ("local", {}), ("fedavg", {})],
+    [
+        ("federico", {"sampler": "everyone"}),
+        ("federico", {"neighbors": 0}),
+        ("local", {}),
+        ("fedavg", {}),
+    ],
 )
 def test_clients_listed_in_another_order_get_the_same_results(
     method: Build, blobs: Clients, play: Play, name: str, options: dict[str, object]
@@ -36,7 +41,9 @@ def test_clients_listed_in_another_order_get_the_same_results(
     otherwise = method(name, [clients[k] for k in ORDER], hidden=(5,), **options)
     play(listed, 4)
     play(otherwise, 4)
-    np.testing.assert_allclose(losses_of(otherwise, 4), losses_of(listed, 4)[ORDER], rtol=0, atol=1e-10)
+    np.testing.assert_allclose(
+        losses_of(otherwise, 4), losses_of(listed, 4)[ORDER], rtol=0, atol=1e-10
+    )
     if len(listed.bank.rows) == len(SIZES):
         torch.testing.assert_close(otherwise.bank.rows, listed.bank.rows[ORDER], rtol=0, atol=1e-10)
 
@@ -57,26 +64,39 @@ def renamed(clients: list[ClientData]) -> list[ClientData]:
     return [replace(clients[k], name=f"c{place}") for place, k in enumerate(ORDER)]
 
 
-def test_renamed_peers_rename_the_results_and_nothing_else(method: Build, blobs: Clients, play: Play) -> None:
+def test_renamed_peers_rename_the_results_and_nothing_else(
+    method: Build, blobs: Clients, play: Play
+) -> None:
     # Nothing is drawn here: everyone is sampled, there is one start, and a full gradient has no order of batches.
     options = {"sampler": "everyone", "start": "same", "m_step": "gradient", "hidden": (5,)}
     clients = blobs(SIZES)
-    before, after = method("federico", clients, **options), method("federico", renamed(clients), **options)
+    before, after = (
+        method("federico", clients, **options),
+        method("federico", renamed(clients), **options),
+    )
     assert isinstance(before, Federico)
     assert isinstance(after, Federico)
     play(before, 5)
     play(after, 5)
     torch.testing.assert_close(after.bank.rows, before.bank.rows[ORDER], rtol=0, atol=1e-10)
     for place, k in enumerate(ORDER):
-        np.testing.assert_allclose(after.posteriors[place].weights, before.posteriors[k].weights[ORDER], atol=1e-10)
-        np.testing.assert_allclose(after.trackers[place].tracked, before.trackers[k].tracked[ORDER], atol=1e-10)
+        np.testing.assert_allclose(
+            after.posteriors[place].weights, before.posteriors[k].weights[ORDER], atol=1e-10
+        )
+        np.testing.assert_allclose(
+            after.trackers[place].tracked, before.trackers[k].tracked[ORDER], atol=1e-10
+        )
 
 
-def test_a_name_draws_its_own_model_and_order_of_samples(method: Build, blobs: Clients, play: Play) -> None:
+def test_a_name_draws_its_own_model_and_order_of_samples(
+    method: Build, blobs: Clients, play: Play
+) -> None:
     """The other side: with streams in play, a client of the same data under another name is another client."""
     clients = blobs(SIZES)
     before, after = method("local", clients), method("local", renamed(clients))
-    assert torch.equal(before.bank.rows, after.bank.rows), "models follow names, data follows the client"
+    assert torch.equal(before.bank.rows, after.bank.rows), (
+        "models follow names, data follows the client"
+    )
     play(before, 1)
     play(after, 1)
     assert not torch.allclose(after.bank.rows, before.bank.rows[ORDER])

@@ -10,7 +10,7 @@ from torch import nn
 
 from federico.learning.learner import ClientData
 from federico.methods import METHODS
-from federico.methods.base import Method, Round
+from federico.methods.method import Method, Round
 
 Clients = Callable[..., list[ClientData]]
 Build = Callable[..., Method]
@@ -54,7 +54,9 @@ def assert_resumes(build: Callable[[], Method], play: Play, stop: int, rounds: i
 
 @pytest.mark.parametrize("stop", [1, 3])
 @pytest.mark.parametrize("name", SETTINGS)
-def test_every_method_resumes(method: Build, blobs: Clients, play: Play, name: str, stop: int) -> None:
+def test_every_method_resumes(
+    method: Build, blobs: Clients, play: Play, name: str, stop: int
+) -> None:
     kind, options = SETTINGS[name]
     shape = {"hidden": (6,), "dtype": torch.float32}
     assert_resumes(lambda: method(kind, blobs((7, 4, 5, 1, 6)), **shape, **options), play, stop)
@@ -71,7 +73,9 @@ def test_statistics_and_their_counters_resume(
     assert_resumes(build, play, 2)
 
 
-def test_a_state_before_the_first_round_is_a_start(method: Build, blobs: Clients, play: Play) -> None:
+def test_a_state_before_the_first_round_is_a_start(
+    method: Build, blobs: Clients, play: Play
+) -> None:
     for name in METHODS:
         assert_resumes(lambda name=name: method(name, blobs((4, 4, 4, 4))), play, 0, 2)  # type: ignore[misc]
 

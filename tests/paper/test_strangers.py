@@ -6,8 +6,8 @@ from math import ceil
 import pytest
 
 from federico.learning.learner import ClientData
-from federico.methods.base import Round
 from federico.methods.federico import Federico
+from federico.methods.method import Round
 from federico.rng import stream
 
 Clients = Callable[..., list[ClientData]]
@@ -30,8 +30,12 @@ def test_an_optimist_tries_every_stranger_once_before_anyone_twice(
         assert len(before_the_last) == len(set(before_the_last))
 
 
-def test_a_cautious_peer_that_never_explores_stays_at_home(method: Build, sine: Clients, play: Play) -> None:
-    federico = method("federico", sine((5,) * PEERS), neighbors=3, epsilon=0.0, strangers="cautious")
+def test_a_cautious_peer_that_never_explores_stays_at_home(
+    method: Build, sine: Clients, play: Play
+) -> None:
+    federico = method(
+        "federico", sine((5,) * PEERS), neighbors=3, epsilon=0.0, strangers="cautious"
+    )
     for played in play(federico, 5):
         assert [row.tolist() for row in played.neighbors] == [[]] * PEERS
         assert [row.peers.tolist() for row in played.posteriors] == [[i] for i in range(PEERS)]
@@ -40,10 +44,20 @@ def test_a_cautious_peer_that_never_explores_stays_at_home(method: Build, sine: 
 def test_a_cautious_peer_explores_by_its_coin_and_else_returns_to_the_best_it_has_met(
     method: Build, sine: Clients, play: Play
 ) -> None:
-    federico = method("federico", sine((5,) * PEERS), neighbors=2, epsilon=0.5, strangers="cautious", solo_rounds=0)
+    federico = method(
+        "federico",
+        sine((5,) * PEERS),
+        neighbors=2,
+        epsilon=0.5,
+        strangers="cautious",
+        solo_rounds=0,
+    )
     returned = 0
     for round_index in range(1, 9):
-        known = [dict(zip(t.peers.tolist(), t.tracked.tolist(), strict=True)) for t in federico.trackers.values()]
+        known = [
+            dict(zip(t.peers.tolist(), t.tracked.tolist(), strict=True))
+            for t in federico.trackers.values()
+        ]
         (played,) = play(federico, 1, first=round_index)
         for i, neighbors in enumerate(played.neighbors):
             explores = stream(0, "sample", f"c{i}", round_index).random() < 0.5
@@ -56,7 +70,9 @@ def test_a_cautious_peer_explores_by_its_coin_and_else_returns_to_the_best_it_ha
     assert returned > 5
 
 
-def test_strangers_take_no_part_in_posterior_or_prediction(method: Build, sine: Clients, play: Play) -> None:
+def test_strangers_take_no_part_in_posterior_or_prediction(
+    method: Build, sine: Clients, play: Play
+) -> None:
     federico = method("federico", sine((5,) * PEERS), neighbors=1)
     play(federico, 3)
     for i, row in federico.posteriors.items():

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from federico.learning.learner import ClientData
-from federico.methods.base import Method
+from federico.methods.method import Method
 
 Clients = Callable[..., list[ClientData]]
 Build = Callable[..., Method]
@@ -17,7 +17,9 @@ def test_evaluating_leaves_the_global_model_and_its_optimizers_untouched(
     method: Build, blobs: Clients, batch_norm_net: type[nn.Module]
 ) -> None:
     for shape in ({"hidden": (5,)}, {"model": batch_norm_net}):
-        fedavg, plus = (method(name, blobs((8, 4, 6)), **shape) for name in ("fedavg", "fedavg_plus"))
+        fedavg, plus = (
+            method(name, blobs((8, 4, 6)), **shape) for name in ("fedavg", "fedavg_plus")
+        )
         for round_index in (1, 2, 3):
             fedavg.round(round_index)
             plus.round(round_index)

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from federico.exchange.base import Updates
+from federico.exchange.protocol import Updates
 from federico.learning.bank import Visits
 from federico.learning.learner import ClientData
-from federico.methods.base import Round
 from federico.methods.federico import Federico
+from federico.methods.method import Round
 
 Clients = Callable[..., list[ClientData]]
 Build = Callable[..., Federico]
@@ -31,9 +31,13 @@ class Shuffled(Federico):
 
 @pytest.mark.parametrize("m_step", ["epochs", "gradient"])
 @pytest.mark.parametrize("how", ["ignored", "tracked"])
-def test_the_order_changes_no_bit(method: Build, blobs: Clients, play: Play, m_step: str, how: str) -> None:
+def test_the_order_changes_no_bit(
+    method: Build, blobs: Clients, play: Play, m_step: str, how: str
+) -> None:
     sorted_one, shuffled = (
-        method(cls, blobs((7, 4, 5, 6)), m_step=m_step, neighbors=2, hidden=(5,), worse_than_guess=how)
+        method(
+            cls, blobs((7, 4, 5, 6)), m_step=m_step, neighbors=2, hidden=(5,), worse_than_guess=how
+        )
         for cls in (Federico, Shuffled)
     )
     for a, b in zip(play(sorted_one, 4), play(shuffled, 4), strict=True):
@@ -42,7 +46,9 @@ def test_the_order_changes_no_bit(method: Build, blobs: Clients, play: Play, m_s
     assert torch.equal(sorted_one.bank.rows, shuffled.bank.rows)
 
 
-def test_everything_before_the_update_sees_round_start_models(method: Build, blobs: Clients) -> None:
+def test_everything_before_the_update_sees_round_start_models(
+    method: Build, blobs: Clients
+) -> None:
     federico = method("federico", blobs((7, 4, 5, 6)), neighbors=2, solo_rounds=0)
     start = federico.bank.rows.clone()
     visits = federico.pull(federico.sample(1))

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from federico.experiment.config import validate
-from federico.experiment.records import Record
-from federico.experiment.rundir import Description
-from federico.experiment.simulate import simulate
-from federico.methods.base import Spent
+from federico.experiment.runner import simulate
+from federico.methods.method import Spent
+from federico.runs.layout import Description
+from federico.runs.records import Record
 
 DESCRIPTION = Description(
     method="federico",
@@ -26,7 +26,11 @@ DESCRIPTION = Description(
     model_bytes=40,
     data_hash="d0",
     partition_hash="p0",
-    options={"data": {"kind": "made up"}, "training": {"optimizer": {"kind": "sgd"}, "drop": None}, "dtype": "float32"},
+    options={
+        "data": {"kind": "made up"},
+        "training": {"optimizer": {"kind": "sgd"}, "drop": None},
+        "dtype": "float32",
+    },
     versions={"federico": "0.1.0"},
     command="federico run made-up.toml",
 )
@@ -47,12 +51,17 @@ def write_cell(tmp_path: Path) -> Callable[..., None]:
     """Writes one cell of the run `tmp_path`: rounds as given, of one second each, finished or not."""
 
     def write(*rounds: dict[str, Any], finished: bool = True, **changes: Any) -> None:
-        records = [Record(**(EMPTY | {"round": place} | given)) for place, given in enumerate(rounds, start=1)]
+        records = [
+            Record(**(EMPTY | {"round": place} | given))
+            for place, given in enumerate(rounds, start=1)
+        ]
         description = asdict(DESCRIPTION) | changes
         folder = tmp_path / f"{description['method']}-{description['seed']}"
         folder.mkdir()
         (folder / "cell.json").write_text(json.dumps(description))
-        (folder / "records.jsonl").write_text("".join(json.dumps(asdict(line)) + "\n" for line in records))
+        (folder / "records.jsonl").write_text(
+            "".join(json.dumps(asdict(line)) + "\n" for line in records)
+        )
         spent = asdict(Spent({"m_step": 0.75, "evaluate": 0.25}, {"m_step": 1.5, "evaluate": 0.5}))
         (folder / "timings.jsonl").write_text(
             "".join(json.dumps({"round": line.round} | spent) + "\n" for line in records)
@@ -84,4 +93,6 @@ def simulated(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "system": {"threads": 1},
     }
     observer: Any = _Silent()
-    return simulate(validate(raw), tmp_path_factory.mktemp("runs"), observer, command="federico run tiny.toml").path
+    return simulate(
+        validate(raw), tmp_path_factory.mktemp("runs"), observer, command="federico run tiny.toml"
+    ).path

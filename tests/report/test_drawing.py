@@ -2,7 +2,16 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from federico.report.drawing import GROUP_COLORS, NO_GROUP, by_group, group_colors, method_place, render, short, ticks
+from federico.report.drawing import (
+    GROUP_COLORS,
+    NO_GROUP,
+    by_group,
+    group_colors,
+    method_place,
+    render,
+    short,
+    ticks,
+)
 
 
 def test_a_distribution_keeps_one_colour() -> None:

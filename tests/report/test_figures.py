@@ -7,11 +7,11 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from federico.experiment.rundir import RunDir
 from federico.report import figures
 from federico.report.figures import GALLERY
 from federico.report.posteriors import MOST_PANELS
 from federico.report.summary import Summary, summarize
+from federico.runs.layout import RunDir
 
 
 def drawn(figure: Figure) -> bool:
@@ -24,7 +24,11 @@ def drawn(figure: Figure) -> bool:
 
 
 def draw_all(summary: Summary) -> dict[str, bool]:
-    return {picture.name: drawn(picture.draw(summary)) for picture in GALLERY if picture.applies(summary)}
+    return {
+        picture.name: drawn(picture.draw(summary))
+        for picture in GALLERY
+        if picture.applies(summary)
+    }
 
 
 def texts(figure: Figure) -> list[str]:
@@ -88,7 +92,13 @@ def chain(count: int) -> dict[str, Any]:
 def many(count: int, **changes: Any) -> Any:
     names = [f"hospital number {i}" for i in range(count)]
     posterior = [{name: 0.5, names[(i + 4) % count]: 0.5} for i, name in enumerate(names)]
-    return dict(accuracy=[0.5] * count, posterior=posterior, sent=[0] * count, received=[0] * count, **changes)
+    return dict(
+        accuracy=[0.5] * count,
+        posterior=posterior,
+        sent=[0] * count,
+        received=[0] * count,
+        **changes,
+    )
 
 
 @pytest.mark.parametrize("count", [64, 4096])
@@ -99,16 +109,27 @@ def test_many_clients_are_drawn_in_part_and_it_is_said(
     found = summarize(RunDir(tmp_path))
     panels = figures.collaboration(found)
     assert len(panels.axes) == MOST_PANELS
-    assert panels.get_suptitle() == f"How each client finds its collaborators, 12 of {count} clients"
+    assert (
+        panels.get_suptitle() == f"How each client finds its collaborators, 12 of {count} clients"
+    )
     heat = figures.overview(found).axes[1]
     assert heat.images[0].get_size() == (min(count, figures.MOST_HEAT),) * 2
     assert len(heat.texts) == 0, "too small to read"
-    assert figures.partition(found).axes[0].images[0].get_size() == (min(count, figures.MOST_HEAT), 100)
+    assert figures.partition(found).axes[0].images[0].get_size() == (
+        min(count, figures.MOST_HEAT),
+        100,
+    )
     assert len(figures.clients(found).axes[0].get_yticks()) == figures.MOST_ROWS
 
 
 def test_a_single_client(tmp_path: Path, write_cell: Callable[..., None]) -> None:
-    one = {"clients": ["a"], "distribution": [0], "train_samples": [5], "test_samples": [5], "label_counts": [[2, 3]]}
+    one = {
+        "clients": ["a"],
+        "distribution": [0],
+        "train_samples": [5],
+        "test_samples": [5],
+        "label_counts": [[2, 3]],
+    }
     write_cell({"accuracy": [0.5], "posterior": [{"a": 1.0}], "sent": [0], "received": [0]}, **one)
     pictures = draw_all(summarize(RunDir(tmp_path)))
     assert all(pictures.values())
@@ -116,19 +137,28 @@ def test_a_single_client(tmp_path: Path, write_cell: Callable[..., None]) -> Non
 
 
 def test_no_known_distribution(tmp_path: Path, write_cell: Callable[..., None]) -> None:
-    write_cell({"accuracy": [0.5] * 3, "posterior": [{"a": 1.0}, {"b": 1.0}, {"c": 1.0}]}, distribution=None)
+    write_cell(
+        {"accuracy": [0.5] * 3, "posterior": [{"a": 1.0}, {"b": 1.0}, {"c": 1.0}]},
+        distribution=None,
+    )
     assert all(draw_all(summarize(RunDir(tmp_path))).values())
 
 
-def test_a_regression_of_which_one_method_diverged(tmp_path: Path, write_cell: Callable[..., None]) -> None:
+def test_a_regression_of_which_one_method_diverged(
+    tmp_path: Path, write_cell: Callable[..., None]
+) -> None:
     plain: dict[str, Any] = {"task": "regression", "label_names": [], "label_counts": []}
-    write_cell({"loss": [0.1, 0.2, 0.3], "posterior": [{"a": 1.0}, {"b": 1.0}, {"c": 1.0}]}, **plain)
+    write_cell(
+        {"loss": [0.1, 0.2, 0.3], "posterior": [{"a": 1.0}, {"b": 1.0}, {"c": 1.0}]}, **plain
+    )
     write_cell({"loss": [None, None, None]}, method="local", **plain)
     found = summarize(RunDir(tmp_path))
     assert all(draw_all(found).values())
     assert "diverged" in texts(figures.overview(found))
 
 
-def test_before_the_first_evaluation_and_without_federico(tmp_path: Path, write_cell: Callable[..., None]) -> None:
+def test_before_the_first_evaluation_and_without_federico(
+    tmp_path: Path, write_cell: Callable[..., None]
+) -> None:
     write_cell(finished=False, method="local")
     assert all(draw_all(summarize(RunDir(tmp_path))).values())

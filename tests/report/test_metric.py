@@ -2,16 +2,18 @@ import math
 
 import pytest
 
-from federico.experiment.records import Record
-from federico.experiment.rundir import Description
 from federico.report.metric import ACCURACY, SQUARED_ERROR, metric_of
+from federico.runs.layout import Description
+from federico.runs.records import Record
 
 
 def record(accuracy: list[float] | None = None, loss: list[float | None] | None = None) -> Record:
     return Record(1, accuracy, loss, neighbors=[], posterior=[], sent=[], received=[], moved=0)
 
 
-def test_accuracy_is_weighted_by_the_size_of_each_clients_whole_data(description: Description) -> None:
+def test_accuracy_is_weighted_by_the_size_of_each_clients_whole_data(
+    description: Description,
+) -> None:
     # 8, 6 and 6 samples: (8 * 1 + 6 * 0.5 + 6 * 0) / 20
     assert ACCURACY.mean(record(accuracy=[1.0, 0.5, 0.0]), description) == pytest.approx(0.55)
 
@@ -37,7 +39,9 @@ def test_figures_are_written_with_their_unit() -> None:
     assert SQUARED_ERROR.text(0.01234) == "0.0123"
 
 
-@pytest.mark.parametrize(("difference", "text"), [(0.069, "+6.9"), (-0.069, "\N{MINUS SIGN}6.9"), (0.0, "0.0")])
+@pytest.mark.parametrize(
+    ("difference", "text"), [(0.069, "+6.9"), (-0.069, "\N{MINUS SIGN}6.9"), (0.0, "0.0")]
+)
 def test_a_difference_has_a_sign_unless_it_is_none(difference: float, text: str) -> None:
     assert ACCURACY.signed(difference) == text
 

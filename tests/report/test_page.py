@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from federico.experiment.rundir import RunDir
 from federico.report.page import page
 from federico.report.summary import summarize
+from federico.runs.layout import RunDir
 
 
 def written(path: Path) -> str:
@@ -16,7 +16,9 @@ def written(path: Path) -> str:
 def test_names_and_commands_are_escaped(tmp_path: Path, write_cell: Callable[..., None]) -> None:
     names = ["<script>alert(1)</script>", "b", "c"]
     posterior = [{names[0]: 0.5, "b": 0.5}, {"b": 0.5, names[0]: 0.5}, {"c": 1.0}]
-    write_cell({"accuracy": [0.5] * 3, "posterior": posterior}, clients=names, command='run "<img src=x>"')
+    write_cell(
+        {"accuracy": [0.5] * 3, "posterior": posterior}, clients=names, command='run "<img src=x>"'
+    )
     html = written(tmp_path)
     assert "&lt;script&gt;alert(1)&lt;/script&gt; learns with b" in html
     assert "<script" not in html
@@ -37,7 +39,9 @@ def test_the_best_method_stands_out(tmp_path: Path, write_cell: Callable[..., No
     assert re.findall(r'<tr class="best"><td>(\w+)', written(tmp_path)) == ["Local"]
 
 
-def test_settings_hashes_versions_and_command_are_there(tmp_path: Path, write_cell: Callable[..., None]) -> None:
+def test_settings_hashes_versions_and_command_are_there(
+    tmp_path: Path, write_cell: Callable[..., None]
+) -> None:
     write_cell({})
     html = written(tmp_path)
     assert "<tr><td>optimizer.kind</td><td>sgd</td></tr>" in html
@@ -49,7 +53,9 @@ def test_settings_hashes_versions_and_command_are_there(tmp_path: Path, write_ce
     assert "<code>federico run made-up.toml</code>" in html
 
 
-def test_the_options_of_all_methods_are_shown(tmp_path: Path, write_cell: Callable[..., None]) -> None:
+def test_the_options_of_all_methods_are_shown(
+    tmp_path: Path, write_cell: Callable[..., None]
+) -> None:
     write_cell({}, options={"federico": {"debias": True}})
     write_cell({}, method="fedavg_plus", options={"fedavg_plus": {"tune": [1, 2]}})
     html = written(tmp_path)
@@ -57,7 +63,9 @@ def test_the_options_of_all_methods_are_shown(tmp_path: Path, write_cell: Callab
     assert "<tr><td>tune</td><td>1, 2</td></tr>" in html
 
 
-def test_versions_that_changed_on_the_way_are_all_named(tmp_path: Path, write_cell: Callable[..., None]) -> None:
+def test_versions_that_changed_on_the_way_are_all_named(
+    tmp_path: Path, write_cell: Callable[..., None]
+) -> None:
     write_cell({}, seed=0)
     write_cell({}, seed=1, versions={"federico": "0.2.0"})
     assert "<dt>federico</dt><dd>0.1.0, 0.2.0</dd>" in written(tmp_path)
@@ -74,4 +82,6 @@ def test_it_is_said_when_clients_differ_from_seed_to_seed(
 
 def test_an_unfinished_run_says_so(tmp_path: Path, write_cell: Callable[..., None]) -> None:
     write_cell(*[{}] * 4, finished=False)
-    assert '<p class="note">Not finished: FedeRiCo with seed 0 is at round 4.</p>' in written(tmp_path)
+    assert '<p class="note">Not finished: FedeRiCo with seed 0 is at round 4.</p>' in written(
+        tmp_path
+    )

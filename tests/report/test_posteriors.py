@@ -1,10 +1,10 @@
 from dataclasses import replace
 from typing import Any
 
-from federico.experiment.records import Record
-from federico.experiment.rundir import Description
 from federico.report.posteriors import panels
 from federico.report.summary import Collaboration
+from federico.runs.layout import Description
+from federico.runs.records import Record
 
 
 def record(index: int, posterior: list[dict[str, float]]) -> Record:

@@ -33,7 +33,10 @@ def test_figures_and_page_are_written_whole(reported: Path) -> None:
 
 @pytest.mark.parametrize(
     ("gallery", "file"),
-    [((), "report.html"), ((Picture("overview", "", lambda summary: Figure()),), "figures/overview.png")],
+    [
+        ((), "report.html"),
+        ((Picture("overview", "", lambda summary: Figure()),), "figures/overview.png"),
+    ],
 )
 def test_a_failed_write_leaves_what_was_there(
     reported: Path, monkeypatch: pytest.MonkeyPatch, gallery: tuple[Picture, ...], file: str
@@ -43,7 +46,7 @@ def test_a_failed_write_leaves_what_was_there(
 
     before = (reported / file).read_bytes()
     monkeypatch.setattr("federico.report.GALLERY", gallery)
-    monkeypatch.setattr("federico.experiment.files.sync", full)
+    monkeypatch.setattr("federico.runs.atomic.sync", full)
     with pytest.raises(RunError, match=f"{file}: no space left"):
         write_report(reported)
     assert (reported / file).read_bytes() == before

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from federico.experiment.rundir import RunDir
 from federico.report.summary import Summary, summarize
 from federico.report.table import as_json, megabytes, result_table
+from federico.runs.layout import RunDir
 
 
 def printed(summary: Summary) -> str:
@@ -34,7 +34,9 @@ def test_an_unfinished_run_says_so_below(tmp_path: Path, write_cell: Callable[..
     assert "FedeRiCo with seed 0 is at round 4" in printed(summarize(RunDir(tmp_path)))
 
 
-@pytest.mark.parametrize(("count", "text"), [(0, "0.0"), (4_600, "0.0046"), (42_424_288, "42.4"), (2e9, "2,000.0")])
+@pytest.mark.parametrize(
+    ("count", "text"), [(0, "0.0"), (4_600, "0.0046"), (42_424_288, "42.4"), (2e9, "2,000.0")]
+)
 def test_megabytes(count: float, text: str) -> None:
     assert megabytes(count) == text
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from federico.experiment.rundir import Description, RunDir
 from federico.report import words
 from federico.report.metric import ACCURACY
 from federico.report.summary import Comparison, summarize
+from federico.runs.layout import Description, RunDir
 
 PEOPLE = ["0", "1", "2", "3", "4", "5", "6", "7", "8"]
 
@@ -42,7 +42,9 @@ def test_one(about: Callable[..., str], group: int, whose: str) -> None:
     ],
 )
 def test_two(about: Callable[..., str], groups: list[int], sentence: str) -> None:
-    expected = f"Client 0 learns with 2 (34 %) and 1 (31 %) and keeps 35 % for its own model. {sentence}"
+    expected = (
+        f"Client 0 learns with 2 (34 %) and 1 (31 %) and keeps 35 % for its own model. {sentence}"
+    )
     assert about({"0": 0.35, "1": 0.31, "2": 0.34}, [0, *groups, 0, 1, 1, 1, 1, 1]) == expected
 
 
@@ -57,24 +59,35 @@ def test_two(about: Callable[..., str], groups: list[int], sentence: str) -> Non
 )
 def test_three(about: Callable[..., str], groups: list[int], sentence: str) -> None:
     told = about({"0": 0.1, "1": 0.4, "2": 0.3, "3": 0.2}, [0, *groups, 0, 1, 1, 1, 1])
-    assert told == f"Client 0 learns with 1 (40 %), 2 (30 %) and 3 (20 %) and keeps 10 % for its own model. {sentence}"
+    assert (
+        told
+        == f"Client 0 learns with 1 (40 %), 2 (30 %) and 3 (20 %) and keeps 10 % for its own model. {sentence}"
+    )
 
 
 def test_many_are_cut_and_an_own_model_without_weight_is_said_so(about: Callable[..., str]) -> None:
-    told = about({"1": 0.3, "2": 0.2, "3": 0.15, "4": 0.12, "5": 0.1, "6": 0.07, "7": 0.05, "8": 0.01})
+    told = about(
+        {"1": 0.3, "2": 0.2, "3": 0.15, "4": 0.12, "5": 0.1, "6": 0.07, "7": 0.05, "8": 0.01}
+    )
     assert told.endswith("5 (10 %) and 3 others (together 13 %) and gives its own model no weight.")
 
 
 def test_a_named_client_is_called_by_its_name(description: Description) -> None:
     description = replace(description, clients=["Basel", "Bern"], distribution=None)
     told = list(words.collaborators(description, [{"Basel": 0.5, "Bern": 0.5}, {"Bern": 1.0}]))
-    assert told == ["Basel learns with Bern (50 %) and keeps 50 % for its own model.", "Bern works alone."]
+    assert told == [
+        "Basel learns with Bern (50 %) and keeps 50 % for its own model.",
+        "Bern works alone.",
+    ]
 
 
 def test_a_long_list_of_clients_is_cut_and_says_so(description: Description) -> None:
     names = [str(i) for i in range(words.MOST_CLIENTS + 1)]
     description = replace(description, clients=names, distribution=None)
-    assert len(list(words.collaborators(description, [{name: 1.0} for name in names]))) == words.MOST_CLIENTS
+    assert (
+        len(list(words.collaborators(description, [{name: 1.0} for name in names])))
+        == words.MOST_CLIENTS
+    )
     assert words.not_listed(len(names)) == "The first 100 of 101 clients are listed."
     assert words.not_listed(words.MOST_CLIENTS) == ""
 
@@ -120,14 +133,20 @@ def test_the_headline_says_the_main_result(tmp_path: Path, write_cell: Callable[
     assert words.progress(summary) == ""
 
 
-def test_the_headline_of_a_regression_without_local(tmp_path: Path, write_cell: Callable[..., None]) -> None:
-    write_cell({"loss": [0.5] * 3}, method="fedavg", task="regression", label_names=[], label_counts=[])
+def test_the_headline_of_a_regression_without_local(
+    tmp_path: Path, write_cell: Callable[..., None]
+) -> None:
+    write_cell(
+        {"loss": [0.5] * 3}, method="fedavg", task="regression", label_names=[], label_counts=[]
+    )
     summary = summarize(RunDir(tmp_path))
     assert words.headline(summary, short=True) == "FedAvg reaches a mean squared error of 0.5"
     assert words.trust(summary) == ""
 
 
-def test_an_unfinished_run_says_how_far_it_is(tmp_path: Path, write_cell: Callable[..., None]) -> None:
+def test_an_unfinished_run_says_how_far_it_is(
+    tmp_path: Path, write_cell: Callable[..., None]
+) -> None:
     (tmp_path / "config.toml").write_text('methods = ["federico"]\nseeds = [0, 1]\nrounds = 30\n')
     write_cell(*({} for i in range(1, 13)), finished=False)
     summary = summarize(RunDir(tmp_path))
@@ -138,6 +157,10 @@ def test_an_unfinished_run_says_how_far_it_is(tmp_path: Path, write_cell: Callab
 
 
 def test_many_unfinished_cells_are_counted(tmp_path: Path, write_cell: Callable[..., None]) -> None:
-    (tmp_path / "config.toml").write_text('methods = ["federico"]\nseeds = [0, 1, 2, 3, 4, 5, 6]\nrounds = 2\n')
+    (tmp_path / "config.toml").write_text(
+        'methods = ["federico"]\nseeds = [0, 1, 2, 3, 4, 5, 6]\nrounds = 2\n'
+    )
     write_cell({}, finished=False)
-    assert words.progress(summarize(RunDir(tmp_path))).endswith("FedeRiCo with seed 4 has not begun and 2 more.")
+    assert words.progress(summarize(RunDir(tmp_path))).endswith(
+        "FedeRiCo with seed 4 has not begun and 2 more."
+    )

@@ -59,12 +59,18 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def outcome(run: Path) -> dict[str, bytes]:
     """All that may not depend on how often a run was stopped: records, partition, every tensor saved."""
-    kept = [path for name in ("records.jsonl", "partition.npz", "done.json") for path in run.glob(f"*/{name}")]
+    kept = [
+        path
+        for name in ("records.jsonl", "partition.npz", "done.json")
+        for path in run.glob(f"*/{name}")
+    ]
     kept += [path for path in run.glob("*/clients/**/*") if path.is_file()]
     found = {str(path.relative_to(run)): path.read_bytes() for path in kept}
     for path in run.glob("*/checkpoint/*.safetensors"):
         place = path.relative_to(run).parent / path.name[:12]
-        found |= {f"{place}/{name}": tensor.numpy().tobytes() for name, tensor in load_file(path).items()}
+        found |= {
+            f"{place}/{name}": tensor.numpy().tobytes() for name, tensor in load_file(path).items()
+        }
     return found
 
 

@@ -20,9 +20,11 @@ import torch
 
 from federico.api import Quiet
 from federico.errors import FedericoError
-from federico.experiment import files, records, tensorfile
 from federico.experiment.config import load
-from federico.experiment.simulate import simulate
+from federico.experiment.runner import simulate
+from federico.runs import atomic as files
+from federico.runs import records
+from federico.runs import tensor_file as tensorfile
 
 CHANGES = {"os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate", "shutil.rmtree"}
 
@@ -39,7 +41,11 @@ class Steps:
         self._wrap(tensorfile, "save_file")
 
     def heard(self, event: str, arguments: tuple[Any, ...]) -> None:
-        writing = event == "open" and isinstance(arguments[2], int) and arguments[2] & (os.O_WRONLY | os.O_RDWR)
+        writing = (
+            event == "open"
+            and isinstance(arguments[2], int)
+            and arguments[2] & (os.O_WRONLY | os.O_RDWR)
+        )
         if (event in CHANGES or writing) and str(arguments[0]).startswith(self.root):
             self.take()
 

@@ -15,14 +15,15 @@ import tomli_w
 
 from federico.cli.main import main
 from federico.errors import RunError
-from federico.exchange import visitor, zenoh
-from federico.exchange.owner import Owner
+from federico.experiment.build import Setup, prepare
 from federico.experiment.config import validate
-from federico.experiment.records import Record, read_records
-from federico.experiment.setup import Setup, prepare
 from federico.methods.federico import Federico
-from federico.node.launch import lay_out
-from federico.node.state import Status, read_status
+from federico.network import client as visitor
+from federico.network import exchange as zenoh
+from federico.network.server import PeerServer
+from federico.runs.records import Record, read_records
+from federico.site.local import lay_out
+from federico.site.state import Status, read_status
 
 SMALL = {
     "name": "small",
@@ -167,7 +168,7 @@ def run_command(arguments: list[str], output: Path, trick: str = "") -> None:
 def hostile(trick: str) -> None:
     """Turn this process into a peer that sends what nobody should send, with papers that are in order."""
     spoil = {"nan": np.nan, "huge": 1e12}.get(trick, 1.0)
-    publish, m_step, question = Owner.publish, Federico.m_step, visitor.Question
+    publish, m_step, question = PeerServer.publish, Federico.m_step, visitor.Question
 
     def publish_spoilt(self: Any, version: int, row: Any) -> None:
         publish(self, version, row * np.float32(spoil))
@@ -181,6 +182,6 @@ def hostile(trick: str) -> None:
         return question(key, head, payload + bytes(3 << 20) if payload else payload)
 
     zenoh.square_sum = lambda _: 1.0  # type: ignore[attr-defined]
-    Owner.publish, Federico.m_step = publish_spoilt, push_spoilt  # type: ignore[method-assign]
+    PeerServer.publish, Federico.m_step = publish_spoilt, push_spoilt  # type: ignore[method-assign]
     if trick == "oversized":
         visitor.Question = ask_with_too_much  # type: ignore[misc,assignment]

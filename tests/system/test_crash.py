@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from federico.experiment.checkpoint import load_latest
-from federico.experiment.rundir import RunDir
+from federico.runs.checkpoint import load_latest
+from federico.runs.layout import RunDir
 
 Outcome = dict[str, bytes]
 OutcomeOf = Callable[[Path], Outcome]
@@ -32,7 +32,9 @@ class Server:
         """How one child ended; without an ending it finishes."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps({"file": str(self._file), "root": str(root), **ending}) + "\n")
+        self._process.stdin.write(
+            json.dumps({"file": str(self._file), "root": str(root), **ending}) + "\n"
+        )
         self._process.stdin.flush()
         answer: dict[str, Any] = json.loads(self._process.stdout.readline())
         return answer
@@ -42,7 +44,9 @@ class Server:
 def server(small: Path) -> Iterator[Server]:
     script = Path(__file__).with_name("fork_server.py")
     command = [sys.executable, str(script)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
         yield Server(process, small)
         assert process.stdin is not None
         process.stdin.close()
@@ -69,18 +73,28 @@ def expected(undisturbed: dict[str, Any], outcome_of: OutcomeOf) -> Outcome:
 
 def check(run: Path, expected: Outcome, outcome_of: OutcomeOf, damaged: int = 0) -> None:
     found = outcome_of(run)
-    different = sorted(name for name in found.keys() | expected.keys() if found.get(name) != expected.get(name))
+    different = sorted(
+        name for name in found.keys() | expected.keys() if found.get(name) != expected.get(name)
+    )
     assert different == []
     assert not list(run.rglob("*.partial")), "nothing half-written stays behind"
     assert len(list(run.rglob("*.damaged"))) == damaged, "a kill never damages what was published"
     for cell in RunDir(run).cells():
-        rounds = [json.loads(line)["round"] for line in (cell.path / "timings.jsonl").read_text().splitlines()]
+        rounds = [
+            json.loads(line)["round"]
+            for line in (cell.path / "timings.jsonl").read_text().splitlines()
+        ]
         assert rounds == list(range(1, ROUNDS + 1))
 
 
 @pytest.mark.parametrize("part", range(12))
 def test_killed_right_before_a_change_on_the_disk(
-    server: Server, undisturbed: dict[str, Any], expected: Outcome, outcome_of: OutcomeOf, tmp_path: Path, part: int
+    server: Server,
+    undisturbed: dict[str, Any],
+    expected: Outcome,
+    outcome_of: OutcomeOf,
+    tmp_path: Path,
+    part: int,
 ) -> None:
     step = 2 + part * (undisturbed["steps"] - 2) // 11 + part % 3 * (part < 11)
     assert server.run(tmp_path, step=step)["code"] == -signal.SIGKILL
@@ -88,7 +102,9 @@ def test_killed_right_before_a_change_on_the_disk(
     check(tmp_path / "small", expected, outcome_of)
 
 
-@pytest.mark.parametrize("torn", [("checkpoint", 1), ("checkpoint", 9), ("records", 3), ("timings", 8)], ids=str)
+@pytest.mark.parametrize(
+    "torn", [("checkpoint", 1), ("checkpoint", 9), ("records", 3), ("timings", 8)], ids=str
+)
 def test_killed_in_the_middle_of_a_write(
     server: Server, expected: Outcome, outcome_of: OutcomeOf, tmp_path: Path, torn: tuple[str, int]
 ) -> None:
@@ -98,7 +114,11 @@ def test_killed_in_the_middle_of_a_write(
 
 
 def test_killed_again_and_again_at_random_moments(
-    server: Server, undisturbed: dict[str, Any], expected: Outcome, outcome_of: OutcomeOf, tmp_path: Path
+    server: Server,
+    undisturbed: dict[str, Any],
+    expected: Outcome,
+    outcome_of: OutcomeOf,
+    tmp_path: Path,
 ) -> None:
     chance, kills, seconds = random.Random(20), 0, undisturbed["seconds"]
     while kills < 8:
@@ -116,7 +136,16 @@ def test_killed_again_and_again_at_random_moments(
 
 
 def start(file: Path, root: Path) -> "subprocess.Popen[bytes]":
-    command = [sys.executable, "-m", "federico.cli.main", "run", str(file), "--directory", str(root), "--quiet"]
+    command = [
+        sys.executable,
+        "-m",
+        "federico.cli.main",
+        "run",
+        str(file),
+        "--directory",
+        str(root),
+        "--quiet",
+    ]
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
 
@@ -161,12 +190,16 @@ def tiny_disk(tmp_path: Path) -> Iterator[Path]:
     if os.getuid() != 0:
         pytest.skip("only root may mount a small disk")
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=1200k", "none", str(place)], capture_output=True, check=False
+        ["mount", "-t", "tmpfs", "-o", "size=1200k", "none", str(place)],
+        capture_output=True,
+        check=False,
     )
     if mounted.returncode:
         pytest.skip(f"no small disk can be mounted here: {mounted.stderr.decode().strip()}")
     yield place
-    subprocess.run(["umount", "--lazy", str(place)], check=True)  # a mapped checkpoint may still be held
+    subprocess.run(
+        ["umount", "--lazy", str(place)], check=True
+    )  # a mapped checkpoint may still be held
 
 
 def fill(disk: Path, leave: int) -> Path:
@@ -179,7 +212,12 @@ def fill(disk: Path, leave: int) -> Path:
 
 @pytest.mark.parametrize("pages", [0, 1, 4, 12])
 def test_full_disk_is_a_clear_error_and_the_run_goes_on_later(
-    federico: Callable[..., Any], small: Path, tiny_disk: Path, expected: Outcome, outcome_of: OutcomeOf, pages: int
+    federico: Callable[..., Any],
+    small: Path,
+    tiny_disk: Path,
+    expected: Outcome,
+    outcome_of: OutcomeOf,
+    pages: int,
 ) -> None:
     assert federico("run", small, "--directory", tiny_disk, "--set", "rounds=2", "-q").code == 0
     filler = fill(tiny_disk, pages * 4096)
@@ -198,7 +236,11 @@ def test_full_disk_is_a_clear_error_and_the_run_goes_on_later(
 
 
 def test_flipped_bit_in_the_newest_checkpoint_is_said_and_costs_one_round(
-    federico: Callable[..., Any], small: Path, expected: Outcome, outcome_of: OutcomeOf, tmp_path: Path
+    federico: Callable[..., Any],
+    small: Path,
+    expected: Outcome,
+    outcome_of: OutcomeOf,
+    tmp_path: Path,
 ) -> None:
     federico("run", small, "--set", "rounds=3", "-q")
     newest = max((tmp_path / "runs" / "small" / "federico-0" / "checkpoint").iterdir())

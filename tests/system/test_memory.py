@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux to bound memory alone")
+pytestmark = pytest.mark.skipif(
+    not Path("/proc/self/status").exists(), reason="needs Linux to bound memory alone"
+)
 
 WIDE = """
 methods = ["federico"]
@@ -23,7 +25,7 @@ system = { threads = 1, checkpoint_every = 1 }
 BOUNDED = """
 import re, resource, sys
 import sklearn.datasets, torch
-import federico.cli.run, federico.experiment.simulate
+import federico.cli.run, federico.experiment.runner
 from federico.cli.main import main
 used = int(re.search(r"VmData:\\s+(\\d+)", open("/proc/self/status").read())[1]) << 10
 bound = used + (int(sys.argv.pop(1)) << 20)
@@ -36,8 +38,21 @@ main()
 def run(folder: Path, name: str, bound: int, *settings: str) -> "subprocess.CompletedProcess[str]":
     (folder / "wide.toml").write_text(WIDE)
     chosen = [word for setting in settings for word in ("--set", setting)]
-    command = [sys.executable, "-c", BOUNDED, str(bound), "run", "wide.toml", "--name", name, "-q", *chosen]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+    command = [
+        sys.executable,
+        "-c",
+        BOUNDED,
+        str(bound),
+        "run",
+        "wide.toml",
+        "--name",
+        name,
+        "-q",
+        *chosen,
+    ]
+    return subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, timeout=300, check=False
+    )
 
 
 def test_models_that_do_not_fit_take_no_memory_and_change_no_byte(

@@ -14,11 +14,13 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from federico.experiment.records import read_records
 from federico.methods import METHODS
+from federico.runs.records import read_records
 
 MPIEXEC = shutil.which("mpiexec", path=str(Path(sys.executable).parent)) or shutil.which("mpiexec")
-pytestmark = pytest.mark.skipif(MPIEXEC is None, reason="needs mpiexec: pip install 'federico[mpi]'")
+pytestmark = pytest.mark.skipif(
+    MPIEXEC is None, reason="needs mpiexec: pip install 'federico[mpi]'"
+)
 FILE = """
 methods = {methods}
 rounds = {rounds}
@@ -52,7 +54,17 @@ def command(
 ) -> list[str]:
     file = folder / "shared.toml"
     file.write_text(FILE.format(methods=json.dumps(methods), rounds=rounds))
-    run = [sys.executable, "-m", "federico.cli.main", "run", str(file), "--name", name, "--quiet", "--directory"]
+    run = [
+        sys.executable,
+        "-m",
+        "federico.cli.main",
+        "run",
+        str(file),
+        "--name",
+        name,
+        "--quiet",
+        "--directory",
+    ]
     return [*([str(MPIEXEC), "-n", str(ranks)] if ranks > 1 else []), *run, str(folder)]
 
 
@@ -86,21 +98,29 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = finish(tmp_path_factory.mktemp("alone"), 1, "one")
     assert {cell.name for cell in run.glob("*-0")} == {f"{method}-0" for method in METHODS}
     rows = read_records(run / "clustered-0")[-1].posterior
-    assert max(len(row) for row in rows) < 6, "the clusters have split, so there is something to get wrong"
+    assert max(len(row) for row in rows) < 6, (
+        "the clusters have split, so there is something to get wrong"
+    )
     return run
 
 
 @pytest.mark.parametrize("ranks", [2, 4])
-def test_every_method_gives_the_same_on_any_number_of_ranks(alone: Path, tmp_path: Path, ranks: int) -> None:
+def test_every_method_gives_the_same_on_any_number_of_ranks(
+    alone: Path, tmp_path: Path, ranks: int
+) -> None:
     same(alone, finish(tmp_path, ranks, "several"))
 
 
 def test_a_killed_rank_ends_the_job_and_the_next_start_resumes(tmp_path: Path) -> None:
     wanted = finish(tmp_path, 1, "whole", methods=("federico",), rounds=150)
-    job = subprocess.Popen(command(tmp_path, 2, "broken", ("federico",), 150), stdout=subprocess.PIPE)
+    job = subprocess.Popen(
+        command(tmp_path, 2, "broken", ("federico",), 150), stdout=subprocess.PIPE
+    )
     records = tmp_path / "broken" / "federico-0" / "records.jsonl"
     end = time.monotonic() + 60
-    while time.monotonic() < end and not (records.exists() and records.read_bytes().count(b"\n") >= 5):
+    while time.monotonic() < end and not (
+        records.exists() and records.read_bytes().count(b"\n") >= 5
+    ):
         time.sleep(0.01)
     os.kill(ranks_of(job.pid)[-1], signal.SIGKILL)
     said, _ = job.communicate(timeout=60)
@@ -118,7 +138,9 @@ def test_an_error_is_said_once_and_ends_all_ranks(tmp_path: Path) -> None:
 
 
 def test_more_ranks_than_clients_are_refused(tmp_path: Path) -> None:
-    done = subprocess.run(command(tmp_path, 7, "many"), capture_output=True, text=True, timeout=100, check=False)
+    done = subprocess.run(
+        command(tmp_path, 7, "many"), capture_output=True, text=True, timeout=100, check=False
+    )
     assert done.returncode == 2
     assert "error: mpiexec -n 7: there are only 6 clients" in done.stderr
 
@@ -145,7 +167,13 @@ def ranks_of(mpiexec: int) -> list[int]:
     while queue:
         queue += children.get(queue.pop(), [])
         below += queue[-1:]
-    commands = {pid: file.read_bytes() for pid in set(below) if (file := Path(f"/proc/{pid}/cmdline")).exists()}
+    commands = {
+        pid: file.read_bytes()
+        for pid in set(below)
+        if (file := Path(f"/proc/{pid}/cmdline")).exists()
+    }
     return sorted(
-        pid for pid, line in commands.items() if b"federico.cli.main" in line and b"mpiexec" not in line.split(b"\0")[0]
+        pid
+        for pid, line in commands.items()
+        if b"federico.cli.main" in line and b"mpiexec" not in line.split(b"\0")[0]
     )

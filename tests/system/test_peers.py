@@ -14,10 +14,10 @@ from peers import PATIENCE, Federation, Site, small, until
 
 from federico.api import Quiet
 from federico.cli.main import main
-from federico.experiment.bundle import Bundle
-from federico.experiment.records import read_records
-from federico.experiment.simulate import simulate
-from federico.node import pki
+from federico.experiment.runner import simulate
+from federico.runs.bundle import Bundle
+from federico.runs.records import read_records
+from federico.site import certificates as pki
 
 
 @pytest.fixture(scope="module")
@@ -36,14 +36,19 @@ def test_lock_step_is_the_simulation(lock_step: Path) -> None:
     simulated = read_records(lock_step / "runs" / "small" / "federico-0")
     for place, name in enumerate(("0", "1", "2")):
         played = read_records(lock_step / name / "state")
-        assert [record.neighbors[0] for record in played] == [record.neighbors[place] for record in simulated]
+        assert [record.neighbors[0] for record in played] == [
+            record.neighbors[place] for record in simulated
+        ]
         for mine, theirs in zip(played, simulated, strict=True):
             assert mine.posterior[0] == pytest.approx(theirs.posterior[place], abs=1e-6)
     assert any(record.neighbors[0] for record in played)
 
 
 def test_a_state_folder_holds_a_personal_model(
-    lock_step: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    lock_step: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     np.savez(tmp_path / "new.npz", x=np.random.default_rng(0).random((5, 64)).astype(np.float32))
     folder = lock_step / "1" / "state" / "clients" / "1"
@@ -51,21 +56,35 @@ def test_a_state_folder_holds_a_personal_model(
     monkeypatch.setattr(
         sys,
         "argv",
-        ["federico", "predict", str(lock_step / "1" / "state"), str(tmp_path / "new.npz"), "--output", str(output)],
+        [
+            "federico",
+            "predict",
+            str(lock_step / "1" / "state"),
+            str(tmp_path / "new.npz"),
+            "--output",
+            str(output),
+        ],
     )
     with pytest.raises(SystemExit) as leaving:
         main()
     assert not leaving.value.code
     assert len(output.read_text().splitlines()) == 1 + 5
-    weights, last = Bundle(folder).posterior, read_records(lock_step / "1" / "state")[-1].posterior[0]
+    weights, last = (
+        Bundle(folder).posterior,
+        read_records(lock_step / "1" / "state")[-1].posterior[0],
+    )
     assert sum(weights.values()) == pytest.approx(1)
-    assert weights == pytest.approx({peer: weight for peer, weight in last.items() if weight > 0}, abs=1e-3)
+    assert weights == pytest.approx(
+        {peer: weight for peer, weight in last.items() if weight > 0}, abs=1e-3
+    )
 
 
 def test_a_finished_peer_says_so_to_people_and_scripts(
     lock_step: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["federico", "peer", "status", str(lock_step / "0" / "site.toml"), "--json"])
+    monkeypatch.setattr(
+        sys, "argv", ["federico", "peer", "status", str(lock_step / "0" / "site.toml"), "--json"]
+    )
     with pytest.raises(SystemExit):
         main()
     status = json.loads(capsys.readouterr().out)
@@ -84,7 +103,9 @@ def test_a_finished_peer_that_is_started_again_says_so_and_touches_nothing(
     assert time.monotonic() - begun < site.options["gather"]
     assert "all 6 rounds are played already" in site.said[said:]
     assert "alone" not in site.said[said:]
-    assert outcome_of(lock_step / "0") == kept, "its personal model holds those of others, who are away now"
+    assert outcome_of(lock_step / "0") == kept, (
+        "its personal model holds those of others, who are away now"
+    )
     assert site.status is not None
     assert site.status.phase == "finished"
 
@@ -101,7 +122,9 @@ def test_a_finished_peer_serves_who_is_behind(tmp_path: Path) -> None:
         finished.start()
         assert behind.wait() == finished.wait() == 0
         assert set(behind.records[-1].posterior[0]) == {"0", "1"}
-        assert "refused" not in behind.said, "what an owner that plays no more has got once is not offered again"
+        assert "refused" not in behind.said, (
+            "what an owner that plays no more has got once is not offered again"
+        )
 
 
 def test_killed_restarted_stopped(tmp_path: Path) -> None:
@@ -116,11 +139,14 @@ def test_killed_restarted_stopped(tmp_path: Path) -> None:
         before = victim.round
         until("others notice", lambda: not any(site.sees(victim.name) for site in others))
         stood = [site.round for site in others]
-        until("others go on", lambda: all(site.round > old + 2 for site, old in zip(others, stood, strict=True)))
+        until(
+            "others go on",
+            lambda: all(site.round > old + 2 for site, old in zip(others, stood, strict=True)),
+        )
         victim.start()
         until("it goes on", lambda: victim.round > before + 5)
         until("others notice", lambda: all(site.sees(victim.name) for site in others))
-        until("it is pulled from", lambda: _served(setup.blueprint.size * 4, victim.records[before:]))
+        until("it is pulled from", lambda: _served(setup.layout.size * 4, victim.records[before:]))
         for site in federation:
             site.running.terminate()
         assert [site.wait() for site in federation] == [0, 0, 0]
@@ -137,7 +163,10 @@ def test_killed_restarted_stopped(tmp_path: Path) -> None:
 
 def _served(model_bytes: int, records: list) -> bool:  # type: ignore[type-arg]
     """Whether more has been sent than the updates for two others: then it was models."""
-    return sum(record.sent[0] for record in records) > len(records) * 2 * (model_bytes + 8) + 5 * model_bytes
+    return (
+        sum(record.sent[0] for record in records)
+        > len(records) * 2 * (model_bytes + 8) + 5 * model_bytes
+    )
 
 
 def test_papers_of_another_authority_stay_outside(tmp_path: Path) -> None:
@@ -156,7 +185,9 @@ def test_papers_of_another_authority_stay_outside(tmp_path: Path) -> None:
             assert site.status is not None
             assert site.status.members[other.name].last_seen is None
             assert set(site.records[-1].posterior[0]) == {site.name}
-            assert f"not here: {other.name}. This site trains alone until somebody comes." in site.said
+            assert (
+                f"not here: {other.name}. This site trains alone until somebody comes." in site.said
+            )
 
 
 def test_expired_papers_are_refused_at_the_start(tmp_path: Path) -> None:

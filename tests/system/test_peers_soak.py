@@ -15,10 +15,10 @@ import pytest
 from peers import PATIENCE, Federation, Site, small, until
 
 from federico.api import Quiet
-from federico.experiment.records import read_records
-from federico.experiment.simulate import simulate
-from federico.node import pki
-from federico.node.launch import free_addresses, train_alone
+from federico.experiment.runner import simulate
+from federico.runs.records import read_records
+from federico.site import certificates as pki
+from federico.site.local import free_addresses, train_alone
 
 pytestmark = pytest.mark.slow
 
@@ -57,17 +57,25 @@ def test_three_of_eight_are_killed(tmp_path: Path, run: int) -> None:
         federation.start()
         doomed = {name: draw.randint(2, 15) for name in draw.sample(sorted(federation.sites), 3)}
         for name, round_index in sorted(doomed.items(), key=lambda item: item[1]):
-            until(f"{name} is at round {round_index}", lambda n=name, r=round_index: federation[n].round >= r)  # type: ignore[misc]
+            until(
+                f"{name} is at round {round_index}",
+                lambda n=name, r=round_index: federation[n].round >= r,
+            )  # type: ignore[misc]
             federation[name].running.kill()
         survivors = [site for site in federation if site.name not in doomed]
-        assert {site.name: site.wait() for site in survivors} == dict.fromkeys([s.name for s in survivors], 0)
+        assert {site.name: site.wait() for site in survivors} == dict.fromkeys(
+            [s.name for s in survivors], 0
+        )
         for site in survivors:
             assert [record.round for record in site.records] == list(range(1, 21))
             for line in (site.state / "timings.jsonl").read_text().splitlines():
                 seconds = json.loads(line)["seconds"]
                 assert max(seconds["pull"], seconds["push"]) < deadline + 2
         alone = dict(zip(federation.sites, train_alone(setup), strict=True))
-        assert np.mean(accuracies(survivors)) > np.mean([alone[site.name] for site in survivors]) - 0.01
+        assert (
+            np.mean(accuracies(survivors))
+            > np.mean([alone[site.name] for site in survivors]) - 0.01
+        )
 
 
 def test_one_comes_late(tmp_path: Path) -> None:
@@ -93,13 +101,22 @@ def test_sites_that_only_dial_out_meet_at_a_relay(tmp_path: Path) -> None:
     with Federation(tmp_path, setup, relays=["relay"], mode="lock-step") as federation:
         keys, address = tmp_path / "relay", free_addresses(1)[0]
         pki.approve(pki.request(keys, "relay", ["127.0.0.1"]), tmp_path / "ca")
-        command = ["relay", str(tmp_path / "federation.toml"), "--name", "relay", "--keys", str(keys)]
+        command = [
+            "relay",
+            str(tmp_path / "federation.toml"),
+            "--name",
+            "relay",
+            "--keys",
+            str(keys),
+        ]
         federation.run(*command, "--listen", address, output=tmp_path / "relay.txt")
         for site in federation:
             site.set(listen=[], connect=[address])
         federation.start()
         assert {site.wait() for site in federation} == {0}
-        simulated = read_records(simulate(setup.experiment, tmp_path / "runs", Quiet()).path / "federico-0")
+        simulated = read_records(
+            simulate(setup.experiment, tmp_path / "runs", Quiet()).path / "federico-0"
+        )
         for place, site in enumerate(federation):
             for mine, theirs in zip(site.records, simulated, strict=True):
                 assert mine.posterior[0] == pytest.approx(theirs.posterior[place], abs=1e-6)
@@ -122,7 +139,7 @@ def in_company(folder: Path, trick: str) -> list[float]:
             reached += accuracies(good)
             if trick:
                 seen = [site.status.members[bad.name] for site in good if site.status]
-                assert any(member.strikes or member.conduct != "good" for member in seen)
+                assert any(member.strikes or member.reputation != "good" for member in seen)
     return reached
 
 
@@ -132,7 +149,9 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> list[float]:
 
 
 @pytest.mark.parametrize("trick", ["nan", "huge", "oversized"])
-def test_a_hostile_member_harms_nobody(tmp_path: Path, trick: str, undisturbed: list[float]) -> None:
+def test_a_hostile_member_harms_nobody(
+    tmp_path: Path, trick: str, undisturbed: list[float]
+) -> None:
     """Within a point. Who meets whom and when is chance, which moves a single run by a point or two either way."""
     lost = np.subtract(undisturbed, in_company(tmp_path, trick))
     error = np.std(lost, ddof=1) / len(lost) ** 0.5
@@ -193,10 +212,23 @@ def test_a_member_is_cut_off_and_back(tmp_path: Path, islands: list[str]) -> Non
             for old in keys.iterdir():
                 old.unlink()
             pki.approve(pki.request(keys, site.name, [f"10.77.0.{place + 1}"]), tmp_path / "ca")
-            site.set(listen=[f"10.77.0.{place + 1}:7447"], connect=[] if place == 0 else ["10.77.0.1:7447"])
+            site.set(
+                listen=[f"10.77.0.{place + 1}:7447"],
+                connect=[] if place == 0 else ["10.77.0.1:7447"],
+            )
         peers = [
             subprocess.Popen(
-                ["ip", "netns", "exec", island, sys.executable, "-m", "federico.cli.main", "peer", str(site.file)],
+                [
+                    "ip",
+                    "netns",
+                    "exec",
+                    island,
+                    sys.executable,
+                    "-m",
+                    "federico.cli.main",
+                    "peer",
+                    str(site.file),
+                ],
                 stderr=subprocess.DEVNULL,
             )
             for island, site in zip(islands, federation, strict=True)
@@ -210,7 +242,10 @@ def test_a_member_is_cut_off_and_back(tmp_path: Path, islands: list[str]) -> Non
             stood = [site.round for site in federation]
             ip("link", "set", f"{islands[-1]}o", "up")
             until("it is back", lambda: all(site.sees(cut.name) for site in others))
-            until("all go on", lambda: all(s.round > old + 5 for s, old in zip(federation, stood, strict=True)))
+            until(
+                "all go on",
+                lambda: all(s.round > old + 5 for s, old in zip(federation, stood, strict=True)),
+            )
             assert all(cut.name in site.records[-1].posterior[0] for site in others)
         finally:
             for peer in peers:

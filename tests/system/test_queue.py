@@ -11,7 +11,7 @@ from federico.cli.compare import Silent
 from federico.compare.run import run_study
 from federico.compare.study import load_study
 from federico.compare.studydir import StudyDir
-from federico.experiment.rundir import CellDir, RunDir
+from federico.runs.layout import CellDir, RunDir
 
 STUDY = """
 methods = ["local", "federico"]
@@ -48,11 +48,19 @@ def until(condition: Callable[[], bool], what: str) -> None:
 
 
 def cells(folder: Path) -> list[CellDir]:
-    return [cell for run in sorted((folder / "runs" / "study").glob("*-*-*")) for cell in RunDir(run).cells()]
+    return [
+        cell
+        for run in sorted((folder / "runs" / "study").glob("*-*-*"))
+        for cell in RunDir(run).cells()
+    ]
 
 
 def done(folder: Path) -> dict[Path, int]:
-    return {cell.path: (cell.path / "done.json").stat().st_mtime_ns for cell in cells(folder) if cell.rounds_done}
+    return {
+        cell.path: (cell.path / "done.json").stat().st_mtime_ns
+        for cell in cells(folder)
+        if cell.rounds_done
+    }
 
 
 def children(pid: int) -> list[int]:
@@ -69,7 +77,16 @@ def gone(pid: int) -> bool:
 
 def test_killed_queue_goes_on_where_it_was(tmp_path: Path) -> None:
     (tmp_path / "study.toml").write_text(STUDY)
-    command = [sys.executable, "-m", "federico.cli.main", "compare", "study.toml", "-q", "--jobs", "2"]
+    command = [
+        sys.executable,
+        "-m",
+        "federico.cli.main",
+        "compare",
+        "study.toml",
+        "-q",
+        "--jobs",
+        "2",
+    ]
     queue = subprocess.Popen(command, cwd=tmp_path)
     until(lambda: len(done(tmp_path)) > 0 or queue.poll() is not None, "a finished run")
     workers = children(queue.pid)
@@ -84,12 +101,16 @@ def test_killed_queue_goes_on_where_it_was(tmp_path: Path) -> None:
     study = load_study(tmp_path / "study.toml")
     run_study(study, StudyDir(tmp_path / "undisturbed" / "runs" / "study"), Silent())
     for one, other in zip(cells(tmp_path), cells(tmp_path / "undisturbed"), strict=True):
-        assert (one.path / "records.jsonl").read_bytes() == (other.path / "records.jsonl").read_bytes()
+        assert (one.path / "records.jsonl").read_bytes() == (
+            other.path / "records.jsonl"
+        ).read_bytes()
 
 
 def test_a_worker_in_the_middle_of_a_long_round_leaves_too(tmp_path: Path) -> None:
     (tmp_path / "busy.py").write_text(BUSY)
-    queue = subprocess.Popen([sys.executable, "busy.py"], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+    queue = subprocess.Popen(
+        [sys.executable, "busy.py"], cwd=tmp_path, stdout=subprocess.PIPE, text=True
+    )
     assert queue.stdout is not None
     worker = int(queue.stdout.readline())
     queue.kill()

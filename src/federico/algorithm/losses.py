@@ -19,7 +19,12 @@ class LossTracker:
     """
 
     def __init__(
-        self, tracking: Tracking = "ema", momentum: float = 0.6, *, debias: bool = False, bound: float = np.inf
+        self,
+        tracking: Tracking = "ema",
+        momentum: float = 0.6,
+        *,
+        debias: bool = False,
+        bound: float = np.inf,
     ) -> None:
         """`momentum` is the weight of the *new* loss (the paper's beta)."""
         self.tracking = tracking
@@ -34,7 +39,9 @@ class LossTracker:
     def observe(self, peers: IntArray, losses: FloatArray) -> None:
         """Take in this round's losses, then move every average once (Algorithm 1, the lines of the E-step)."""
         self._admit(peers)
-        self.latest[np.searchsorted(self.peers, peers)] = np.where(np.isfinite(losses), losses, np.inf)
+        self.latest[np.searchsorted(self.peers, peers)] = np.where(
+            np.isfinite(losses), losses, np.inf
+        )
         finite = np.isfinite(self.latest)
         counted = np.minimum(self.latest[finite], self.bound)
         self.moved[finite] += 1
@@ -53,7 +60,9 @@ class LossTracker:
         """L_ij for each of `peers`; infinite where the latest loss was not sane."""
         average = self._average
         if self.debias:
-            average = average / np.maximum(1.0 - (1.0 - self.momentum) ** self.moved, np.finfo(float).tiny)
+            average = average / np.maximum(
+                1.0 - (1.0 - self.momentum) ** self.moved, np.finfo(float).tiny
+            )
         return np.where(self.sane, average, np.inf)
 
     def knows(self, peer: int) -> bool:
@@ -62,7 +71,12 @@ class LossTracker:
 
     def state(self) -> dict[str, IntArray | FloatArray]:
         """All that must be saved to go on later."""
-        return {"peers": self.peers, "latest": self.latest, "moved": self.moved, "average": self._average}
+        return {
+            "peers": self.peers,
+            "latest": self.latest,
+            "moved": self.moved,
+            "average": self._average,
+        }
 
     def restore(self, state: dict[str, IntArray | FloatArray]) -> None:
         """Go on from what `state` gave."""

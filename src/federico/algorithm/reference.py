@@ -24,8 +24,8 @@ Gradient = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
 
 
 @dataclass
-class Adam:
-    """Adam on one vector, as published."""
+class ReferenceAdam:
+    """ReferenceAdam on one vector, as published."""
 
     rate: float
     step: int = 0
@@ -42,7 +42,7 @@ class Adam:
 
 
 @dataclass
-class Federation:
+class ReferenceFederation:
     """The whole state of Algorithm 1 and its rounds. Names are the paper's: phi, l (ell), L (L-hat), w."""
 
     x: list[FloatArray]
@@ -67,7 +67,7 @@ class Federation:
         self.ell: list[dict[int, float]] = [{} for _ in self.x]
         self.L: list[dict[int, float]] = [{} for _ in self.x]
         self.w: list[dict[int, float]] = [{} for _ in self.x]
-        self.optimizers: dict[tuple[int, int], Adam] = {}
+        self.optimizers: dict[tuple[int, int], ReferenceAdam] = {}
 
     def round(self, t: int, *, solo: bool = False) -> None:
         """One round. In a solo round nobody samples: each peer trains its own model only."""
@@ -96,7 +96,9 @@ class Federation:
         for b in models:
             self.ell[i][b] = self.loss(self.phi[b], self.x[i], self.y[i])
         for j, ell in self.ell[i].items():
-            self.L[i][j] = (1 - self.momentum) * self.L[i].get(j, 0.0) + self.momentum * min(ell, self.guess)
+            self.L[i][j] = (1 - self.momentum) * self.L[i].get(j, 0.0) + self.momentum * min(
+                ell, self.guess
+            )
         sane = [j for j, ell in self.ell[i].items() if ell <= self.guess] or [i]
         scores = {j: exp(-self.L[i][j] / self.temperature) for j in sane}
         self.w[i] = {j: scores.get(j, 0.0) / sum(scores.values()) for j in self.L[i]}
@@ -111,14 +113,23 @@ class Federation:
         """What peer i sends to each owner b: (b, coefficient, move or gradient), equations (5) and (8)."""
         if self.m_step == "gradient":
             n = len(self.x[i])
-            return [(b, self.w[i][b], n * self.gradient(self.phi[b], self.x[i], self.y[i])) for b in models]
+            return [
+                (b, self.w[i][b], n * self.gradient(self.phi[b], self.x[i], self.y[i]))
+                for b in models
+            ]
         # The own model may weigh nothing: where nobody else trains it, any weight will do.
-        return [(b, max(self.w[i][b], float_info.min) * len(self.x[i]), self.local_epoch(i, b, t)) for b in models]
+        return [
+            (b, max(self.w[i][b], float_info.min) * len(self.x[i]), self.local_epoch(i, b, t))
+            for b in models
+        ]
 
     def local_epoch(self, i: int, b: int, t: int) -> FloatArray:
-        """Train a copy of phi_b on D_i for one epoch; peer i keeps its Adam for model b between visits."""
-        adam = self.optimizers.setdefault((i, b), Adam(self.rate))
-        phi, order = self.phi[b].copy(), stream(self.seed, "batches", self.names[i], t, 0).permutation(len(self.x[i]))
+        """Train a copy of phi_b on D_i for one epoch; peer i keeps its ReferenceAdam for model b between visits."""
+        adam = self.optimizers.setdefault((i, b), ReferenceAdam(self.rate))
+        phi, order = (
+            self.phi[b].copy(),
+            stream(self.seed, "batches", self.names[i], t, 0).permutation(len(self.x[i])),
+        )
         for start in range(0, len(order), self.batch_size):
             batch = order[start : start + self.batch_size]
             phi += adam.move(self.gradient(phi, self.x[i][batch], self.y[i][batch]))
@@ -129,7 +140,7 @@ class Federation:
         if not received:
             return
         if self.m_step == "gradient":
-            adam = self.optimizers.setdefault((b, b), Adam(self.rate))
+            adam = self.optimizers.setdefault((b, b), ReferenceAdam(self.rate))
             self.phi[b] = self.phi[b] + adam.move(np.sum([c * g for c, g in received], axis=0))
         else:
             self.phi[b] = self.phi[b] + np.average(

@@ -22,7 +22,7 @@ from federico.compare.run import Part, run_study
 from federico.compare.saved import Saved, file_of, read_saved, saving, write_saved
 from federico.compare.study import Cell, Study, load_study, scaled
 from federico.compare.studydir import StudyDir
-from federico.compare.tables import Grid, Piece
+from federico.compare.tables import Grid, TableCell
 from federico.compare.terminal import for_terminal
 from federico.compare.tuning import Tuned
 from federico.errors import ConfigError, DataError
@@ -120,7 +120,8 @@ def _say_known_rates(study: Study, folder: StudyDir, part: Part) -> None:
     known = [
         f"{title_of(row.name)}{f', {column.name}' if column.name else ''}: {rate:g}"
         for row, column in part.pairs(study)
-        if not folder.tuning_cells(study, row, column) and (rate := folder.best_rate(study, row, column))
+        if not folder.tuning_cells(study, row, column)
+        and (rate := folder.best_rate(study, row, column))
     ]
     if known:
         source = f"note: best learning rates from {file_of(study.name, RESULTS)}, not tuned again: "
@@ -164,14 +165,20 @@ def _show(result: Result) -> None:
 def _show_estimate(study: Study, rows: Sequence[Estimate], wishes: Wishes) -> None:
     total = sum(row.seconds for row in rows) / wishes.jobs
     if wishes.as_json:
-        found = {row.row: {"runs": row.runs, "finished": row.finished, "seconds": row.seconds} for row in rows}
+        found = {
+            row.row: {"runs": row.runs, "finished": row.finished, "seconds": row.seconds}
+            for row in rows
+        }
         print_json({"rows": found, "seconds": total})
         return
-    lines = [[title_of(row.row), str(row.runs), str(row.finished), _duration(row.seconds)] for row in rows]
+    lines = [
+        [title_of(row.row), str(row.runs), str(row.finished), _duration(row.seconds)]
+        for row in rows
+    ]
     grid = Grid(
         f"{study.title}: nothing was run",
         ["", "runs", "finished", "time left"],
-        [[*map(Piece, line)] for line in lines],
+        [[*map(TableCell, line)] for line in lines],
     )
     out.print(for_terminal(grid, out.width))
     done, runs = sum(row.finished for row in rows), sum(row.runs for row in rows)

@@ -9,9 +9,9 @@ import torch
 from rich.table import Table
 
 from federico.cli.console import out, print_json
+from federico.experiment.build import data_folder, device, prepare
 from federico.experiment.config import load
-from federico.experiment.memory import Plan, available_bytes, gib, memory_limit, plan, scratch
-from federico.experiment.setup import data_folder, device, prepare
+from federico.experiment.memory_plan import Plan, available_bytes, gib, memory_limit, plan, scratch
 
 PACKAGES = ("federico", "torch", "numpy", "scikit-learn", "pydantic", "safetensors")
 
@@ -44,7 +44,11 @@ def _machine() -> dict[str, str]:
 def _needs(needed: Plan, limit: int) -> dict[str, str]:
     parts = {f"memory for {name}": gib(size) for name, size in needed.parts.items()}
     peak = {"memory needed at the peak, about": gib(needed.total), "memory it may take": gib(limit)}
-    return {**parts, **peak, "models and optimizers lie": "in memory" if needed.total <= limit else "on the disk"}
+    return {
+        **parts,
+        **peak,
+        "models and optimizers lie": "in memory" if needed.total <= limit else "on the disk",
+    }
 
 
 def _print(facts: dict[str, str]) -> None:

@@ -11,9 +11,9 @@ from rich.live import Live
 from rich.table import Table
 
 from federico.cli.console import PLAIN, err, out, print_json
+from federico.experiment.build import Setup, prepare
 from federico.experiment.config import load
-from federico.experiment.setup import Setup, prepare
-from federico.node.launch import (
+from federico.site.local import (
     Launched,
     lay_out,
     refuse_failures,
@@ -22,13 +22,19 @@ from federico.node.launch import (
     train_alone,
     with_clients,
 )
-from federico.node.state import Status
+from federico.site.state import Status
 
 REFRESH = 0.5
 
 
 def launch_experiment(
-    peers: int, file: Path, overrides: list[str], directory: Path | None, *, quiet: bool, as_json: bool
+    peers: int,
+    file: Path,
+    overrides: list[str],
+    directory: Path | None,
+    *,
+    quiet: bool,
+    as_json: bool,
 ) -> None:
     """Run it to its end, then show what each peer has come to, beside training alone."""
     experiment = with_clients(load(file, overrides), peers)
@@ -77,7 +83,9 @@ def _watch(peers: list[Launched], *, quiet: bool) -> None:
 
 
 def _progress(peers: list[Launched]) -> Table:
-    table = Table("peer", "phase", "round", "accuracy", "trusts", "MB sent", title="Peers on this machine")
+    table = Table(
+        "peer", "phase", "round", "accuracy", "trusts", "MB sent", title="Peers on this machine"
+    )
     for peer in peers:
         status = peer.status
         if status is None:
@@ -101,12 +109,19 @@ def _show(peers: list[Launched], setup: Setup, *, quiet: bool, as_json: bool) ->
     ours = [status.accuracy if accuracy else status.loss for status in statuses]
     if as_json:
         rows = zip(statuses, ours, alone, strict=True)
-        print_json({s.name: {"federico": mine, "alone": own, "posterior": s.posterior} for s, mine, own in rows})
+        print_json(
+            {
+                s.name: {"federico": mine, "alone": own, "posterior": s.posterior}
+                for s, mine, own in rows
+            }
+        )
         return
     if quiet:
         return
     title = "Accuracy" if accuracy else "Loss"
-    table = Table("peer", "FedeRiCo", "alone", "trusts", title=f"{title} on each peer's own test data")
+    table = Table(
+        "peer", "FedeRiCo", "alone", "trusts", title=f"{title} on each peer's own test data"
+    )
     for status, mine, own in zip(statuses, ours, alone, strict=True):
         table.add_row(status.name, _value(mine, accuracy), _value(own, accuracy), _trusted(status))
     table.add_section()

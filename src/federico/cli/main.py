@@ -23,7 +23,9 @@ class Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
-            sys.stderr.write("stopped; start the same command again to go on from the last checkpoint\n")
+            sys.stderr.write(
+                "stopped; start the same command again to go on from the last checkpoint\n"
+            )
             sys.exit(130)
 
 
@@ -55,27 +57,44 @@ def _show_version(wanted: bool) -> None:
 @app.callback()
 def _federico(
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and leave.")
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Print the version and leave."
+        ),
     ] = False,
 ) -> None:
     pass
 
 
-Rows = Annotated[list[str], typer.Option("--row", help="Run this row only; may be given several times.")]
-Columns = Annotated[list[str], typer.Option("--column", help="Run this column only; may be given several times.")]
-Rates = Annotated[list[str], typer.Option("--at", help="Run at this learning rate only: given or best.")]
+Rows = Annotated[
+    list[str], typer.Option("--row", help="Run this row only; may be given several times.")
+]
+Columns = Annotated[
+    list[str], typer.Option("--column", help="Run this column only; may be given several times.")
+]
+Rates = Annotated[
+    list[str], typer.Option("--at", help="Run at this learning rate only: given or best.")
+]
 Jobs = Annotated[int, typer.Option(help="Runs at a time, each in a process of its own.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Run nothing but a miniature; say how long it would take.")]
-Save = Annotated[bool, typer.Option("--save", help="Add result and figures to results/<name>.json and .png.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Run nothing but a miniature; say how long it would take.")
+]
+Save = Annotated[
+    bool, typer.Option("--save", help="Add result and figures to results/<name>.json and .png.")
+]
 Directory = Annotated[Path, typer.Option(help="Where run directories are kept.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but warnings and errors.")]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Print nothing but warnings and errors.")
+]
 
 
 @app.command()
 def run(
     file: Annotated[Path, typer.Argument(help="Experiment file (TOML).")],
     overrides: Overrides = [],  # noqa: B006 (typer copies it)
-    name: Annotated[str, typer.Option(help="Name of the run directory; the file's name if not given.")] = "",
+    name: Annotated[
+        str, typer.Option(help="Name of the run directory; the file's name if not given.")
+    ] = "",
     directory: Directory = Path("runs"),
     quiet: Quiet = False,
     json: Json = False,
@@ -89,7 +108,9 @@ def run(
 
 @app.command()
 def compare(
-    file: Annotated[Path, typer.Argument(help="Experiment file (TOML), with a table `compare` or without.")],
+    file: Annotated[
+        Path, typer.Argument(help="Experiment file (TOML), with a table `compare` or without.")
+    ],
     overrides: Overrides = [],  # noqa: B006 (typer copies it)
     row: Rows = [],  # noqa: B006
     column: Columns = [],  # noqa: B006
@@ -104,13 +125,17 @@ def compare(
     """Run every method in every column on every seed; a stopped comparison goes on where it was."""
     from federico.cli.compare import Wishes, compare_file
 
-    compare_file(file, Wishes(overrides, row, column, at, jobs, dry_run, save, directory, quiet, json))
+    compare_file(
+        file, Wishes(overrides, row, column, at, jobs, dry_run, save, directory, quiet, json)
+    )
 
 
 @app.command()
 def reproduce(
     name: Annotated[str, typer.Argument(help=f"One of {', '.join(presets.names())}.")],
-    scale: Annotated[float, typer.Option(help="Part of the rounds and seeds to run, for a smaller budget.")] = 1.0,
+    scale: Annotated[
+        float, typer.Option(help="Part of the rounds and seeds to run, for a smaller budget.")
+    ] = 1.0,
     overrides: Overrides = [],  # noqa: B006
     row: Rows = [],  # noqa: B006
     column: Columns = [],  # noqa: B006
@@ -145,12 +170,19 @@ def report(
 def predict(
     run: Annotated[Path, typer.Argument(help="Run directory, or one client's folder.")],
     file: Annotated[Path, typer.Argument(help="New data: CSV, Parquet or npz.")],
-    client: Annotated[str, typer.Option(help="Whose personal model; not needed with a client's folder.")] = "",
+    client: Annotated[
+        str, typer.Option(help="Whose personal model; not needed with a client's folder.")
+    ] = "",
     output: Annotated[
-        Path | None, typer.Option(help="Where to write (.csv or .parquet); <file>-predictions.csv if not given.")
+        Path | None,
+        typer.Option(
+            help="Where to write (.csv or .parquet); <file>-predictions.csv if not given."
+        ),
     ] = None,
     method: Annotated[str, typer.Option(help="Which method's model.")] = "federico",
-    seed: Annotated[int | None, typer.Option(help="Which seed's model; the first if not given.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Which seed's model; the first if not given.")
+    ] = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:

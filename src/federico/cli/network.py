@@ -18,22 +18,29 @@ class PeerCommands(TyperGroup):
 
 
 pki_app = typer.Typer(help="Certificates: who is who in a federation.", no_args_is_help=True)
-peer_app = typer.Typer(cls=PeerCommands, help="Run one site's peer, check it, look at it.", no_args_is_help=True)
+peer_app = typer.Typer(
+    cls=PeerCommands, help="Run one site's peer, check it, look at it.", no_args_is_help=True
+)
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON and nothing else.")]
 Overrides = Annotated[
-    list[str], typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, e.g. federico.epsilon=0.1.")
+    list[str],
+    typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, e.g. federico.epsilon=0.1."),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 SiteFile = Annotated[Path, typer.Argument(help="Site file (TOML).")]
-Authority = Annotated[Path, typer.Option("--ca", help="Folder of the authority: ca.pem and ca.key.")]
+Authority = Annotated[
+    Path, typer.Option("--ca", help="Folder of the authority: ca.pem and ca.key.")
+]
 Days = Annotated[int, typer.Option(help="Days the certificate is valid.", min=1, max=825)]
 Keys = Annotated[Path, typer.Option(help="Folder of the site's key and certificate.")]
 
 
 @pki_app.command("init")
 def pki_init(
-    folder: Annotated[Path, typer.Argument(help="Where ca.pem and ca.key are written.")] = Path("ca"),
+    folder: Annotated[Path, typer.Argument(help="Where ca.pem and ca.key are written.")] = Path(
+        "ca"
+    ),
     name: Annotated[str, typer.Option(help="Name of the authority.")] = "federation",
 ) -> None:
     """Make the federation's certificate authority."""
@@ -46,7 +53,8 @@ def pki_init(
 def pki_request(
     name: Annotated[str, typer.Argument(help="The peer's name, as in the federation's members.")],
     address: Annotated[
-        list[str], typer.Option(help="Host name or IP address that others dial; several times for several.")
+        list[str],
+        typer.Option(help="Host name or IP address that others dial; several times for several."),
     ] = [],  # noqa: B006 (typer copies it)
     keys: Keys = Path("keys"),
 ) -> None:
@@ -133,7 +141,10 @@ def launch(
     file: Annotated[Path, typer.Argument(help="Experiment file (TOML).")],
     overrides: Overrides = [],  # noqa: B006 (typer copies it)
     directory: Annotated[
-        Path | None, typer.Option(help="Where certificates and sites are kept; a throw-away folder if not given.")
+        Path | None,
+        typer.Option(
+            help="Where certificates and sites are kept; a throw-away folder if not given."
+        ),
     ] = None,
     quiet: Quiet = False,
     json: Json = False,

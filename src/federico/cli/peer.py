@@ -16,12 +16,12 @@ from rich.table import Table
 from rich.text import Text
 
 from federico.cli.console import PLAIN, out, print_json
-from federico.experiment.files import disk_errors
-from federico.node.check import check
-from federico.node.peer import run_peer
-from federico.node.relay import run_relay
-from federico.node.site import load_site
-from federico.node.state import Member, Status, read_status
+from federico.runs.atomic import disk_errors
+from federico.site.preflight import check
+from federico.site.relay import run_relay
+from federico.site.runner import run_peer
+from federico.site.site_file import load_site
+from federico.site.state import Member, Status, read_status
 
 FORMAT = "%(asctime)s %(levelname)-7s %(message)s"
 LOG_BYTES = 1 << 20
@@ -52,7 +52,12 @@ def check_site(file: Path, *, as_json: bool) -> None:
             mark = Text(f"{finding.grade:<6}", COLORS[finding.grade])
             out.print(mark, Text(f"{finding.what}: {finding.message}"), sep="", soft_wrap=True)
     if as_json:
-        print_json([{"what": found.what, "grade": found.grade, "message": found.message} for found in findings])
+        print_json(
+            [
+                {"what": found.what, "grade": found.grade, "message": found.message}
+                for found in findings
+            ]
+        )
     wrong = {finding.what: finding.fault for finding in findings if finding.fault is not None}
     for fault in wrong.values():  # the first is what `federico peer` would leave with
         raise fault(f"{file}: would not work yet: {', '.join(wrong)}")
@@ -65,17 +70,23 @@ def show_status(file: Path, *, as_json: bool) -> None:
         print_json(asdict(status))
         return
     out.print(_headline(status), **PLAIN)
-    table = Table("member", "here", "trust", "conduct")
+    table = Table("member", "here", "trust", "reputation")
     row = {name: f"{weight:.1%}" for name, weight in status.posterior.items()}
     runs = _runs(status)
-    table.add_row(f"{status.name} (this site)", "yes" if runs else "not running", row.get(status.name, ""), "")
+    table.add_row(
+        f"{status.name} (this site)", "yes" if runs else "not running", row.get(status.name, ""), ""
+    )
     for name, member in status.members.items():
-        table.add_row(name, _presence(member, runs=runs), row.get(name, "not met yet"), _conduct(member))
+        table.add_row(
+            name, _presence(member, runs=runs), row.get(name, "not met yet"), _conduct(member)
+        )
     out.print(table)
 
 
 def _headline(status: Status) -> str:
-    score = "" if status.accuracy is None else f", accuracy {status.accuracy:.1%} on its own test data"
+    score = (
+        "" if status.accuracy is None else f", accuracy {status.accuracy:.1%} on its own test data"
+    )
     if not score and status.loss is not None:
         score = f", loss {status.loss:.4g} on its own test data"
     moved = f"{status.sent / 1e6:.1f} MB sent, {status.received / 1e6:.1f} MB received"
@@ -108,9 +119,9 @@ def _presence(member: Member, *, runs: bool) -> str:
 
 
 def _conduct(member: Member) -> str:
-    if member.conduct == "good" and not member.strikes:
+    if member.reputation == "good" and not member.strikes:
         return "good"
-    return f"{member.conduct}, {member.strikes} strikes: {member.reason}"
+    return f"{member.reputation}, {member.strikes} strikes: {member.reason}"
 
 
 @contextmanager
@@ -127,7 +138,9 @@ def _log(file: Path | None, *, quiet: bool) -> Iterator[None]:
     """What a person can read: to standard error, and to the state folder."""
     handlers: list[logging.Handler] = [] if quiet else [logging.StreamHandler()]
     if file is not None:
-        handlers.append(RotatingFileHandler(file, maxBytes=LOG_BYTES, backupCount=3, encoding="utf-8"))
+        handlers.append(
+            RotatingFileHandler(file, maxBytes=LOG_BYTES, backupCount=3, encoding="utf-8")
+        )
     logger = logging.getLogger("federico")
     logger.setLevel(logging.INFO)
     for handler in handlers:

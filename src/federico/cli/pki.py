@@ -6,13 +6,15 @@ from pathlib import Path
 from rich.table import Table
 
 from federico.cli.console import PLAIN, out, print_json
-from federico.node import pki
+from federico.site import certificates as pki
 
 
 def init(folder: Path, name: str) -> None:
     """Make the authority and say who gets what."""
     identity = pki.init(folder, name)
-    out.print(f"{folder / 'ca.pem'}: goes to every member. Fingerprint {identity.fingerprint}", **PLAIN)
+    out.print(
+        f"{folder / 'ca.pem'}: goes to every member. Fingerprint {identity.fingerprint}", **PLAIN
+    )
     out.print(f"{folder / 'ca.key'}: stays here, and nowhere else", **PLAIN)
 
 
@@ -20,7 +22,10 @@ def request(name: str, addresses: list[str], folder: Path) -> None:
     """Make key and request."""
     wish = pki.request(folder, name, addresses)
     out.print(f"{folder / name}.key: stays on this site", **PLAIN)
-    out.print(f"{wish}: send it to whoever runs the authority, who signs it with `federico pki approve`", **PLAIN)
+    out.print(
+        f"{wish}: send it to whoever runs the authority, who signs it with `federico pki approve`",
+        **PLAIN,
+    )
 
 
 def approve(wish: Path, authority: Path, days: int) -> None:
@@ -41,7 +46,11 @@ def show(certificates: list[Path], *, as_json: bool) -> None:
     if as_json:
         print_json(
             {
-                path: {**asdict(identity), "first": identity.first.isoformat(), "last": identity.last.isoformat()}
+                path: {
+                    **asdict(identity),
+                    "first": identity.first.isoformat(),
+                    "last": identity.last.isoformat(),
+                }
                 for path, identity in identities.items()
             }
         )
@@ -51,7 +60,7 @@ def show(certificates: list[Path], *, as_json: bool) -> None:
         out.print(_facts(identity))
 
 
-def _facts(identity: pki.Identity) -> Table:
+def _facts(identity: pki.CertificateInfo) -> Table:
     table = Table.grid(padding=(0, 2))
     table.add_column()
     table.add_column(overflow="fold")  # a fingerprint that is cut cannot be compared
@@ -69,4 +78,7 @@ def _facts(identity: pki.Identity) -> Table:
 def _say_signed(certificate: Path) -> None:
     identity = pki.show(certificate)
     addresses = ", ".join(identity.addresses) or "no address (it only dials out)"
-    out.print(f"{certificate}: {identity.name}, {addresses}, valid until {identity.last:%F %H:%M} UTC", **PLAIN)
+    out.print(
+        f"{certificate}: {identity.name}, {addresses}, valid until {identity.last:%F %H:%M} UTC",
+        **PLAIN,
+    )

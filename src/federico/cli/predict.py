@@ -8,8 +8,8 @@ import pandas as pd
 from federico.api import load
 from federico.cli.console import PLAIN, out, print_json
 from federico.errors import ConfigError, DataError
-from federico.experiment.bundle import Bundle
-from federico.experiment.files import publish
+from federico.runs.atomic import publish
+from federico.runs.bundle import Bundle
 from federico.types import FloatArray
 
 FORMATS = (".csv", ".parquet")
@@ -26,9 +26,13 @@ class Predictions:
     def show(self, *, quiet: bool, as_json: bool) -> None:
         """Say it to a person or to a script."""
         if as_json:
-            print_json({"file": str(self.file), "rows": self.rows, "posterior": self.bundle.posterior})
+            print_json(
+                {"file": str(self.file), "rows": self.rows, "posterior": self.bundle.posterior}
+            )
         elif not quiet:
-            names = ", ".join(f"{name} {weight:.0%}" for name, weight in self.bundle.posterior.items())
+            names = ", ".join(
+                f"{name} {weight:.0%}" for name, weight in self.bundle.posterior.items()
+            )
             out.print(f"{self.rows} predictions in {self.file}, by the models of {names}", **PLAIN)
 
 
@@ -53,7 +57,9 @@ def predict_file(
 def _bundle(run: Path, client: str, method: str, seed: int | None) -> Bundle:
     if (run / "bundle.json").exists():
         return Bundle(run)
-    if (own := [*run.glob("clients/*/bundle.json")]) and len(own) == 1:  # the state folder of a site
+    if (own := [*run.glob("clients/*/bundle.json")]) and len(
+        own
+    ) == 1:  # the state folder of a site
         return Bundle(own[0].parent)
     opened = load(run)
     if not client:

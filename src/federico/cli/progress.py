@@ -4,12 +4,19 @@ from collections.abc import Sequence
 from types import TracebackType
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
 
 from federico.cli.console import PLAIN
-from federico.experiment.records import Record, mean_accuracy, mean_loss
-from federico.experiment.rundir import CellDir
 from federico.methods import METHODS
+from federico.runs.layout import CellDir
+from federico.runs.records import Record, mean_accuracy, mean_loss
 
 
 class LiveProgress:
@@ -38,7 +45,10 @@ class LiveProgress:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         """Leave the terminal as it was."""
         self._bars.stop()
@@ -60,7 +70,9 @@ class LiveProgress:
 
     def cell_finished(self, cell: CellDir) -> None:
         """Keep the line of a finished cell above the bars."""
-        self._console.print(f"{_label(cell):<22}{self._score(cell, cell.records[-1])}", highlight=False)
+        self._console.print(
+            f"{_label(cell):<22}{self._score(cell, cell.records[-1])}", highlight=False
+        )
 
     def say(self, message: str) -> None:
         """A warning or a remark, above the bars."""
@@ -68,11 +80,16 @@ class LiveProgress:
 
     def _score(self, cell: CellDir, record: Record) -> str:
         about = cell.description
-        sizes = [train + test for train, test in zip(about.train_samples, about.test_samples, strict=True)]
+        sizes = [
+            train + test
+            for train, test in zip(about.train_samples, about.test_samples, strict=True)
+        ]
         accuracy, loss = mean_accuracy(record, sizes), mean_loss(record, sizes)
         if loss is None:
             return ""
-        value, unit = (loss, "squared error") if accuracy is None else (100 * accuracy, "% accuracy")
+        value, unit = (
+            (loss, "squared error") if accuracy is None else (100 * accuracy, "% accuracy")
+        )
         text = f"{value:7.4g} {unit}" if accuracy is None else f"{value:5.1f} {unit}"
         place = (about.seed, record.round)
         if about.method == "local":

@@ -10,15 +10,17 @@ from federico.api import Quiet
 from federico.cli.console import PLAIN, err, out, print_json
 from federico.cli.progress import LiveProgress
 from federico.exchange.mpi import team
-from federico.exchange.team import Team
+from federico.exchange.processes import ProcessGroup
 from federico.experiment.config import Experiment, cell_options, load
-from federico.experiment.rundir import RunDir
-from federico.experiment.simulate import simulate
+from federico.experiment.runner import simulate
 from federico.report import as_json as summary_as_json
 from federico.report import result_table, summarize, write_report
+from federico.runs.layout import RunDir
 
 
-def run_experiment(file: Path, overrides: list[str], directory: Path, *, quiet: bool, as_json: bool) -> None:
+def run_experiment(
+    file: Path, overrides: list[str], directory: Path, *, quiet: bool, as_json: bool
+) -> None:
     """Run what is left to run, then print the result."""
     members = team()
     with _together(members):
@@ -45,7 +47,7 @@ def write_run_report(run: Path, *, quiet: bool, as_json: bool) -> None:
 
 
 @contextmanager
-def _together(members: Team) -> Iterator[None]:
+def _together(members: ProcessGroup) -> Iterator[None]:
     """If one process of the team cannot go on, none can: they would wait for it for ever."""
     try:
         yield
@@ -54,7 +56,9 @@ def _together(members: Team) -> Iterator[None]:
         raise
 
 
-def _simulate(experiment: Experiment, directory: Path, members: Team, *, quiet: bool) -> None:
+def _simulate(
+    experiment: Experiment, directory: Path, members: ProcessGroup, *, quiet: bool
+) -> None:
     command = shlex.join(["federico", *sys.argv[1:]])
     with nullcontext(Quiet()) if quiet or members.rank > 0 else LiveProgress(err) as observer:
         simulate(experiment, directory, observer, command=command, team=members)

@@ -6,13 +6,20 @@ from types import TracebackType
 import numpy as np
 from rich.console import Console, Group
 from rich.live import Live
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
 
 from federico.cli.console import PLAIN
 from federico.compare.queue import News
 from federico.compare.study import At, Cell, Column, Row, Study
 from federico.compare.studydir import StudyDir
-from federico.compare.tables import Grid, Piece
+from federico.compare.tables import Grid, TableCell
 from federico.compare.terminal import for_terminal
 from federico.report.metric import metric_of
 from federico.report.summary import title_of
@@ -41,7 +48,10 @@ class LiveStudy:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         """Leave the terminal to the result."""
         self._live.transient = error is None
@@ -53,7 +63,9 @@ class LiveStudy:
         for cell in cells:  # the same one may stand in several places
             self._wanted[cell.name] = cell.experiment.rounds
             self._rounds[cell.name] = cell.experiment.rounds if cell.name in finished else 0
-        self._bars.update(self._overall, total=sum(self._wanted.values()), completed=sum(self._rounds.values()))
+        self._bars.update(
+            self._overall, total=sum(self._wanted.values()), completed=sum(self._rounds.values())
+        )
         self._show()
 
     def hear(self, news: News) -> None:
@@ -66,7 +78,9 @@ class LiveStudy:
         self._rounds[name] = news.round
         self._bars.update(self._overall, completed=sum(self._rounds.values()))
         if name not in self._running:
-            self._running[name] = self._bars.add_task(_label(news.cell), total=news.cell.experiment.rounds)
+            self._running[name] = self._bars.add_task(
+                _label(news.cell), total=news.cell.experiment.rounds
+            )
         self._bars.update(self._running[name], completed=news.round)
         if news.finished:
             self._bars.remove_task(self._running.pop(name))
@@ -85,10 +99,13 @@ class LiveStudy:
         """The table at the learning rate that is being run."""
         study, columns = self._study, self._study.compare.columns
         lines = [
-            [title_of(row.name), *(self._entry(row, column, self._at) for column in columns)] for row in study.rows
+            [title_of(row.name), *(self._entry(row, column, self._at) for column in columns)]
+            for row in study.rows
         ]
         headings = ["", *(column.name or "mean" for column in columns)]
-        return Grid(f"{study.title}, {self._at} rate", headings, [[*map(Piece, line)] for line in lines])
+        return Grid(
+            f"{study.title}, {self._at} rate", headings, [[*map(TableCell, line)] for line in lines]
+        )
 
     def _entry(self, row: Row, column: Column, at: At) -> str:
         rate = self._folder.best_rate(self._study, row, column) if at == "best" else None
@@ -105,7 +122,9 @@ class LiveStudy:
         if not values:
             return ""
         metric = metric_of(played[0].description.task)
-        spread = float(np.std(values, ddof=1)) if len(values) > 1 and np.isfinite(values).all() else None
+        spread = (
+            float(np.std(values, ddof=1)) if len(values) > 1 and np.isfinite(values).all() else None
+        )
         return metric.bare(float(np.mean(values))) + metric.spread(spread)
 
 

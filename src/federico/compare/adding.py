@@ -41,7 +41,9 @@ def add(study: Study, folder: StudyDir, result: Result, command: str, earlier: S
     tuned = [*_tuned(new, old, entries, len(before))]
     save = this_save(command, _seconds(study, folder, entries, tuned, len(before)))
     seeds = sorted({*new.seeds, *(seed for entry in entries for seed in entry.by_seed)})
-    together = rounded(compared(replace(_about(old, new, entries), seeds=seeds, entries=entries, tuned=tuned)))
+    together = rounded(
+        compared(replace(_about(old, new, entries), seeds=seeds, entries=entries, tuned=tuned))
+    )
     return Sum(*_only_used([*before, save], together), [*_notes(old, new, entries)])
 
 
@@ -97,7 +99,9 @@ def _choose(old: Entry | None, new: Entry | None, number: int) -> Entry | None:
     alike = (old.rounds, old.settings) == (new.rounds, new.settings)
     if alike and not old.by_seed.keys() & new.by_seed.keys():
         return pooled(old, replace(new, saves=(number,)))
-    stays = old.rounds > new.rounds or (old.rounds == new.rounds and old.by_seed.keys() - new.by_seed.keys())
+    stays = old.rounds > new.rounds or (
+        old.rounds == new.rounds and old.by_seed.keys() - new.by_seed.keys()
+    )
     return old if stays else replace(new, saves=(number,))
 
 
@@ -115,7 +119,10 @@ def _tuned(new: Result, old: Result, entries: list[Entry], number: int) -> Itera
     before = {(each.row, each.column): each for each in old.tuned}
     for each in new.tuned:
         earlier = before.pop((each.row, each.column), None)
-        if earlier and (_rate(earlier) in kept or _written(replace(each, save=earlier.save)) == _written(earlier)):
+        if earlier and (
+            _rate(earlier) in kept
+            or _written(replace(each, save=earlier.save)) == _written(earlier)
+        ):
             yield earlier
         else:
             yield replace(each, save=number)
@@ -126,9 +133,16 @@ def _rate(each: Entry | Tuned) -> tuple[str, str, float]:
     return each.row, each.column, each.rate
 
 
-def _seconds(study: Study, folder: StudyDir, entries: list[Entry], tuned: list[Tuned], number: int) -> float:
+def _seconds(
+    study: Study, folder: StudyDir, entries: list[Entry], tuned: list[Tuned], number: int
+) -> float:
     """Of all runs behind what is new."""
-    cells = [cell for each in entries if number in each.saves for cell in study.cells_at(*_place(each), each.rate)]
+    cells = [
+        cell
+        for each in entries
+        if number in each.saves
+        for cell in study.cells_at(*_place(each), each.rate)
+    ]
     fresh = {(each.row, each.column) for each in tuned if each.save == number}
     cells += [
         cell
@@ -137,13 +151,22 @@ def _seconds(study: Study, folder: StudyDir, entries: list[Entry], tuned: list[T
         for cell in study.tuning_cells(row, column)
     ]
     by_name = {cell.name: cell for cell in cells}
-    return sum(sum(spent.seconds.values()) for cell in by_name.values() for spent in folder.cell(cell).spent)
+    return sum(
+        sum(spent.seconds.values())
+        for cell in by_name.values()
+        for spent in folder.cell(cell).spent
+    )
 
 
 def _only_used(saves: list[Save], result: Result) -> tuple[list[Save], Result]:
     """Without saves that nothing comes from any more."""
-    used = sorted({save for each in result.entries for save in each.saves} | {each.save for each in result.tuned})
-    entries = [replace(entry, saves=tuple(map(used.index, entry.saves))) for entry in result.entries]
+    used = sorted(
+        {save for each in result.entries for save in each.saves}
+        | {each.save for each in result.tuned}
+    )
+    entries = [
+        replace(entry, saves=tuple(map(used.index, entry.saves))) for entry in result.entries
+    ]
     tuned = [replace(each, save=used.index(each.save)) for each in result.tuned]
     return [saves[place] for place in used], replace(result, entries=entries, tuned=tuned)
 

@@ -2,7 +2,7 @@
 
 from federico.compare.study import Drawing, Study
 from federico.errors import ConfigError
-from federico.experiment.setup import Setup, prepare
+from federico.experiment.build import Setup, prepare
 from federico.report.summary import FEDERICO
 
 WITH_WEIGHTS = (FEDERICO, "fedem")
@@ -19,16 +19,16 @@ def check_figure(study: Study) -> None:
 
 def _wrong(study: Study, figure: Drawing) -> str | None:
     if figure.draw == "curves":
-        return None if any(row.panel for row in study.rows) else "give rows a `panel` to be drawn in"
+        return (
+            None if any(row.panel for row in study.rows) else "give rows a `panel` to be drawn in"
+        )
     if "given" not in study.compare.at:
         return 'it is drawn from runs at the given learning rate; add "given" to compare.at'
     if figure.draw == "lines":
         return _no_lines(study)
     drawn = study.rows[:1] if figure.draw == "posteriors" else study.rows
     if other := next((row for row in drawn if row.method not in WITH_WEIGHTS), None):
-        return (
-            f"row {other.name!r} runs {other.method}, which has no weights; those that have: {', '.join(WITH_WEIGHTS)}"
-        )
+        return f"row {other.name!r} runs {other.method}, which has no weights; those that have: {', '.join(WITH_WEIGHTS)}"
     return _no_clients(study, figure) if figure.draw == "variants" else None
 
 
@@ -50,4 +50,7 @@ def _no_clients(study: Study, figure: Drawing) -> str | None:
 
 def _setup(study: Study) -> Setup:
     """Of the runs that are drawn: the first seed in the first column."""
-    return prepare(study.cells(study.rows[0], study.compare.columns[0], "given")[0].experiment, study.file.seeds[0])
+    return prepare(
+        study.cells(study.rows[0], study.compare.columns[0], "given")[0].experiment,
+        study.file.seeds[0],
+    )

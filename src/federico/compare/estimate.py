@@ -37,7 +37,11 @@ def estimate(study: Study, folder: StudyDir, part: Part = EVERYTHING) -> list[Es
     found = []
     for row in dict.fromkeys(cell.row for cell in [*cells, *unchosen]):
         mine = list(
-            {cell.name: cell for cell in [*cells, *best_cells(study, folder, part)] if cell.row == row}.values()
+            {
+                cell.name: cell
+                for cell in [*cells, *best_cells(study, folder, part)]
+                if cell.row == row
+            }.values()
         )
         mine += [cell for cell in unchosen if cell.row == row]
         done = folder.finished(mine)

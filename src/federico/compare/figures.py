@@ -65,7 +65,12 @@ def cost(result: Result) -> Figure:
         subtitle(left, column)
     handles, labels = grid[0, 1].get_legend_handles_labels()
     figure.legend(
-        handles, labels, loc="outside lower center", ncols=min(len(labels), 6) or 1, frameon=False, fontsize=9.5
+        handles,
+        labels,
+        loc="outside lower center",
+        ncols=min(len(labels), 6) or 1,
+        frameon=False,
+        fontsize=9.5,
     )
     return figure
 
@@ -78,7 +83,9 @@ def over_rounds(axes: Axes, result: Result, entries: Sequence[Entry]) -> None:
         spread = np.array([result.metric.scaled(value) for value in entry.curve.sd])
         color = colormaps["viridis_r"](shade)
         axes.plot(entry.curve.rounds, mean, color=color, linewidth=1.8, label=short(entry.title))
-        axes.fill_between(entry.curve.rounds, mean - spread, mean + spread, color=color, alpha=0.12, linewidth=0)
+        axes.fill_between(
+            entry.curve.rounds, mean - spread, mean + spread, color=color, alpha=0.12, linewidth=0
+        )
     axes.set(xlabel="round", ylabel=result.metric.axis)
     whole_numbers(axes)
     clean(axes, "y")
@@ -92,7 +99,11 @@ def _begun(result: Result) -> list[str]:
 
 def _top(result: Result, entries: Sequence[Entry]) -> float | None:
     """Of an axis of errors: those of untrained models would leave no room for the rest."""
-    ends = [value for entry in entries if np.isfinite(value := result.metric.drawn(entry.curve.mean[-1]))]
+    ends = [
+        value
+        for entry in entries
+        if np.isfinite(value := result.metric.drawn(entry.curve.mean[-1]))
+    ]
     return 1.5 * max(ends) if ends else None
 
 
@@ -104,19 +115,49 @@ def _dots(axes: Axes, result: Result, entry: Entry, place: int) -> None:
     axes.scatter(values, [place] * len(values), s=14, color=color, alpha=0.6, linewidths=0)
     axes.scatter([mean], [place], s=60, color=color, zorder=3)
     if found := result.paper.values.get(entry.row, {}).get(entry.column):
-        axes.plot([found[0] - found[1], found[0] + found[1]], [place + 0.25] * 2, color=PAPER, linewidth=1)
-        axes.scatter([found[0]], [place + 0.25], s=30, marker="D", facecolor="white", edgecolor=PAPER, zorder=3)
+        axes.plot(
+            [found[0] - found[1], found[0] + found[1]], [place + 0.25] * 2, color=PAPER, linewidth=1
+        )
+        axes.scatter(
+            [found[0]],
+            [place + 0.25],
+            s=30,
+            marker="D",
+            facecolor="white",
+            edgecolor=PAPER,
+            zorder=3,
+        )
 
 
 def _overview_legend(figure: Figure, result: Result) -> None:
     handles = [
-        Line2D([], [], color=SOFT, marker="o", markersize=8, linewidth=2, label="mean, standard deviation"),
+        Line2D(
+            [],
+            [],
+            color=SOFT,
+            marker="o",
+            markersize=8,
+            linewidth=2,
+            label="mean, standard deviation",
+        ),
         Line2D([], [], color=SOFT, marker="o", markersize=4, linewidth=0, alpha=0.6, label="a run"),
     ]
     if result.paper.values:
-        look: dict[str, Any] = {"marker": "D", "markerfacecolor": "white", "markersize": 5.5, "linewidth": 1}
+        look: dict[str, Any] = {
+            "marker": "D",
+            "markerfacecolor": "white",
+            "markersize": 5.5,
+            "linewidth": 1,
+        }
         handles.append(Line2D([], [], color=PAPER, label="the paper", **look))
-    figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False, fontsize=9, labelcolor=INK)
+    figure.legend(
+        handles=handles,
+        loc="outside lower center",
+        ncols=3,
+        frameon=False,
+        fontsize=9,
+        labelcolor=INK,
+    )
 
 
 def _cost_line(axes: Axes, result: Result, entry: Entry, spent: Sequence[float]) -> None:

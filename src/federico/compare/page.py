@@ -9,9 +9,9 @@ from federico.compare.result import Result
 from federico.compare.saved import OWN_FIGURE, Save, Saved
 from federico.compare.study import Study
 from federico.compare.studydir import StudyDir
-from federico.experiment.files import disk_errors, publish_bytes, publish_text
 from federico.report.drawing import render
 from federico.report.page import embedded, template
+from federico.runs.atomic import disk_errors, publish_bytes, publish_text
 
 CAPTIONS = {
     "figure": "The figure of the paper, drawn from these runs.",
@@ -32,7 +32,9 @@ def images_of(study: Study, folder: StudyDir, result: Result) -> dict[str, bytes
     return {name: render(figure) for name, figure in drawn.items()}
 
 
-def write_study(folder: StudyDir, result: Result, images: Mapping[str, bytes], commands: Sequence[str]) -> Path:
+def write_study(
+    folder: StudyDir, result: Result, images: Mapping[str, bytes], commands: Sequence[str]
+) -> Path:
     """Tables, figures and one HTML page into a folder of their own beside the runs; returns the page."""
     grids = [*tables.grids(result), *tables.tuning(result)]
     place = folder.path / "comparison"
@@ -40,7 +42,9 @@ def write_study(folder: StudyDir, result: Result, images: Mapping[str, bytes], c
         (place / "figures").mkdir(parents=True, exist_ok=True)
     for name, png in images.items():
         publish_bytes(place / "figures" / f"{name}.png", png)
-    publish_text(place / "table.md", "\n".join(f"{grid.title}\n\n{tables.markdown(grid)}" for grid in grids))
+    publish_text(
+        place / "table.md", "\n".join(f"{grid.title}\n\n{tables.markdown(grid)}" for grid in grids)
+    )
     publish_text(place / "table.tex", "\n".join(map(tables.latex, grids)))
     publish_text(place / "runs.csv", tables.as_csv(result))
     publish_text(place / "report.html", html(result, images, commands))

@@ -14,11 +14,11 @@ from federico.compare.result import Result
 from federico.compare.study import Cell, Drawing, Row, Study
 from federico.compare.studydir import PlayedCell, StudyDir
 from federico.data.dataset import Client
-from federico.experiment.bundle import Bundle, folder_name
-from federico.experiment.setup import prepare
+from federico.experiment.build import prepare
 from federico.report.drawing import INK, SOFT, clean, sheet, subtitle, ticks
 from federico.report.posteriors import LABEL, legend, panel, panels
 from federico.report.summary import FEDERICO, Collaboration, title_of
+from federico.runs.bundle import Bundle, folder_name
 
 MAGENTA = "#D81BB4"
 DASHED: dict[str, Any] = {"linestyle": (0, (2.2, 0.7)), "linewidth": 2.8}
@@ -66,7 +66,13 @@ def variants(study: Study, folder: StudyDir, clients: Sequence[int]) -> Figure |
     for axes, (row, shown, client) in zip(grid.flat, places, strict=True):
         panel(axes, shown, client)
         axes.set(xlabel="round")
-        axes.set_title(f"{title_of(row.name)}: client {client}", loc="left", fontsize=9.5, color=INK, parse_math=False)
+        axes.set_title(
+            f"{title_of(row.name)}: client {client}",
+            loc="left",
+            fontsize=9.5,
+            color=INK,
+            parse_math=False,
+        )
     grid[0, 0].set_ylabel(LABEL)
     legend(figure, found[0][1])
     return figure
@@ -79,7 +85,9 @@ def curves(study: Study, result: Result) -> Figure:
     grid = figure.subplots(1, len(names), sharey=True, squeeze=False)
     for axes, name in zip(grid.flat, names, strict=True):
         rows = [row.name for row in study.rows if row.panel == name]
-        entries = [entry for entry in result.column(result.columns[0], result.at[0]) if entry.row in rows]
+        entries = [
+            entry for entry in result.column(result.columns[0], result.at[0]) if entry.row in rows
+        ]
         over_rounds(axes, result, entries)
         subtitle(axes, name)
     for axes in grid.flat[1:]:
@@ -119,14 +127,20 @@ def _collaboration(study: Study, folder: StudyDir, row: Row) -> Collaboration | 
 
 
 def _curves(
-    axes: Axes, clients: list[Client], colors: list[tuple[float, ...]], ours: PlayedCell, fedavg: PlayedCell | None
+    axes: Axes,
+    clients: list[Client],
+    colors: list[tuple[float, ...]],
+    ours: PlayedCell,
+    fedavg: PlayedCell | None,
 ) -> None:
     inputs = [np.concatenate([client.train.x, client.test.x]) for client in clients]
     ends = np.array([[x.min(), x.max()] for x in inputs])
     whole = np.linspace(ends.min(), ends.max(), POINTS * len(clients))[:, None]
     axes.plot(whole[:, 0], np.sin(whole[:, 0]), color=MAGENTA, linewidth=1.6, alpha=0.8)
     for client, color, (start, end) in zip(clients, colors, ends, strict=True):
-        axes.scatter(client.train.x[:, 0], client.train.y[:, 0], s=16, color=color, alpha=0.75, linewidths=0)
+        axes.scatter(
+            client.train.x[:, 0], client.train.y[:, 0], s=16, color=color, alpha=0.75, linewidths=0
+        )
         x = np.linspace(start, end, POINTS)[:, None]
         axes.plot(x[:, 0], _predict(ours, client, x), color=color, **DASHED)
     handles = [
@@ -134,7 +148,9 @@ def _curves(
         Line2D([], [], color=SOFT, label="FedeRiCo", **DASHED),
     ]
     if fedavg is not None:
-        axes.plot(whole[:, 0], _predict(fedavg, clients[0], whole), color=INK, linestyle=":", linewidth=2)
+        axes.plot(
+            whole[:, 0], _predict(fedavg, clients[0], whole), color=INK, linestyle=":", linewidth=2
+        )
         handles.append(Line2D([], [], color=INK, ls=":", lw=2, label="FedAvg"))
     below: dict[str, Any] = {
         "loc": "upper center",
@@ -156,7 +172,15 @@ def _weight_bars(axes: Axes, ours: PlayedCell, colors: list[tuple[float, ...]]) 
     bottom = np.zeros(len(names))
     for owner, color in zip(names, colors, strict=True):
         weights = np.array([100 * row.get(owner, 0.0) for row in latest])
-        axes.bar(range(len(names)), weights, bottom=bottom, color=color, width=0.8, edgecolor="white", linewidth=0.4)
+        axes.bar(
+            range(len(names)),
+            weights,
+            bottom=bottom,
+            color=color,
+            width=0.8,
+            edgecolor="white",
+            linewidth=0.4,
+        )
         bottom += weights
     axes.set(xlabel="client, coloured as on the left", ylabel=LABEL, ylim=(0, 100))
     clean(axes)

@@ -28,7 +28,9 @@ def pooled(old: Entry, new: Entry) -> Entry:
             for client, value in old.by_client.items()
             if client in new.by_client
         },
-        curve=Curve(shared, mean(old.curve.mean, new.curve.mean), _spread(old.curve, new.curve, a, b, runs)),
+        curve=Curve(
+            shared, mean(old.curve.mean, new.curve.mean), _spread(old.curve, new.curve, a, b, runs)
+        ),
         bytes_moved=mean(old.bytes_moved, new.bytes_moved),
         processor_seconds=mean(old.processor_seconds, new.processor_seconds),
         trust=_trust(old.trust, new.trust, runs),
@@ -41,11 +43,15 @@ def _mean(old: FloatArray, new: FloatArray, runs: tuple[int, int]) -> FloatArray
     return mean
 
 
-def _spread(old: Curve, new: Curve, a: list[int], b: list[int], runs: tuple[int, int]) -> list[float]:
+def _spread(
+    old: Curve, new: Curve, a: list[int], b: list[int], runs: tuple[int, int]
+) -> list[float]:
     """Squares around the common mean: those around each mean, and of the means around each other; 0 for a diverged."""
     within = (runs[0] - 1) * np.array(old.sd)[a] ** 2 + (runs[1] - 1) * np.array(new.sd)[b] ** 2
     between = runs[0] * runs[1] / sum(runs) * (np.array(old.mean)[a] - np.array(new.mean)[b]) ** 2
-    spread: list[float] = np.nan_to_num(np.sqrt((within + between) / (sum(runs) - 1)), nan=0.0).tolist()
+    spread: list[float] = np.nan_to_num(
+        np.sqrt((within + between) / (sum(runs) - 1)), nan=0.0
+    ).tolist()
     return spread
 
 
@@ -55,4 +61,6 @@ def _trust(old: Trust | None, new: Trust | None, runs: tuple[int, int]) -> Trust
     shares = None
     if old.on_friends is not None and new.on_friends is not None:
         shares = float(_mean(np.array(old.on_friends), np.array(new.on_friends), runs))
-    return Trust(shares, float(_mean(np.array(old.collaborators), np.array(new.collaborators), runs)))
+    return Trust(
+        shares, float(_mean(np.array(old.collaborators), np.array(new.collaborators), runs))
+    )

@@ -15,5 +15,7 @@ def names() -> list[str]:
 def preset(name: str) -> Path:
     """The file of that name."""
     if name not in names():
-        raise ConfigError(f"{name}: there is nothing of that name to reproduce; there is {', '.join(names())}")
+        raise ConfigError(
+            f"{name}: there is nothing of that name to reproduce; there is {', '.join(names())}"
+        )
     return FOLDER / f"{name}.toml"

@@ -21,10 +21,10 @@ import torch
 
 from federico.compare.study import Cell
 from federico.errors import FedericoError, RunError
-from federico.exchange.team import Alone
-from federico.experiment.records import Record
-from federico.experiment.rundir import CellDir, RunDir
-from federico.experiment.simulate import simulate
+from federico.exchange.processes import SingleProcess
+from federico.experiment.runner import simulate
+from federico.runs.layout import CellDir, RunDir
+from federico.runs.records import Record
 
 PATIENCE = 60.0
 """Seconds that a worker of a killed queue may take to leave."""
@@ -92,7 +92,9 @@ class _Worker:
         """One of a crew of so many, who share cores and memory."""
         context = multiprocessing.get_context("spawn")  # a fork would share the threads of torch
         self.pipe, theirs = context.Pipe()
-        self.process: BaseProcess = context.Process(target=_work, args=(theirs, folder, command, crew), daemon=True)
+        self.process: BaseProcess = context.Process(
+            target=_work, args=(theirs, folder, command, crew), daemon=True
+        )
         self.process.start()
         theirs.close()
         self.cell: Cell | None = None
@@ -125,7 +127,9 @@ class _Worker:
 
 def _work(pipe: Connection, folder: Path, command: str, crew: int) -> None:
     """The life of a worker."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the queue, which then ends its workers
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # Ctrl-C is for the queue, which then ends its workers
     threading.Thread(target=_leave_with_parent, daemon=True).start()
     while True:
         cell = pipe.recv()
@@ -147,7 +151,13 @@ def _play_cell(cell: Cell, folder: Path, command: str, hear: Hear, crew: int = 1
     run, threads = RunDir(folder / cell.name), torch.get_num_threads()
     if run.cell(cell.method, cell.seed).rounds_done < cell.experiment.rounds:
         _wait_until_free(run)
-        simulate(cell.experiment, folder, _Reporter(cell, hear), command=command, team=Alone(crew))
+        simulate(
+            cell.experiment,
+            folder,
+            _Reporter(cell, hear),
+            command=command,
+            team=SingleProcess(crew),
+        )
         torch.set_num_threads(threads)  # what this cell has set is not for the next
         if cell.at == "tuning":
             _keep_records_only(run.cell(cell.method, cell.seed))

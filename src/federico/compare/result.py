@@ -76,7 +76,9 @@ class Entry:
     def sd(self, over: str) -> float | None:
         """Standard deviation over `seeds` or `clients`; None for a single one, or where one has diverged."""
         values = list((self.by_seed if over == "seeds" else self.by_client).values())
-        return float(np.std(values, ddof=1)) if len(values) > 1 and np.isfinite(values).all() else None
+        return (
+            float(np.std(values, ddof=1)) if len(values) > 1 and np.isfinite(values).all() else None
+        )
 
 
 @dataclass(frozen=True)
@@ -146,12 +148,16 @@ def gather(study: Study, folder: StudyDir) -> Result | None:
                 if runs:
                     first = first or next(iter(runs.values()))
                     entries.append(_entry(row, column, at, runs))
-    return None if first is None else compared(_result(study, entries, _tuned(study, folder), first))
+    return (
+        None if first is None else compared(_result(study, entries, _tuned(study, folder), first))
+    )
 
 
 def compared(result: Result) -> Result:
     """With every row's difference to the reference row, where both have the same rounds and some of the same seeds."""
-    return replace(result, entries=[replace(entry, versus=_versus(result, entry)) for entry in result.entries])
+    return replace(
+        result, entries=[replace(entry, versus=_versus(result, entry)) for entry in result.entries]
+    )
 
 
 def _versus(result: Result, entry: Entry) -> Comparison | None:
@@ -166,7 +172,11 @@ def _versus(result: Result, entry: Entry) -> Comparison | None:
 def _tuned(study: Study, folder: StudyDir) -> list[Tuned]:
     if "best" not in study.compare.at:
         return []
-    return [found for row, column in study.pairs() if (found := folder.tuned(study, row, column)) is not None]
+    return [
+        found
+        for row, column in study.pairs()
+        if (found := folder.tuned(study, row, column)) is not None
+    ]
 
 
 def _result(study: Study, entries: list[Entry], tuned: list[Tuned], first: PlayedCell) -> Result:
@@ -190,12 +200,16 @@ def _result(study: Study, entries: list[Entry], tuned: list[Tuned], first: Playe
     )
 
 
-def _runs(study: Study, folder: StudyDir, row: Row, column: Column, at: At) -> dict[int, PlayedCell]:
+def _runs(
+    study: Study, folder: StudyDir, row: Row, column: Column, at: At
+) -> dict[int, PlayedCell]:
     """The finished runs by seed, those that have a figure within the rounds asked for."""
     rate = folder.best_rate(study, row, column) if at == "best" else None
     if at == "best" and rate is None:
         return {}
-    finished = {cell.seed: folder.cell(cell) for cell in folder.finished(study.cells(row, column, at, rate))}
+    finished = {
+        cell.seed: folder.cell(cell) for cell in folder.finished(study.cells(row, column, at, rate))
+    }
     return {seed: cell for seed, cell in finished.items() if cell.figure is not None}
 
 
@@ -215,7 +229,9 @@ def _entry(row: Row, column: Column, at: At, runs: dict[int, PlayedCell]) -> Ent
         by_seed={seed: by_round[max(by_round)] for seed, by_round in scores.items()},
         by_client=by_client(cells),
         versus=None,
-        curve=Curve(rounds, [curve.mean[place] for place in kept], [curve.sd[place] for place in kept]),
+        curve=Curve(
+            rounds, [curve.mean[place] for place in kept], [curve.sd[place] for place in kept]
+        ),
         bytes_moved=_so_far(cells, rounds, lambda cell: [record.moved for record in cell.records]),
         processor_seconds=_so_far(cells, rounds, _method_seconds),
         trust=trust_of(cells) if row.method == FEDERICO else None,
@@ -224,13 +240,19 @@ def _entry(row: Row, column: Column, at: At, runs: dict[int, PlayedCell]) -> Ent
 
 def _method_seconds(cell: PlayedCell) -> list[float]:
     return [
-        sum(seconds for phase, seconds in spent.processor_seconds.items() if phase not in NOT_THE_METHOD)
+        sum(
+            seconds
+            for phase, seconds in spent.processor_seconds.items()
+            if phase not in NOT_THE_METHOD
+        )
         for spent in cell.spent
     ]
 
 
 def _so_far(
-    cells: Sequence[PlayedCell], rounds: Sequence[int], by_round: Callable[[PlayedCell], Sequence[float]]
+    cells: Sequence[PlayedCell],
+    rounds: Sequence[int],
+    by_round: Callable[[PlayedCell], Sequence[float]],
 ) -> list[float]:
     """Sums up to each of these rounds, mean over runs; a last known sum where nothing more was written down."""
     sums = np.cumsum([0.0, *mean_by_position([by_round(cell) for cell in cells])])

@@ -9,10 +9,10 @@ from federico.compare.queue import News, play
 from federico.compare.study import At, Cell, Column, Row, Study
 from federico.compare.studydir import StudyDir
 from federico.errors import ConfigError
-from federico.experiment.rundir import RunDir
-from federico.experiment.setup import prepare
-from federico.learning.blueprint import Blueprint
+from federico.experiment.build import prepare
+from federico.learning.layout import ModelLayout
 from federico.methods import METHODS
+from federico.runs.layout import RunDir
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,16 @@ class Part:
             for name in asked:
                 if name not in known:
                     names = ", ".join(filter(None, known)) or "no names to choose from"
-                    raise ConfigError(f"{option} {name}: {study.name} has none of that name; it has {names}")
+                    raise ConfigError(
+                        f"{option} {name}: {study.name} has none of that name; it has {names}"
+                    )
 
     def pairs(self, study: Study) -> Iterator[tuple[Row, Column]]:
         """The rows and columns to run."""
         for row, column in study.pairs():
-            if row.name in (self.rows or [row.name]) and column.name in (self.columns or [column.name]):
+            if row.name in (self.rows or [row.name]) and column.name in (
+                self.columns or [column.name]
+            ):
                 yield row, column
 
     def rates(self, study: Study) -> Sequence[At]:
@@ -65,8 +69,18 @@ def first_cells(study: Study, folder: StudyDir, part: Part = EVERYTHING) -> list
     Seed after seed, so that the table fills with single runs first.
     """
     pairs, rates = list(part.pairs(study)), part.rates(study)
-    given = [cell for row, column in pairs for cell in study.cells(row, column, "given") if "given" in rates]
-    tuning = [cell for row, column in pairs for cell in folder.tuning_cells(study, row, column) if "best" in rates]
+    given = [
+        cell
+        for row, column in pairs
+        for cell in study.cells(row, column, "given")
+        if "given" in rates
+    ]
+    tuning = [
+        cell
+        for row, column in pairs
+        for cell in folder.tuning_cells(study, row, column)
+        if "best" in rates
+    ]
     return sorted(given, key=lambda cell: study.file.seeds.index(cell.seed)) + tuning
 
 
@@ -74,15 +88,26 @@ def best_cells(study: Study, folder: StudyDir, part: Part = EVERYTHING) -> list[
     """What is run at the chosen learning rates; nothing of a row and column whose rate is not chosen yet."""
     if "best" not in part.rates(study):
         return []
-    rates = [(row, column, folder.best_rate(study, row, column)) for row, column in part.pairs(study)]
+    rates = [
+        (row, column, folder.best_rate(study, row, column)) for row, column in part.pairs(study)
+    ]
     chosen = [
-        cell for row, column, rate in rates if rate is not None for cell in study.cells(row, column, "best", rate)
+        cell
+        for row, column, rate in rates
+        if rate is not None
+        for cell in study.cells(row, column, "best", rate)
     ]
     return sorted(chosen, key=lambda cell: study.file.seeds.index(cell.seed))
 
 
 def run_study(
-    study: Study, folder: StudyDir, listener: Listener, *, part: Part = EVERYTHING, jobs: int = 1, command: str = ""
+    study: Study,
+    folder: StudyDir,
+    listener: Listener,
+    *,
+    part: Part = EVERYTHING,
+    jobs: int = 1,
+    command: str = "",
 ) -> None:
     """Run all cells that are not finished yet."""
     part.check(study)
@@ -92,7 +117,9 @@ def run_study(
         _play(best_cells(study, folder, part), folder, listener, jobs, command)
 
 
-def _play(cells: Sequence[Cell], folder: StudyDir, listener: Listener, jobs: int, command: str) -> None:
+def _play(
+    cells: Sequence[Cell], folder: StudyDir, listener: Listener, jobs: int, command: str
+) -> None:
     listener.expect(cells)
     done = {cell.name for cell in folder.finished(cells)}
     waiting = [cell for cell in cells if cell.name not in done]
@@ -102,10 +129,12 @@ def _play(cells: Sequence[Cell], folder: StudyDir, listener: Listener, jobs: int
 
 def check_cells(cells: Sequence[Cell]) -> None:
     """Find what is wrong with data, models or options before the first round: each problem is set up once."""
-    met: dict[str, tuple[int, Blueprint]] = {}
+    met: dict[str, tuple[int, ModelLayout]] = {}
     for cell in cells:
-        problem = cell.experiment.model_dump_json(exclude={"name", "methods", "seeds", "training", *METHODS})
+        problem = cell.experiment.model_dump_json(
+            exclude={"name", "methods", "seeds", "training", *METHODS}
+        )
         if problem not in met:
             setup = prepare(cell.experiment, cell.seed)
-            met[problem] = len(setup.clients), setup.blueprint
+            met[problem] = len(setup.clients), setup.layout
         METHODS[cell.method].check(cell.experiment.method_options(cell.method), *met[problem])

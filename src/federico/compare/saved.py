@@ -20,7 +20,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from federico.compare.result import Result
 from federico.errors import DataError
-from federico.experiment.files import disk_errors, publish_bytes, publish_text
+from federico.runs.atomic import disk_errors, publish_bytes, publish_text
 
 DECIMALS = 6
 LOCK = ".lock"
@@ -88,7 +88,11 @@ def saving(target: Path) -> Iterator[None]:
 
 
 def write_saved(
-    saves: Sequence[Save], result: Result, images: Mapping[str, bytes], target: Path, before: Sequence[str] = ()
+    saves: Sequence[Save],
+    result: Result,
+    images: Mapping[str, bytes],
+    target: Path,
+    before: Sequence[str] = (),
 ) -> Path:
     """Write the result and its figures below `target`; the paper's stays as it was `before` if it was not drawn now."""
     files = {f"{result.name}-{name}.png": png for name, png in images.items()}
@@ -124,8 +128,13 @@ def rounded(result: Result) -> Result:
 
 def to_json(kept: Saved) -> str:
     """Numbers with a few decimals, lists of them on one line."""
-    text = json.dumps(_short(json.loads(SAVED.dump_json(kept))), indent=1, allow_nan=False, ensure_ascii=False)
-    return re.sub(r"\[\s+([^\[\]{}]*?)\s+\]", lambda found: f"[{' '.join(found[1].split())}]", text) + "\n"
+    text = json.dumps(
+        _short(json.loads(SAVED.dump_json(kept))), indent=1, allow_nan=False, ensure_ascii=False
+    )
+    return (
+        re.sub(r"\[\s+([^\[\]{}]*?)\s+\]", lambda found: f"[{' '.join(found[1].split())}]", text)
+        + "\n"
+    )
 
 
 def _short(value: Any) -> Any:
@@ -142,12 +151,16 @@ def _commit() -> str:
     here = Path(__file__)
 
     def git(*words: str) -> str:
-        return subprocess.run(["git", *words], cwd=here.parent, capture_output=True, check=True, text=True).stdout
+        return subprocess.run(
+            ["git", *words], cwd=here.parent, capture_output=True, check=True, text=True
+        ).stdout
 
     try:
         git("ls-files", "--error-unmatch", here.name)
         head = git("describe", "--always", "--exclude=*").strip()
-        changed = git("status", "--porcelain", "--", "..")  # of the package: results may have been added
+        changed = git(
+            "status", "--porcelain", "--", ".."
+        )  # of the package: results may have been added
     except (OSError, subprocess.CalledProcessError):
         return ""
     return f"{head}-dirty" if changed else head

@@ -23,9 +23,9 @@ from pydantic import (
     model_validator,
 )
 
+from federico.config_file import validated
 from federico.errors import ConfigError
 from federico.experiment.config import Experiment, assign, cell_options, read, validate
-from federico.experiment.tables import validated
 from federico.methods import METHODS
 from federico.options import Options
 
@@ -149,12 +149,19 @@ class StudyFile(Experiment):
 
     @model_validator(mode="after")
     def _names_agree(self) -> Self:
-        rows, columns = {row.name for row in self.rows}, {column.name for column in self.compare.columns}
+        rows, columns = (
+            {row.name for row in self.rows},
+            {column.name for column in self.compare.columns},
+        )
         if self.compare.reference is not None and self.compare.reference not in rows:
-            raise ValueError(f"compare.reference = {self.compare.reference!r}: there is no such row: {_listed(rows)}")
+            raise ValueError(
+                f"compare.reference = {self.compare.reference!r}: there is no such row: {_listed(rows)}"
+            )
         if self.compare.tuning.column not in (None, *columns):
             wrong = self.compare.tuning.column
-            raise ValueError(f"compare.tuning.column = {wrong!r}: there is no such column: {_listed(columns)}")
+            raise ValueError(
+                f"compare.tuning.column = {wrong!r}: there is no such column: {_listed(columns)}"
+            )
         for row, values in self.compare.paper.values.items():
             if unknown := values.keys() - columns:
                 raise ValueError(
@@ -165,7 +172,9 @@ class StudyFile(Experiment):
     @property
     def rows(self) -> tuple[Row, ...]:
         """The rows that were given, or one for each method."""
-        return self.compare.rows or tuple(Row(name=method, method=method) for method in self.methods)
+        return self.compare.rows or tuple(
+            Row(name=method, method=method) for method in self.methods
+        )
 
 
 @dataclass(frozen=True)
@@ -239,7 +248,10 @@ class Study:
 
     def cells(self, row: Row, column: Column, at: At, rate: float | None = None) -> list[Cell]:
         """One per seed, at this learning rate or at the one the file gives."""
-        return [Cell(row.name, column.name, at, self._cell(row, column, seed, rate, {})) for seed in self.file.seeds]
+        return [
+            Cell(row.name, column.name, at, self._cell(row, column, seed, rate, {}))
+            for seed in self.file.seeds
+        ]
 
     def tuning_cells(self, row: Row, column: Column) -> list[Cell]:
         """One for each learning rate to choose from, and seed to choose by; scored once, after the last round."""
@@ -247,7 +259,9 @@ class Study:
         rounds = tuning.rounds or self.file.rounds
         held = {"split.validation_fraction": tuning.validation_fraction}
         changes = held | {"rounds": rounds, "system.evaluate_every": rounds}
-        tuned_in = next((other for other in self.compare.columns if other.name == tuning.column), column)
+        tuned_in = next(
+            (other for other in self.compare.columns if other.name == tuning.column), column
+        )
         return [
             Cell(row.name, tuned_in.name, "tuning", self._cell(row, tuned_in, seed, rate, changes))
             for rate in tuning.rates
@@ -256,8 +270,14 @@ class Study:
 
     def cells_at(self, row: str, column: str, at: At, rate: float) -> list[Cell]:
         """One per seed for the row and column of these names; `rate` is the best one. Nothing where there are none."""
-        found = [(r, c) for r, c in self.pairs() if (r.name, c.name) == (row, column) and at in self.compare.at]
-        return [cell for r, c in found for cell in self.cells(r, c, at, rate if at == "best" else None)]
+        found = [
+            (r, c)
+            for r, c in self.pairs()
+            if (r.name, c.name) == (row, column) and at in self.compare.at
+        ]
+        return [
+            cell for r, c in found for cell in self.cells(r, c, at, rate if at == "best" else None)
+        ]
 
     def places(self) -> Iterator[tuple[str, str, At]]:
         """Row, column and learning rate of every entry of its tables."""
@@ -271,8 +291,12 @@ class Study:
             for row in self.rows:
                 yield row, column
 
-    def _cell(self, row: Row, column: Column, seed: int, rate: float | None, changes: Mapping[str, Any]) -> Experiment:
-        where = f"{self.name}, row {row.name!r}" + (f", column {column.name!r}" if column.name else "")
+    def _cell(
+        self, row: Row, column: Column, seed: int, rate: float | None, changes: Mapping[str, Any]
+    ) -> Experiment:
+        where = f"{self.name}, row {row.name!r}" + (
+            f", column {column.name!r}" if column.name else ""
+        )
         raw = copy.deepcopy(dict(self.tables))
         try:
             for key, value in {**column.set, **row.set, **changes}.items():
@@ -294,7 +318,10 @@ def load_study(path: Path, overrides: Iterable[str] = ()) -> Study:
 
 def parse_study(raw: Mapping[str, Any], where: str) -> Study:
     """The study these tables describe; every cell is tried, so that nothing is found wrong after hours."""
-    study = Study(validated(StudyFile, raw, where), {key: value for key, value in raw.items() if key != "compare"})
+    study = Study(
+        validated(StudyFile, raw, where),
+        {key: value for key, value in raw.items() if key != "compare"},
+    )
     for row, column in study.pairs():
         study.cells(row, column, "given")
         study.tuning_cells(row, column)

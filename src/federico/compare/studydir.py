@@ -13,10 +13,10 @@ import numpy as np
 from federico.compare.study import Cell, Column, Row, Study
 from federico.compare.tuning import Tuned
 from federico.errors import RunError
-from federico.experiment.records import Record
-from federico.experiment.rundir import CellDir, RunDir
-from federico.methods.base import Spent
+from federico.methods.method import Spent
 from federico.report.metric import metric_of
+from federico.runs.layout import CellDir, RunDir
+from federico.runs.records import Record
 
 
 class PlayedCell(CellDir):
@@ -103,7 +103,12 @@ class StudyDir:
             rounds=cells[0].experiment.rounds,
             seeds=list(dict.fromkeys(cell.seed for cell in cells)),
             scores=scores,
-            rate=max(scores, key=lambda rate: metric.gain(scores[rate]) if np.isfinite(scores[rate]) else -np.inf),
+            rate=max(
+                scores,
+                key=lambda rate: (
+                    metric.gain(scores[rate]) if np.isfinite(scores[rate]) else -np.inf
+                ),
+            ),
         )
 
 

@@ -21,7 +21,7 @@ PAPER, MOVED, SECONDS = "paper", "MB moved", "processor s"
 
 
 @dataclass(frozen=True)
-class Piece:
+class TableCell:
     """What stands in one place of a table."""
 
     text: str
@@ -34,10 +34,10 @@ class Grid:
 
     title: str
     headings: list[str]
-    lines: list[list[Piece]]
+    lines: list[list[TableCell]]
 
 
-Show = Callable[[Entry], Piece]
+Show = Callable[[Entry], TableCell]
 
 
 def grids(result: Result) -> list[Grid]:
@@ -53,12 +53,17 @@ def tuning(result: Result) -> list[Grid]:
     once = {(each.row, each.settings): each for each in result.tuned}
     lines = [
         [
-            Piece(title_of(each.row) + (f", {each.column}" if each.column and columns[of] == 1 else "")),
+            TableCell(
+                title_of(each.row)
+                + (f", {each.column}" if each.column and columns[of] == 1 else "")
+            ),
             *(_tried(result, each, rate) for rate in rates),
         ]
         for of, each in once.items()
     ]
-    heading = f"How learning rates were chosen: {result.metric.axis} on the clients' validation parts"
+    heading = (
+        f"How learning rates were chosen: {result.metric.axis} on the clients' validation parts"
+    )
     return [Grid(heading, ["", *(f"{rate:g}" for rate in rates)], lines)] if lines else []
 
 
@@ -66,16 +71,29 @@ def markdown(grid: Grid) -> str:
     """For a page; the title is left to it."""
     lines = [grid.headings, ["---", *["---:"] * (len(grid.headings) - 1)]]
     lines += [[f"**{p.text}**" if p.bold else p.text for p in line] for line in grid.lines]
-    return "\n".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |" for line in lines) + "\n"
+    return (
+        "\n".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |" for line in lines)
+        + "\n"
+    )
 
 
 def latex(grid: Grid) -> str:
     """With the rules of the package booktabs."""
-    lines = [[rf"\textbf{{{_tex(p.text)}}}" if p.bold else _tex(p.text) for p in line] for line in grid.lines]
+    lines = [
+        [rf"\textbf{{{_tex(p.text)}}}" if p.bold else _tex(p.text) for p in line]
+        for line in grid.lines
+    ]
     body = [rf"{' & '.join(line)} \\" for line in lines]
     head = rf"{' & '.join(map(_tex, grid.headings))} \\"
     columns = "l" + "r" * (len(grid.headings) - 1)
-    parts = [f"% {grid.title}", rf"\begin{{tabular}}{{{columns}}}", r"\toprule", head, r"\midrule", *body]
+    parts = [
+        f"% {grid.title}",
+        rf"\begin{{tabular}}{{{columns}}}",
+        r"\toprule",
+        head,
+        r"\midrule",
+        *body,
+    ]
     return "\n".join([*parts, r"\bottomrule", r"\end{tabular}"]) + "\n"
 
 
@@ -83,10 +101,22 @@ def as_csv(result: Result) -> str:
     """One line per run, for programs."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(["row", "method", "column", "at", "learning_rate", "seed", result.metric.name.replace(" ", "_")])
+    writer.writerow(
+        [
+            "row",
+            "method",
+            "column",
+            "at",
+            "learning_rate",
+            "seed",
+            result.metric.name.replace(" ", "_"),
+        ]
+    )
     for entry in result.entries:
         for seed, value in entry.by_seed.items():
-            writer.writerow([entry.row, entry.method, entry.column, entry.at, entry.rate, seed, value])
+            writer.writerow(
+                [entry.row, entry.method, entry.column, entry.at, entry.rate, seed, value]
+            )
     return buffer.getvalue()
 
 
@@ -108,7 +138,10 @@ def _wide(result: Result, at: At) -> list[Grid]:
     lines = [
         [
             _name(row),
-            *(show(entry) if (entry := result.entry(row, column, at)) else Piece(NOTHING) for show in shown.values()),
+            *(
+                show(entry) if (entry := result.entry(row, column, at)) else TableCell(NOTHING)
+                for show in shown.values()
+            ),
         ]
         for row in result.rows
     ]
@@ -130,7 +163,7 @@ def _figures(result: Result, at: At, title: str) -> Grid:
         headings += [PAPER] * both
         for line, row in zip(lines, result.rows, strict=True):
             entry = result.entry(row, column, at)
-            line.append(_figure(result, entry) if entry else Piece(NOTHING))
+            line.append(_figure(result, entry) if entry else TableCell(NOTHING))
             if both:
                 line.append(_paper(result, row, column))
     return Grid(title, headings, lines)
@@ -145,67 +178,78 @@ def _more(result: Result, at: At, title: str) -> Grid:
     for line, row in zip(lines, result.rows, strict=True):
         found = [result.entry(row, column, at) for column in result.columns]
         if result.reference:
-            line.extend(_versus(result, entry) if entry else Piece(NOTHING) for entry in found)
+            line.extend(_versus(result, entry) if entry else TableCell(NOTHING) for entry in found)
         if at == "best":
             rates = [f"{entry.rate:g}" if entry else NOTHING for entry in found]
-            line.append(Piece(", ".join(rates) if any(found) else NOTHING))
+            line.append(TableCell(", ".join(rates) if any(found) else NOTHING))
         line.extend(_cost([entry for entry in found if entry]))
     return Grid(title, headings, lines)
 
 
-def _cost(entries: Sequence[Entry]) -> list[Piece]:
+def _cost(entries: Sequence[Entry]) -> list[TableCell]:
     """Megabytes and processor seconds of one run, mean over columns."""
     if not entries:
-        return [Piece(NOTHING), Piece(NOTHING)]
+        return [TableCell(NOTHING), TableCell(NOTHING)]
     moved, seconds = (
-        float(np.mean([getattr(entry, what)[-1] for entry in entries])) for what in ("bytes_moved", "processor_seconds")
+        float(np.mean([getattr(entry, what)[-1] for entry in entries]))
+        for what in ("bytes_moved", "processor_seconds")
     )
-    return [Piece(megabytes(moved)), Piece(f"{seconds:,.1f}")]
+    return [TableCell(megabytes(moved)), TableCell(f"{seconds:,.1f}")]
 
 
-def _name(row: str) -> Piece:
-    return Piece(title_of(row))
+def _name(row: str) -> TableCell:
+    return TableCell(title_of(row))
 
 
-def _figure(result: Result, entry: Entry) -> Piece:
+def _figure(result: Result, entry: Entry) -> TableCell:
     best = result.best(entry.column, entry.at)
     text = result.metric.bare(entry.mean) + result.metric.spread(entry.sd(result.spread))
-    runs = [f"{len(entry.by_seed)} of {len(result.seeds)}"] if len(entry.by_seed) < len(result.seeds) else []
+    runs = (
+        [f"{len(entry.by_seed)} of {len(result.seeds)}"]
+        if len(entry.by_seed) < len(result.seeds)
+        else []
+    )
     rounds = [count(entry.rounds, "round")] if entry.rounds != result.rounds else []
     remarks = f" ({', '.join([*runs, *rounds])})" if runs or rounds else ""
-    return Piece(text + remarks, bold=entry is best)
+    return TableCell(text + remarks, bold=entry is best)
 
 
-def _tried(result: Result, tuned: Tuned, rate: float) -> Piece:
+def _tried(result: Result, tuned: Tuned, rate: float) -> TableCell:
     score = tuned.scores.get(rate)
-    return Piece(NOTHING if score is None else result.metric.bare(score), bold=rate == tuned.rate)
+    return TableCell(
+        NOTHING if score is None else result.metric.bare(score), bold=rate == tuned.rate
+    )
 
 
 def _paper_knows(result: Result, column: str) -> bool:
     return any(column in values for values in result.paper.values.values())
 
 
-def _paper(result: Result, row: str, column: str) -> Piece:
+def _paper(result: Result, row: str, column: str) -> TableCell:
     found = result.paper.values.get(row, {}).get(column)
-    return Piece(NOTHING if found is None else f"{found[0]:.1f} ± {found[1]:.1f}")
+    return TableCell(NOTHING if found is None else f"{found[0]:.1f} ± {found[1]:.1f}")
 
 
-def _versus(result: Result, entry: Entry) -> Piece:
+def _versus(result: Result, entry: Entry) -> TableCell:
     versus = entry.versus
-    return Piece(f"{result.metric.signed(versus.difference)} ({versus.better} of {versus.runs})" if versus else "")
+    return TableCell(
+        f"{result.metric.signed(versus.difference)} ({versus.better} of {versus.runs})"
+        if versus
+        else ""
+    )
 
 
-def _rate(entry: Entry) -> Piece:
-    return Piece(f"{entry.rate:g}")
+def _rate(entry: Entry) -> TableCell:
+    return TableCell(f"{entry.rate:g}")
 
 
-def _models(entry: Entry) -> Piece:
-    return Piece(f"{entry.trust.collaborators:.1f}" if entry.trust else "")
+def _models(entry: Entry) -> TableCell:
+    return TableCell(f"{entry.trust.collaborators:.1f}" if entry.trust else "")
 
 
-def _friends(entry: Entry) -> Piece:
+def _friends(entry: Entry) -> TableCell:
     friends = entry.trust.on_friends if entry.trust else None
-    return Piece("" if friends is None else percent(friends))
+    return TableCell("" if friends is None else percent(friends))
 
 
 def _tex(text: str) -> str:

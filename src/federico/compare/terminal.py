@@ -22,14 +22,22 @@ def for_terminal(grid: Grid, width: int) -> Group:
     whole = [_width(grid, place, [heading]) for place, heading in enumerate(grid.headings)]
     parts = [list(range(1, len(whole)))]
     if _total(whole) > width:
-        whole = [_width(grid, place, heading.split()) for place, heading in enumerate(grid.headings)]
+        whole = [
+            _width(grid, place, heading.split()) for place, heading in enumerate(grid.headings)
+        ]
         parts = _parts(grid, whole, width)
-    return Group(Text(f" {grid.title}", "bold"), *(_terminal_table(grid, [0, *part], whole) for part in parts), "")
+    return Group(
+        Text(f" {grid.title}", "bold"),
+        *(_terminal_table(grid, [0, *part], whole) for part in parts),
+        "",
+    )
 
 
 def _width(grid: Grid, place: int, heading: Sequence[str]) -> int:
     """Of a column whose heading is broken into these pieces."""
-    return max(cell_len(text) for text in ["", *heading, *(line[place].text for line in grid.lines)])
+    return max(
+        cell_len(text) for text in ["", *heading, *(line[place].text for line in grid.lines)]
+    )
 
 
 def _total(widths: Sequence[int]) -> int:
@@ -52,7 +60,11 @@ def _parts(grid: Grid, widths: Sequence[int], width: int) -> list[list[int]]:
 def _terminal_table(grid: Grid, places: Sequence[int], widths: Sequence[int]) -> Table:
     table = Table(box=SIMPLE_HEAD, show_edge=False)
     for place in places:
-        table.add_column(Text(grid.headings[place]), justify="right" if place else "left", width=widths[place])
+        table.add_column(
+            Text(grid.headings[place]), justify="right" if place else "left", width=widths[place]
+        )
     for line in grid.lines:
-        table.add_row(*(Text(line[place].text, "bold" if line[place].bold else "") for place in places))
+        table.add_row(
+            *(Text(line[place].text, "bold" if line[place].bold else "") for place in places)
+        )
     return table

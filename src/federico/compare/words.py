@@ -22,7 +22,11 @@ def headline(result: Result) -> str:
     if len(result.columns) == 1 or not run:
         return " ".join(_winner(result, entry) for entry in known)
     sentence = f"FedeRiCo is best in {sum(entry.row == FEDERICO for entry in run)} of {count(len(run), 'column')}"
-    mine = [entry for column in result.columns if (entry := result.entry(FEDERICO, column, at)) and entry.versus]
+    mine = [
+        entry
+        for column in result.columns
+        if (entry := result.entry(FEDERICO, column, at)) and entry.versus
+    ]
     if mine:
         sentence += f", {_above(result, mine)}"
     return f"{sentence}."
@@ -56,12 +60,16 @@ def differences(result: Result) -> list[str]:
     if paper.rounds and {paper.rounds} != {entry.rounds for entry in result.entries}:
         found.append(f"{_rounds(result)}; the paper has {paper.rounds}.")
     if paper.runs and paper.runs != len(result.seeds):
-        found.append(f"{count(len(result.seeds), 'run')} (a seed and a split each); the paper has {paper.runs}.")
+        found.append(
+            f"{count(len(result.seeds), 'run')} (a seed and a split each); the paper has {paper.runs}."
+        )
     given = {entry.rate for entry in result.entries if entry.at == "given"}
     if paper.rate and given - {paper.rate}:
         found.append(f"{rate(result, 'given').capitalize()}; the paper has {paper.rate:g}.")
     if result.unfinished:
-        found.append(f"{count(result.unfinished, 'run')} of this study {_is(result.unfinished)} not finished.")
+        found.append(
+            f"{count(result.unfinished, 'run')} of this study {_is(result.unfinished)} not finished."
+        )
     return found
 
 
@@ -87,13 +95,17 @@ def notes(result: Result) -> str:
     over = "runs" if result.spread == "seeds" else "clients"
     parts = [f"Means over runs; ± is the standard deviation over {over}. The best is in bold."]
     if len({entry.rounds for entry in result.entries}) > 1:
-        parts.append("Not everything was run for as many rounds: in a column where rows differ, none is called best.")
+        parts.append(
+            "Not everything was run for as many rounds: in a column where rows differ, none is called best."
+        )
     if result.reference:
         parts.append(
             f"Against {title_of(result.reference)}: the difference run by run, and in how many runs the row is better."
         )
     if result.tuned:
-        after = listed([count(rounds, "round") for rounds in sorted({each.rounds for each in result.tuned})])
+        after = listed(
+            [count(rounds, "round") for rounds in sorted({each.rounds for each in result.tuned})]
+        )
         chosen = {(each.row, each.settings) for each in result.tuned}
         each = "row" if len(result.tuned) > len(chosen) else "row and column"
         parts.append(
@@ -113,23 +125,37 @@ def _rows(result: Result, save: int, at: At) -> str:
     """The rows that have an entry from this save; those in the same columns are named together."""
     together: dict[tuple[str, ...], list[str]] = {}
     for row in result.rows:
-        found = [entry for column in result.columns if (entry := result.entry(row, column, at)) is not None]
+        found = [
+            entry
+            for column in result.columns
+            if (entry := result.entry(row, column, at)) is not None
+        ]
         columns = tuple(entry.column for entry in found if save in entry.saves)
         together.setdefault(columns, []).append(title_of(row))
     parts = []
     for columns, rows in together.items():
         named = "all rows" if len(rows) == len(result.rows) else listed(rows)
-        parts += [named if len(columns) == len(result.columns) else f"{named} ({listed(columns)})"] if columns else []
+        parts += (
+            [named if len(columns) == len(result.columns) else f"{named} ({listed(columns)})"]
+            if columns
+            else []
+        )
     return ", ".join(parts)
 
 
 def _winner(result: Result, entry: Entry) -> str:
     metric = result.metric
     reached = (
-        f"{metric.text(entry.mean)} accuracy" if metric.higher_is_better else f"{metric.name} {metric.bare(entry.mean)}"
+        f"{metric.text(entry.mean)} accuracy"
+        if metric.higher_is_better
+        else f"{metric.name} {metric.bare(entry.mean)}"
     )
     sentence = f"{entry.title} is best{f' with {entry.column}' if len(result.columns) > 1 else ''}: {reached}"
-    return f"{sentence}, {_above(result, [entry])}." if entry.versus and result.reference else f"{sentence}."
+    return (
+        f"{sentence}, {_above(result, [entry])}."
+        if entry.versus and result.reference
+        else f"{sentence}."
+    )
 
 
 def _above(result: Result, entries: list[Entry]) -> str:

@@ -34,7 +34,9 @@ def _faults(dataset: Dataset, gaps: bool) -> Iterator[str]:
         yield f"holds {len(x)} inputs but {len(dataset.owners)} client names: there must be one name for each input"
     if unusable(x, gaps=gaps):
         yield "the inputs hold infinite or missing values: remove or fill them"
-    yield from _label_faults(y, schema.outputs) if schema.task == "classification" else _value_faults(y)
+    yield from (
+        _label_faults(y, schema.outputs) if schema.task == "classification" else _value_faults(y)
+    )
 
 
 def _label_faults(y: Array, classes: int) -> Iterator[str]:

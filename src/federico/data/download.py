@@ -46,7 +46,9 @@ DOWNLOADS = {
 }
 
 
-def fetch(name: str, folder: Path, progress: Progress, url: str | None = None, md5: str | None = None) -> Path:
+def fetch(
+    name: str, folder: Path, progress: Progress, url: str | None = None, md5: str | None = None
+) -> Path:
     """The folder of this data set, downloaded and unpacked unless it is there; `url` and `md5` name another copy."""
     if name not in DOWNLOADS:
         raise ConfigError(f"no download is named '{name}': choose from {', '.join(DOWNLOADS)}")
@@ -69,7 +71,9 @@ def download(url: str, target: Path, md5: str, progress: Progress) -> None:
     try:
         _fetch_rest(url, part, progress)
     except (OSError, HTTPException, ValueError) as error:
-        raise DataError(f"{url}: {first_line(error)}: run the same command again to go on from there") from error
+        raise DataError(
+            f"{url}: {first_line(error)}: run the same command again to go on from there"
+        ) from error
     _verify(part, md5, url)
     part.replace(target)
 
@@ -107,7 +111,9 @@ def _verify(part: Path, md5: str, url: str) -> None:
         found = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
     if found != md5:
         part.unlink()
-        raise DataError(f"{url}: checksum {found} where {md5} was expected: the file was removed, try again")
+        raise DataError(
+            f"{url}: checksum {found} where {md5} was expected: the file was removed, try again"
+        )
 
 
 def _unpack(archive: Path, place: Path) -> None:
@@ -122,5 +128,7 @@ def _unpack(archive: Path, place: Path) -> None:
             ) from error
         inner = Path(temporary) / place.name
         if not inner.is_dir():
-            raise DataError(f"{archive}: holds no folder {place.name}: give the address of another copy")
+            raise DataError(
+                f"{archive}: holds no folder {place.name}: give the address of another copy"
+            )
         inner.rename(place)

@@ -10,7 +10,9 @@ from federico.errors import DataError
 from federico.types import Array
 
 
-def existing(path: Path, remedy: str = "check the path, or set FEDERICO_DATA to the folder of the data") -> Path:
+def existing(
+    path: Path, remedy: str = "check the path, or set FEDERICO_DATA to the folder of the data"
+) -> Path:
     """The path itself, once it is known to be there."""
     if not path.exists():
         raise DataError(f"{path}: not found: {remedy}")
@@ -23,8 +25,18 @@ def read_npz(path: Path, *keys: str) -> list[Array]:
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             return [archive[_known(key, archive.files, path)] for key in keys]
-    except (OSError, EOFError, ValueError, AttributeError, TypeError, zipfile.BadZipFile, zlib.error) as error:
-        raise DataError(f"{path}: not a readable npz file ({first_line(error)}): write it with numpy.savez") from error
+    except (
+        OSError,
+        EOFError,
+        ValueError,
+        AttributeError,
+        TypeError,
+        zipfile.BadZipFile,
+        zlib.error,
+    ) as error:
+        raise DataError(
+            f"{path}: not a readable npz file ({first_line(error)}): write it with numpy.savez"
+        ) from error
 
 
 def _known(key: str, keys: list[str], path: Path) -> str:

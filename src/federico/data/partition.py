@@ -44,7 +44,9 @@ def refuse_twins(ids: Iterable[ClientId]) -> None:
     """Two clients of one name would be one peer to everybody else."""
     for name, count in Counter(ids).items():
         if count > 1:
-            raise DataError(f"{count} clients are named '{name}': give every client a name of its own")
+            raise DataError(
+                f"{count} clients are named '{name}': give every client a name of its own"
+            )
 
 
 def digest(ids: Iterable[ClientId], *shares: Iterable[IntArray]) -> str:
@@ -65,7 +67,9 @@ def numbered(count: int, start: int = 0) -> tuple[ClientId, ...]:
 def subsample(dataset: Dataset, count: int, seed: int) -> Dataset:
     """Draw this many of the samples at random, in their old order."""
     if count > len(dataset):
-        raise ConfigError(f"samples = {count}: the data holds {len(dataset)}: ask for no more than that")
+        raise ConfigError(
+            f"samples = {count}: the data holds {len(dataset)}: ask for no more than that"
+        )
     index = np.sort(rng.stream(seed, "subsample").choice(len(dataset), count, replace=False))
     owners = None if dataset.owners is None else dataset.owners[index]
     return Dataset(dataset.samples.take(index), dataset.schema, owners)
@@ -85,7 +89,9 @@ class _Counted(PartitionOptions):
 
     def _refuse_too_few(self, samples: int) -> None:
         if self.clients > samples:
-            raise ConfigError(f"clients = {self.clients}: there are only {samples} samples: ask for fewer clients")
+            raise ConfigError(
+                f"clients = {self.clients}: there are only {samples} samples: ask for fewer clients"
+            )
 
 
 class LabelGroups(_Counted):
@@ -99,7 +105,9 @@ class LabelGroups(_Counted):
     @model_validator(mode="after")
     def _every_group_has_a_client(self) -> Self:
         if self.groups > self.clients:
-            raise ValueError(f"groups = {self.groups} is more than clients = {self.clients}: lower it")
+            raise ValueError(
+                f"groups = {self.groups} is more than clients = {self.clients}: lower it"
+            )
         return self
 
     def cut(self, labels: IntArray, owners: Array | None, seed: int) -> Partition:
@@ -111,7 +119,9 @@ class LabelGroups(_Counted):
         shares: dict[int, IntArray] = {}
         for group, members in enumerate(groups):
             mine = np.flatnonzero(group_of == group)
-            shares |= zip(mine, _deal(np.flatnonzero(np.isin(labels, members)), len(mine), draw), strict=True)
+            shares |= zip(
+                mine, _deal(np.flatnonzero(np.isin(labels, members)), len(mine), draw), strict=True
+            )
         indices = tuple(shares[client] for client in range(self.clients))
         return Partition(numbered(self.clients), indices, tuple(map(int, group_of)))
 
@@ -148,7 +158,9 @@ class Dirichlet(_Counted):
         shares: list[list[IntArray]] = []
         for members in _label_sets(labels, self.clusters, "clusters", draw):
             cluster = draw.permutation(np.flatnonzero(np.isin(labels, members)))
-            counts = draw.multinomial(len(cluster), draw.dirichlet(np.full(self.clients, self.alpha)))
+            counts = draw.multinomial(
+                len(cluster), draw.dirichlet(np.full(self.clients, self.alpha))
+            )
             shares.append(np.split(cluster, np.cumsum(counts)[:-1]))
         return [np.sort(np.concatenate(parts)) for parts in zip(*shares, strict=True)]
 
@@ -163,7 +175,9 @@ class Iid(_Counted):
         """Shares differ by one sample at most."""
         self._refuse_too_few(len(labels))
         draw = rng.stream(seed, "partition", self.kind)
-        return Partition(numbered(self.clients), tuple(_deal(np.arange(len(labels)), self.clients, draw)))
+        return Partition(
+            numbered(self.clients), tuple(_deal(np.arange(len(labels)), self.clients, draw))
+        )
 
 
 class Shards(_Counted):
@@ -178,12 +192,16 @@ class Shards(_Counted):
         """Shards differ by one sample at most; samples of one label are shuffled before they are cut."""
         total = self.clients * self.shards_per_client
         if total > len(labels):
-            raise ConfigError(f"clients x shards_per_client = {total}: there are only {len(labels)} samples: lower one")
+            raise ConfigError(
+                f"clients x shards_per_client = {total}: there are only {len(labels)} samples: lower one"
+            )
         draw = rng.stream(seed, "partition", self.kind)
         shuffled = draw.permutation(len(labels))
         shards = np.array_split(shuffled[np.argsort(labels[shuffled], kind="stable")], total)
         hands = draw.permutation(total).reshape(self.clients, self.shards_per_client)
-        indices = tuple(np.sort(np.concatenate([shards[shard] for shard in hand])) for hand in hands)
+        indices = tuple(
+            np.sort(np.concatenate([shards[shard] for shard in hand])) for hand in hands
+        )
         return Partition(numbered(self.clients), indices)
 
 
@@ -198,7 +216,9 @@ class Natural(PartitionOptions):
     def cut(self, labels: IntArray, owners: Array | None, seed: int) -> Partition:
         """Owners in order of their names; the clients of one owner share its number as their distribution."""
         if owners is None:
-            raise ConfigError("kind = natural: the data does not say whose each sample is: set its 'client' option")
+            raise ConfigError(
+                "kind = natural: the data does not say whose each sample is: set its 'client' option"
+            )
         names, group_of = np.unique(owners, return_inverse=True)
         ids: list[ClientId] = []
         indices: list[IntArray] = []
@@ -222,7 +242,9 @@ class Natural(PartitionOptions):
         return _deal(mine, self.clients_per_group, draw)
 
 
-Partitioning: TypeAlias = Annotated[LabelGroups | Dirichlet | Iid | Shards | Natural, Field(discriminator="kind")]
+Partitioning: TypeAlias = Annotated[
+    LabelGroups | Dirichlet | Iid | Shards | Natural, Field(discriminator="kind")
+]
 """The partition of an experiment; `kind` says which options go with it."""
 
 
@@ -231,9 +253,13 @@ def _deal(samples: IntArray, hands: int, draw: np.random.Generator) -> list[IntA
     return [np.sort(share) for share in np.array_split(draw.permutation(samples), hands)]
 
 
-def _label_sets(labels: IntArray, count: int, option: str, draw: np.random.Generator) -> list[IntArray]:
+def _label_sets(
+    labels: IntArray, count: int, option: str, draw: np.random.Generator
+) -> list[IntArray]:
     """The labels shuffled and cut into sets of near-equal size."""
     present = np.unique(labels)
     if count > len(present):
-        raise ConfigError(f"{option} = {count}: the data has only {len(present)} different labels: lower it")
+        raise ConfigError(
+            f"{option} = {count}: the data has only {len(present)} different labels: lower it"
+        )
     return np.array_split(draw.permutation(present), count)

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from federico.errors import FedericoError, MissingDependencyError
-from federico.exchange.base import Exchange, Hosting, Traffic, Updates
-from federico.exchange.memory import COEFFICIENT_BYTES
-from federico.exchange.team import Alone, Team
+from federico.exchange.processes import ProcessGroup, SingleProcess
+from federico.exchange.protocol import Exchange, Hosting, Traffic, Updates
+from federico.exchange.simulated import COEFFICIENT_BYTES
 from federico.learning.bank import Bank, Visits
 from federico.types import IntArray
 
@@ -30,18 +30,20 @@ LAUNCHERS = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_S
 """What mpiexec and srun set for their children; looked at so that nobody else has to load MPI."""
 
 
-def team() -> Team:
+def team() -> ProcessGroup:
     """The ranks of the MPI job this process is part of, or this process alone."""
     if all(int(os.environ.get(name, "1")) == 1 for name in LAUNCHERS):
-        return Alone()
+        return SingleProcess()
     try:
         from mpi4py import MPI
     except ImportError as error:
-        raise MissingDependencyError("running under mpiexec needs MPI: pip install 'federico[mpi]'") from error
-    return MpiTeam(MPI.COMM_WORLD)
+        raise MissingDependencyError(
+            "running under mpiexec needs MPI: pip install 'federico[mpi]'"
+        ) from error
+    return MpiProcessGroup(MPI.COMM_WORLD)
 
 
-class MpiTeam:
+class MpiProcessGroup:
     """The ranks of a communicator."""
 
     def __init__(self, comm: "Intracomm") -> None:
@@ -50,34 +52,38 @@ class MpiTeam:
         self._comm = comm
         self.rank = comm.Get_rank()
         self.ranks = comm.Get_size()
-        self.neighbors_here = comm.Split_type(MPI.COMM_TYPE_SHARED).Get_size()
+        self.processes_here = comm.Split_type(MPI.COMM_TYPE_SHARED).Get_size()
 
     def connect(self, hosting: Hosting, bank: Bank, participants: int) -> Exchange:
         """Rows travel between ranks."""
         return MpiExchange(bank, participants, hosting, self._comm)
 
     def gather(self, value: T) -> list[T]:
-        """See `Team.gather`. The ranks of a job trust each other: small objects go as they are."""
+        """See `ProcessGroup.gather`. The ranks of a job trust each other: small objects go as they are."""
         return self._comm.gather(value) or []
 
     def assemble(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
-        """See `Team.assemble`."""
+        """See `ProcessGroup.assemble`."""
         return {key: self._end_to_end(tensor.contiguous()) for key, tensor in state.items()}
 
     def broadcast(self, value: T) -> T:
-        """See `Team.broadcast`."""
+        """See `ProcessGroup.broadcast`."""
         return cast(T, self._comm.bcast(value))
 
     def wait(self) -> None:
-        """See `Team.wait`."""
+        """See `ProcessGroup.wait`."""
         self._comm.Barrier()
 
     def give_up(self, error: BaseException) -> None:
-        """See `Team.give_up`."""
+        """See `ProcessGroup.give_up`."""
         if self.rank > 0:
             time.sleep(PATIENCE)
         known = isinstance(error, FedericoError)
-        said = "".join(f"error: {line}\n" for line in str(error).splitlines()) if known else traceback.format_exc()
+        said = (
+            "".join(f"error: {line}\n" for line in str(error).splitlines())
+            if known
+            else traceback.format_exc()
+        )
         sys.stderr.write(said)
         sys.stderr.flush()
         time.sleep(LAST_WORDS)
@@ -96,7 +102,7 @@ class MpiExchange:
     def __init__(self, bank: Bank, participants: int, hosting: Hosting, comm: "Intracomm") -> None:
         self.traffic = Traffic(participants)
         self._bank, self._hosting, self._comm = bank, hosting, comm
-        self._model_bytes = bank.blueprint.size * bank.rows.element_size()
+        self._model_bytes = bank.layout.size * bank.rows.element_size()
         self._arrived: Updates | None = None
 
     def pull(self, wanted: Visits) -> Visits:
@@ -105,7 +111,7 @@ class MpiExchange:
         return self.lend(wanted)
 
     def lend(self, visits: Visits) -> Visits:
-        """Ask the hosts of these owners for their rows, answer what others ask."""
+        """ModelRequest the hosts of these owners for their rows, answer what others ask."""
         away = np.unique(visits.owners)
         hosts = self._hosting.hosts(away)
         away, hosts = away[hosts != self._hosting.rank], hosts[hosts != self._hosting.rank]
@@ -120,13 +126,18 @@ class MpiExchange:
         """Send each update to the rank that hosts its owner; one's own owners' stay."""
         hosts = self._hosting.hosts(updates.owners)
         order = np.argsort(hosts, kind="stable")
-        self.traffic.count(updates.contributors, updates.owners, self._model_bytes + COEFFICIENT_BYTES)
+        self.traffic.count(
+            updates.contributors, updates.owners, self._model_bytes + COEFFICIENT_BYTES
+        )
         ids = torch.from_numpy(np.stack([updates.owners, updates.contributors], axis=1))
         columns = ids, torch.from_numpy(updates.coefficients), updates.side_by_side
         pairs, coefficients, rows = (
-            swap(self._comm, self._by_rank(column[torch.from_numpy(order)], hosts[order]))[0] for column in columns
+            swap(self._comm, self._by_rank(column[torch.from_numpy(order)], hosts[order]))[0]
+            for column in columns
         )
-        self._arrived = Updates(pairs[:, 0].numpy(), pairs[:, 1].numpy(), coefficients.numpy(), rows)
+        self._arrived = Updates(
+            pairs[:, 0].numpy(), pairs[:, 1].numpy(), coefficients.numpy(), rows
+        )
 
     def collect(self) -> Updates:
         """What has arrived, in the order that does not depend on ranks."""
@@ -138,7 +149,9 @@ class MpiExchange:
         return torch.split(column, np.bincount(hosts, minlength=self._hosting.ranks).tolist())
 
 
-def swap(comm: "Intracomm", parts: Sequence[Tensor], out: Tensor | None = None) -> tuple[Tensor, list[int]]:
+def swap(
+    comm: "Intracomm", parts: Sequence[Tensor], out: Tensor | None = None
+) -> tuple[Tensor, list[int]]:
     """Send parts[r] to rank r; returns what all ranks sent here, end to end, and how much came from each."""
     from mpi4py import MPI
 
@@ -150,7 +163,9 @@ def swap(comm: "Intracomm", parts: Sequence[Tensor], out: Tensor | None = None) 
     row_bytes = outgoing.element_size() * int(np.prod(outgoing.shape[1:]))
     # Counted in rows, not in bytes: a bank may be larger than an int can say.
     row = MPI.BYTE.Create_contiguous(row_bytes).Commit()
-    comm.Alltoallv([outgoing.numpy(), sent, _starts(sent), row], [incoming.numpy(), came, _starts(came), row])
+    comm.Alltoallv(
+        [outgoing.numpy(), sent, _starts(sent), row], [incoming.numpy(), came, _starts(came), row]
+    )
     row.Free()
     return incoming, came.tolist()
 

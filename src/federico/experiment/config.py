@@ -7,11 +7,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ByteSize, Field, NonNegativeInt, PositiveInt, ValidationError, field_validator
 
+from federico.config_file import nearest, read_tables, validated
 from federico.data.partition import LabelGroups, Partitioning
 from federico.data.sources import Source
 from federico.data.sources.digits import Digits
 from federico.errors import ConfigError
-from federico.experiment.tables import nearest, read_tables, validated
 from federico.learning.models import MLP, ModelOptions
 from federico.learning.optimizers import Adam, OptimizerOptions
 from federico.methods import METHODS
@@ -113,7 +113,9 @@ class Experiment(Options):
     def _known_methods(cls, methods: tuple[str, ...]) -> tuple[str, ...]:
         for method in methods:
             if method not in METHODS:
-                raise ValueError(f"{method!r} is not a method{nearest(method, METHODS)}; allowed: {', '.join(METHODS)}")
+                raise ValueError(
+                    f"{method!r} is not a method{nearest(method, METHODS)}; allowed: {', '.join(METHODS)}"
+                )
         return methods
 
     @field_validator("methods", "seeds")
@@ -137,7 +139,9 @@ def load(path: Path, overrides: Iterable[str] = ()) -> Experiment:
     """Read an experiment file; each override is `dotted.key=value` with the value written as in TOML."""
     raw = read(path, overrides)
     if "compare" in raw:
-        raise ConfigError(f"{path}: has a [compare] table, it is not one run: `federico compare {path}` runs them all")
+        raise ConfigError(
+            f"{path}: has a [compare] table, it is not one run: `federico compare {path}` runs them all"
+        )
     return validate(raw, str(path))
 
 
@@ -187,7 +191,9 @@ def as_of_now(options: Mapping[str, Any], method: str) -> Mapping[str, Any]:
 def _override(raw: dict[str, Any], override: str) -> None:
     key, equals, text = override.partition("=")
     if not equals or not key.strip():
-        raise ConfigError(f"--set {override!r}: write it as key=value, for example federico.epsilon=0.1")
+        raise ConfigError(
+            f"--set {override!r}: write it as key=value, for example federico.epsilon=0.1"
+        )
     try:
         value = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:

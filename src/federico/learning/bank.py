@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from federico.learning.blueprint import Blueprint
-from federico.learning.drawer import Drawers
+from federico.learning.layout import ModelLayout
+from federico.learning.row_files import RowFiles
 from federico.learning.storage import Storage
 from federico.types import FloatArray, IntArray
 
@@ -60,19 +60,21 @@ class Bank:
     The first rows are at home here; behind them there is room for guests, models of owners hosted elsewhere.
     """
 
-    def __init__(self, blueprint: Blueprint, owners: IntArray, rows: Tensor, storage: Storage | None = None) -> None:
+    def __init__(
+        self, layout: ModelLayout, owners: IntArray, rows: Tensor, storage: Storage | None = None
+    ) -> None:
         """`owners` is sorted; `rows[k]` is the model of `owners[k]`."""
-        self.blueprint = blueprint
+        self.layout = layout
         self.owners = owners
         self.rows = rows
         self.storage = storage or Storage()
-        self.counters = blueprint.initial_counters().repeat(len(rows), 1)
+        self.counters = layout.initial_counters().repeat(len(rows), 1)
         self._known, self._order = owners, np.arange(len(owners))
 
     @classmethod
     def start(
         cls,
-        blueprint: Blueprint,
+        layout: ModelLayout,
         seed: int,
         names: Mapping[int, str],
         device: torch.device,
@@ -81,10 +83,10 @@ class Bank:
         """A new model for each owner, drawn from the stream of its name; equal names give equal models."""
         storage = storage or Storage()
         owners = np.array(sorted(names), dtype=np.int64)
-        rows = storage.empty(len(owners), blueprint.size, dtype=blueprint.dtype, device=device)
+        rows = storage.empty(len(owners), layout.size, dtype=layout.dtype, device=device)
         for row, owner in zip(rows, owners, strict=True):
-            blueprint.initial(seed, names[int(owner)], row)
-        return cls(blueprint, owners, rows, storage)
+            layout.initial(seed, names[int(owner)], row)
+        return cls(layout, owners, rows, storage)
 
     @property
     def home(self) -> Tensor:
@@ -97,7 +99,7 @@ class Bank:
         if here + len(guests) > len(self.rows):
             self.rows = self._enlarged(self.home, here + len(guests))
             self.counters = (
-                self.blueprint.initial_counters()
+                self.layout.initial_counters()
                 .repeat(len(self.rows), 1)
                 .index_copy_(0, torch.arange(here), self.counters[:here])
             )
@@ -127,7 +129,9 @@ class Bank:
 
     def places(self, owners: IntArray) -> Tensor:
         """Which rows hold the models of these owners."""
-        return torch.from_numpy(self._order[np.searchsorted(self._known, owners)]).to(self.rows.device)
+        return torch.from_numpy(self._order[np.searchsorted(self._known, owners)]).to(
+            self.rows.device
+        )
 
     def add(
         self,
@@ -138,26 +142,30 @@ class Bank:
     ) -> None:
         """Move these columns of the model of owners[k] by shares[k] * moves[k], for all k in order."""
         places, rows = self.places(owners), self.rows[:, columns]
-        if isinstance(moves, Tensor) and self.blueprint.size < SMALL:
+        if isinstance(moves, Tensor) and self.layout.size < SMALL:
             moves = moves[:, columns]
             factors = torch.from_numpy(shares).to(moves)[:, None]
-            for some in (slice(first, first + TOGETHER) for first in range(0, len(moves), TOGETHER)):
+            for some in (
+                slice(first, first + TOGETHER) for first in range(0, len(moves), TOGETHER)
+            ):
                 rows.index_add_(0, places[some], moves[some] * factors[some])
             return
         for place, move, share in zip(places.tolist(), moves, shares.tolist(), strict=True):
             rows[place].add_(move[columns], alpha=share)
 
-    def subtract(self, owners: IntArray, trained: Tensor, moves: Tensor | Drawers, which: IntArray) -> None:
+    def subtract(
+        self, owners: IntArray, trained: Tensor, moves: Tensor | RowFiles, which: IntArray
+    ) -> None:
         """Write into moves[which[k]] how far trained[k] is from the model of owners[k], for all k.
 
         What is put away is made in the place of `trained`, so that it takes no memory.
         """
         places = self.places(owners)
-        if isinstance(moves, Drawers):
+        if isinstance(moves, RowFiles):
             for row, place, k in zip(trained, places.tolist(), which.tolist(), strict=True):
                 moves[k] = row.sub_(self.rows[place])
             return
-        if self.blueprint.size < SMALL:
+        if self.layout.size < SMALL:
             moved = trained - self.rows.index_select(0, places)
             moves.index_copy_(0, torch.from_numpy(which).to(moves.device), moved)
             return
@@ -167,7 +175,9 @@ class Bank:
     def copy(self) -> Tensor:
         """The rows at home, as they are now."""
         home = self.home
-        copied = self.storage.empty(*home.shape, dtype=home.dtype, device=home.device, every_round=True)
+        copied = self.storage.empty(
+            *home.shape, dtype=home.dtype, device=home.device, every_round=True
+        )
         return copied.copy_(home)
 
     def _enlarged(self, rows: Tensor, count: int) -> Tensor:
@@ -179,7 +189,9 @@ class Bank:
     def _grow(self, more: int) -> None:
         if more > 0:
             self.rows = self._enlarged(self.rows, len(self.rows) + more)
-            self.counters = torch.cat([self.counters, self.blueprint.initial_counters().repeat(more, 1)])
+            self.counters = torch.cat(
+                [self.counters, self.layout.initial_counters().repeat(more, 1)]
+            )
 
     def _seat(self, guests: Mapping[int, int]) -> None:
         known = np.array([*self.owners, *guests.values()], dtype=np.int64)

@@ -10,7 +10,7 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from federico.learning.blueprint import Blueprint, Slot
+from federico.learning.layout import ModelLayout, Slot
 from federico.learning.objectives import Objective
 
 MANY = 256
@@ -64,12 +64,12 @@ class Layer:
     relu: bool
 
 
-def chain(blueprint: Blueprint) -> list[Layer] | None:
+def chain(layout: ModelLayout) -> list[Layer] | None:
     """The model as a chain of linear layers and ReLUs in one precision, or None if it is anything else."""
-    template = blueprint.template
-    if type(template) is not nn.Sequential or blueprint.mixed:
+    template = layout.template
+    if type(template) is not nn.Sequential or layout.mixed:
         return None
-    slots = {slot.name: slot for slot in blueprint.slots}
+    slots = {slot.name: slot for slot in layout.slots}
     layers: list[Layer] = []
     for name, module in template._modules.items():  # named_children would skip a ReLU used twice
         if type(module) is nn.Linear:
@@ -78,14 +78,21 @@ def chain(blueprint: Blueprint) -> list[Layer] | None:
             layers.append(Layer(slots[f"{name}.weight"], slots.get(f"{name}.bias"), relu=False))
         elif type(module) is nn.ReLU and layers and not layers[-1].relu:
             layers[-1] = Layer(layers[-1].weight, layers[-1].bias, relu=True)
-        elif not (type(module) is nn.Flatten and module.start_dim == 1 and module.end_dim == -1 and not layers):
+        elif not (
+            type(module) is nn.Flatten
+            and module.start_dim == 1
+            and module.end_dim == -1
+            and not layers
+        ):
             return None
     return layers or None
 
 
 def _plain(layer: nn.Linear, name: str, slots: dict[str, Slot]) -> bool:
     """Whether all of the layer learns, and none of it is shared with an earlier one."""
-    return all(p.requires_grad and f"{name}.{which}" in slots for which, p in layer.named_parameters())
+    return all(
+        p.requires_grad and f"{name}.{which}" in slots for which, p in layer.named_parameters()
+    )
 
 
 @dataclass(frozen=True)
@@ -103,13 +110,26 @@ class Held:
     def of(cls, layer: Layer, rows: Tensor, grad: Tensor) -> "Held":
         """The layer in these rows of models and of their gradients."""
         weight = _stacked(layer.weight, rows)
-        bias, bias_grad = (_stacked(layer.bias, part) for part in (rows, grad)) if layer.bias else (None, None)
+        bias, bias_grad = (
+            (_stacked(layer.bias, part) for part in (rows, grad)) if layer.bias else (None, None)
+        )
         bias = None if bias is None else bias.unsqueeze(1)
-        return cls(weight, weight.transpose(1, 2), bias, _stacked(layer.weight, grad), bias_grad, layer.relu)
+        return cls(
+            weight,
+            weight.transpose(1, 2),
+            bias,
+            _stacked(layer.weight, grad),
+            bias_grad,
+            layer.relu,
+        )
 
     def forward(self, below: Tensor) -> Tensor:
         """What the layer makes of the activations below it."""
-        out = torch.bmm(below, self.turned) if self.bias is None else torch.baddbmm(self.bias, below, self.turned)
+        out = (
+            torch.bmm(below, self.turned)
+            if self.bias is None
+            else torch.baddbmm(self.bias, below, self.turned)
+        )
         return out.relu_() if self.relu else out
 
     def measure(self, below: Tensor) -> Tensor:
@@ -128,7 +148,9 @@ class Held:
 class Stacked:
     """Chains of linear layers: all rows at once as batched matrix products, gradient by hand, nothing copied."""
 
-    def __init__(self, layers: list[Layer], objective: Objective, work: Tensor, grad: Tensor) -> None:
+    def __init__(
+        self, layers: list[Layer], objective: Objective, work: Tensor, grad: Tensor
+    ) -> None:
         self.counters = torch.empty(0, dtype=torch.int64)
         self._layers, self._objective, self._grad = layers, objective, grad
         # By what may be in hand, not by what is: how visits are cut into stacks must not change a number.
@@ -173,12 +195,16 @@ class Stacked:
 class Looped:
     """Any module, one row at a time: the module's parameters are bound to the first row, once."""
 
-    def __init__(self, blueprint: Blueprint, objective: Objective, work: Tensor, grad: Tensor) -> None:
-        self.counters = blueprint.initial_counters()
-        self.module = blueprint.bind(work[0], self.counters)
-        self._blueprint, self._objective = blueprint, objective
+    def __init__(
+        self, layout: ModelLayout, objective: Objective, work: Tensor, grad: Tensor
+    ) -> None:
+        self.counters = layout.initial_counters()
+        self.module = layout.bind(work[0], self.counters)
+        self._layout, self._objective = layout, objective
         self._work, self._grad = work[0], grad[0]
-        for (_, parameter), slot in zip(self.module.named_parameters(), blueprint.parameter_slots, strict=True):
+        for (_, parameter), slot in zip(
+            self.module.named_parameters(), layout.parameter_slots, strict=True
+        ):
             parameter.grad = slot.view(grad[0])
 
     def hold(self, rows: Tensor) -> None:
@@ -201,18 +227,20 @@ class Looped:
     def _forward(self, x: Tensor) -> Tensor:
         # A copy, for a module may write into its input.
         layout = torch.channels_last if x.dim() == 4 else torch.contiguous_format
-        with self._blueprint.precision(x.device):
+        with self._layout.precision(x.device):
             outputs: Tensor = self.module(x.clone(memory_format=layout))
-        return outputs.to(self._blueprint.dtype)
+        return outputs.to(self._layout.dtype)
 
 
 class Vmapped:
     """Any module that keeps no statistics and draws nothing, all rows at once: what fills a GPU."""
 
-    def __init__(self, blueprint: Blueprint, objective: Objective, work: Tensor, grad: Tensor) -> None:
+    def __init__(
+        self, layout: ModelLayout, objective: Objective, work: Tensor, grad: Tensor
+    ) -> None:
         self.counters = torch.empty(0, dtype=torch.int64)
-        self._blueprint, self._objective, self._grad = blueprint, objective, grad
-        self._module = blueprint.bind(work[0], self.counters)
+        self._layout, self._objective, self._grad = layout, objective, grad
+        self._module = layout.bind(work[0], self.counters)
         self.hold(work)
 
     def hold(self, rows: Tensor) -> None:
@@ -226,22 +254,26 @@ class Vmapped:
 
     def gradient(self, x: Tensor, y: Tensor, weights: Tensor) -> None:
         """See `Engine.gradient`."""
-        self._grad[: len(x)] = torch.vmap(torch.func.grad(self._loss))(self._rows[: len(x)], x, y, weights)
+        self._grad[: len(x)] = torch.vmap(torch.func.grad(self._loss))(
+            self._rows[: len(x)], x, y, weights
+        )
 
     def _loss(self, row: Tensor, x: Tensor, y: Tensor, weights: Tensor) -> Tensor:
         return (self._objective(self._run(row, x), y) * weights).sum()
 
     def _run(self, row: Tensor, x: Tensor) -> Tensor:
-        tensors = {slot.name: slot.view(row) for slot in self._blueprint.slots}
-        with self._blueprint.precision(x.device):
-            outputs: Tensor = torch.func.functional_call(self._module, tensors, (x,), tie_weights=True)
-        return outputs.to(self._blueprint.dtype)
+        tensors = {slot.name: slot.view(row) for slot in self._layout.slots}
+        with self._layout.precision(x.device):
+            outputs: Tensor = torch.func.functional_call(
+                self._module, tensors, (x,), tie_weights=True
+            )
+        return outputs.to(self._layout.dtype)
 
 
-def vmappable(blueprint: Blueprint) -> bool:
+def vmappable(layout: ModelLayout) -> bool:
     """Whether all that the model's training changes is a gradient away: no batch-norm statistics, nothing frozen."""
-    learns = all(parameter.requires_grad for parameter in blueprint.template.parameters())
-    return learns and blueprint.size == blueprint.parameters and not blueprint.counters
+    learns = all(parameter.requires_grad for parameter in layout.template.parameters())
+    return learns and layout.size == layout.parameters and not layout.counters
 
 
 def _stacked(slot: Slot, rows: Tensor) -> Tensor:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, UntypedStorage
 
-from federico.learning.blueprint import Blueprint
+from federico.learning.layout import ModelLayout
 
 SAMPLES = 2
 
@@ -30,16 +30,20 @@ class Footprint:
         return 2 * self.largest
 
 
-def footprint(blueprint: Blueprint, sample: Tensor) -> Footprint:
+def footprint(layout: ModelLayout, sample: Tensor) -> Footprint:
     """Send copies of one sample through a model, in training mode; what does not grow with them is not counted."""
-    few, many = (_sent_through(blueprint, sample, count) for count in (SAMPLES, 2 * SAMPLES))
+    few, many = (_sent_through(layout, sample, count) for count in (SAMPLES, 2 * SAMPLES))
     return Footprint((many.saved - few.saved) // SAMPLES, many.largest // (2 * SAMPLES))
 
 
-def _sent_through(blueprint: Blueprint, sample: Tensor, count: int) -> Footprint:
+def _sent_through(layout: ModelLayout, sample: Tensor, count: int) -> Footprint:
     """The same for so many copies together."""
-    module = blueprint.bind(torch.zeros(blueprint.size, dtype=blueprint.dtype), blueprint.initial_counters()).train()
-    saved: dict[int, UntypedStorage] = {}  # held until all is counted, so that no place is used twice
+    module = layout.bind(
+        torch.zeros(layout.size, dtype=layout.dtype), layout.initial_counters()
+    ).train()
+    saved: dict[
+        int, UntypedStorage
+    ] = {}  # held until all is counted, so that no place is used twice
     given: list[int] = [0]
 
     def keep(tensor: Tensor) -> int:
@@ -49,12 +53,14 @@ def _sent_through(blueprint: Blueprint, sample: Tensor, count: int) -> Footprint
         return place
 
     for layer in module.modules():
-        layer.register_forward_hook(lambda _, __, out: given.append(out.nbytes if isinstance(out, Tensor) else 0))
+        layer.register_forward_hook(
+            lambda _, __, out: given.append(out.nbytes if isinstance(out, Tensor) else 0)
+        )
     x = sample.cpu().expand(count, *sample.shape).clone()
     with (
         torch.random.fork_rng(devices=[]),
         torch.autograd.graph.saved_tensors_hooks(keep, _never),
-        blueprint.precision(x.device),
+        layout.precision(x.device),
     ):
         module(x)
     return Footprint(sum(storage.nbytes() for storage in saved.values()), max(given))

@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 
 from federico.learning.bank import Bank, Visits
-from federico.learning.blueprint import Blueprint
-from federico.learning.board import Batch, Board
-from federico.learning.drawer import Drawers
+from federico.learning.batches import Batch, ClientTensors
+from federico.learning.layout import ModelLayout
 from federico.learning.objectives import mixable, objective_for
 from federico.learning.optimizers import Optimizer, OptimizerStates, Rows
+from federico.learning.row_files import RowFiles
 from federico.learning.storage import Storage
-from federico.learning.workshop import Bench, Workshop
+from federico.learning.workers import WorkerPool, Workspace
 from federico.rng import key, stream
 from federico.types import Array, FloatArray, IntArray, Task
 
@@ -64,7 +64,7 @@ class Learner:
 
     def __init__(
         self,
-        blueprint: Blueprint,
+        layout: ModelLayout,
         clients: Sequence[ClientData],
         task: Task,
         outputs: int,
@@ -75,7 +75,7 @@ class Learner:
         device: torch.device | str = "cpu",
         storage: Storage | None = None,
     ) -> None:
-        self.blueprint = blueprint
+        self.layout = layout
         self.task = task
         self.optimizer = optimizer
         self.batch_size = batch_size
@@ -87,12 +87,18 @@ class Learner:
         self.names = [client.name for client in clients]
         self.objective = objective_for(task)
         self.guess = self.objective.guess(outputs)
-        self.boards: dict[Part, Board] = {
-            "train": Board([client.train for client in clients], task, blueprint.dtype, self.device),
-            "test": Board([client.test for client in clients], task, blueprint.dtype, self.device),
+        self.boards: dict[Part, ClientTensors] = {
+            "train": ClientTensors(
+                [client.train for client in clients], task, layout.dtype, self.device
+            ),
+            "test": ClientTensors(
+                [client.test for client in clients], task, layout.dtype, self.device
+            ),
         }
         self.states = self.new_states()
-        self._workshop = Workshop(blueprint, self.objective, self.boards["train"].first(), self.device)
+        self._workers = WorkerPool(
+            layout, self.objective, self.boards["train"].first(), self.device
+        )
 
     @property
     def samples(self) -> IntArray:
@@ -101,7 +107,7 @@ class Learner:
 
     def new_states(self) -> OptimizerStates:
         """Optimizer states for this model, none kept yet."""
-        count, dtype = self.blueprint.parameters, self.blueprint.dtype
+        count, dtype = self.layout.parameters, self.layout.dtype
         return OptimizerStates(self.optimizer.moments, count, dtype, self.device, self.storage)
 
     def hold_out(self, fraction: float) -> None:
@@ -111,26 +117,32 @@ class Learner:
         """
         board = self.boards["train"]
         orders = [
-            stream(self.seed, "hold out", n).permutation(c) for n, c in zip(self.names, board.counts, strict=True)
+            stream(self.seed, "hold out", n).permutation(c)
+            for n, c in zip(self.names, board.counts, strict=True)
         ]
-        cuts = [np.split(order, [k]) for order, k in zip(orders, held_out(board.counts, fraction), strict=True)]
+        cuts = [
+            np.split(order, [k])
+            for order, k in zip(orders, held_out(board.counts, fraction), strict=True)
+        ]
         self.boards["train"] = board.choose([np.sort(kept) for _, kept in cuts])
-        self.boards["validation"] = board.choose([np.sort(held if len(held) else kept) for held, kept in cuts])
+        self.boards["validation"] = board.choose(
+            [np.sort(held if len(held) else kept) for held, kept in cuts]
+        )
 
     def evaluate(self, bank: Bank, visits: Visits, part: Part = "train") -> FloatArray:
         """The mean loss of each visit over the client's whole part, in evaluation mode."""
         board = self.boards[part]
 
         @torch.no_grad()
-        def measure(bench: Bench, stack: Stack) -> Tensor:
+        def measure(workspace: Workspace, stack: Stack) -> Tensor:
             total = torch.zeros(len(stack.visits), dtype=self._precise, device=self.device)
-            for loss in self._measured(bench, bank, stack, board):
+            for loss in self._measured(workspace, bank, stack, board):
                 total[: len(loss)] += loss.sum(1, dtype=self._precise)
             return total
 
         losses = np.zeros(len(visits))
         stacks = self._stacks(visits, board)
-        for stack, total in zip(stacks, self._workshop.map(measure, stacks), strict=True):
+        for stack, total in zip(stacks, self._workers.map(measure, stacks), strict=True):
             losses[stack.places] = total.cpu().numpy() / board.counts[stack.visits.clients]
         return losses
 
@@ -140,13 +152,15 @@ class Learner:
         losses = np.zeros((len(visits), int(board.counts[visits.clients].max(initial=0))))
 
         @torch.no_grad()
-        def measure(bench: Bench, stack: Stack) -> None:
+        def measure(workspace: Workspace, stack: Stack) -> None:
             first = 0
-            for loss in self._measured(bench, bank, stack, board):
-                losses[stack.places[: len(loss)], first : first + loss.shape[1]] = loss.cpu().numpy()
+            for loss in self._measured(workspace, bank, stack, board):
+                losses[stack.places[: len(loss)], first : first + loss.shape[1]] = (
+                    loss.cpu().numpy()
+                )
                 first += loss.shape[1]
 
-        self._workshop.map(measure, self._stacks(visits, board))
+        self._workers.map(measure, self._stacks(visits, board))
         return losses
 
     def train(
@@ -158,7 +172,7 @@ class Learner:
         epochs: int = 1,
         fresh: bool = False,
         sample_weights: FloatArray | None = None,
-    ) -> Tensor | Drawers:
+    ) -> Tensor | RowFiles:
         """How far local epochs on the client's data move a copy of each model: [visits, size].
 
         The optimizer's moments stay with the pair (client, owner) for its next visit, unless `fresh`. A client goes
@@ -168,62 +182,68 @@ class Learner:
         deltas = self.new_moves(len(visits))
         states = self.new_states() if fresh else self.states
 
-        def learn(bench: Bench, job: tuple[Stack, Moments]) -> tuple[Tensor, Tensor]:
+        def learn(workspace: Workspace, job: tuple[Stack, Moments]) -> tuple[Tensor, Tensor]:
             stack, moments = job
-            self._load(bench, bank, stack.visits)
+            self._load(workspace, bank, stack.visits)
             scale = None if sample_weights is None else sample_weights[stack.places]
-            self._run_epochs(bench, stack.visits, moments, round_index, epochs, scale)
-            trained = bench.work[: len(stack.visits)]
+            self._run_epochs(workspace, stack.visits, moments, round_index, epochs, scale)
+            trained = workspace.work[: len(stack.visits)]
             finite = trained.sum(1).isfinite()
             bank.subtract(stack.visits.owners, trained, deltas, stack.places)
-            return finite, bench.engine.counters.clone()
+            return finite, workspace.engine.counters.clone()
 
         stacks = self._stacks(visits, self.boards["train"])
-        done = self._workshop.map(learn, [(stack, states.rows(stack.visits.pairs)) for stack in stacks])
+        done = self._workers.map(
+            learn, [(stack, states.rows(stack.visits.pairs)) for stack in stacks]
+        )
         for stack, (finite, counters) in zip(stacks, done, strict=True):
             self._keep_counters(bank, stack.visits, counters)
             self._forget_diverged(stack.visits, finite, states)
         return deltas
 
-    def gradient(self, bank: Bank, visits: Visits, round_index: int) -> Tensor | Drawers:
+    def gradient(self, bank: Bank, visits: Visits, round_index: int) -> Tensor | RowFiles:
         """The gradient of the summed loss over all the client's training data: [visits, size]."""
         board = self.boards["train"]
         gradients = self.new_moves(len(visits))
 
-        def differentiate(bench: Bench, stack: Stack) -> None:
-            self._load(bench, bank, stack.visits)
-            total = torch.zeros_like(bench.work[: len(stack.visits)])
+        def differentiate(workspace: Workspace, stack: Stack) -> None:
+            self._load(workspace, bank, stack.visits)
+            total = torch.zeros_like(workspace.work[: len(stack.visits)])
             with self._randomness(stack.visits, round_index, 0):
                 for batch in self._whole(board, stack.visits):
                     rows, whole = len(batch.weights), (batch.weights > 0).to(total.dtype)
-                    bench.engine.gradient(board.x(batch.index), board.targets(batch.index), whole)
-                    total[:rows] += bench.grad[:rows]
+                    workspace.engine.gradient(
+                        board.x(batch.index), board.targets(batch.index), whole
+                    )
+                    total[:rows] += workspace.grad[:rows]
             if isinstance(gradients, Tensor):
                 gradients[torch.from_numpy(stack.places)] = total
                 return
             for place, row in zip(stack.places.tolist(), total, strict=True):
                 gradients[place] = row
 
-        self._workshop.map(differentiate, self._stacks(visits, board))
+        self._workers.map(differentiate, self._stacks(visits, board))
         return gradients
 
     def descend(self, bank: Bank, owners: IntArray, gradients: Tensor) -> None:
         """One optimizer step at each owner with the gradient gathered for its model, in place."""
         if not len(owners):  # torch refuses a step of nothing
             return
-        count = self.blueprint.parameters
+        count = self.layout.parameters
         moments, steps = self.states.rows([(int(b), int(b)) for b in owners])
         rows = [bank.rows[place, :count] for place in bank.places(owners)]
         self.optimizer.step(rows, list(gradients[:, :count].unbind()), moments, steps)
 
     def new_rows(self, count: int) -> Tensor:
         """So many rows to be filled, for this round, wherever rows lie."""
-        size, dtype = self.blueprint.size, self.blueprint.dtype
+        size, dtype = self.layout.size, self.layout.dtype
         return self.storage.empty(count, size, dtype=dtype, device=self.device, every_round=True)
 
-    def new_moves(self, count: int) -> Tensor | Drawers:
+    def new_moves(self, count: int) -> Tensor | RowFiles:
         """The same for moves, which wait elsewhere where they will be sent."""
-        return self.storage.moves(count, self.blueprint.size, dtype=self.blueprint.dtype, device=self.device)
+        return self.storage.moves(
+            count, self.layout.size, dtype=self.layout.dtype, device=self.device
+        )
 
     @torch.no_grad()
     def score(self, bank: Bank, visits: Visits, weights: FloatArray, part: Part = "test") -> Scores:
@@ -236,51 +256,78 @@ class Learner:
         hit = (mixed.argmax(1) == board.y) & ~mixed.isnan().any(1)
         return Scores(_per_client(board, loss), _per_client(board, hit))
 
-    def _mix(self, bank: Bank, visits: Visits, weights: FloatArray, board: Board) -> Tensor:
+    def _mix(self, bank: Bank, visits: Visits, weights: FloatArray, board: ClientTensors) -> Tensor:
         """The mixed predictions for every sample of the board, [samples, outputs]."""
 
         @torch.no_grad()
-        def predict(bench: Bench, stack: Stack) -> list[tuple[Batch, Tensor]]:
-            self._show(bench, bank, stack.visits)
-            share = torch.from_numpy(weights[stack.places]).to(self.device, self._precise)[:, None, None]
+        def predict(workspace: Workspace, stack: Stack) -> list[tuple[Batch, Tensor]]:
+            self._show(workspace, bank, stack.visits)
+            share = torch.from_numpy(weights[stack.places]).to(self.device, self._precise)[
+                :, None, None
+            ]
             parts = []
             for batch in self._whole(board, stack.visits):
-                outputs = mixable(bench.engine.outputs(board.x(batch.index)).to(self._precise), self.task)
+                outputs = mixable(
+                    workspace.engine.outputs(board.x(batch.index)).to(self._precise), self.task
+                )
                 parts.append((batch, outputs.mul_(share[: len(outputs)])))
             return parts
 
-        parts = [part for parts in self._workshop.map(predict, self._stacks(visits, board)) for part in parts]
-        mixed = torch.zeros(len(board), parts[0][1].shape[-1], dtype=self._precise, device=self.device)
+        parts = [
+            part
+            for parts in self._workers.map(predict, self._stacks(visits, board))
+            for part in parts
+        ]
+        mixed = torch.zeros(
+            len(board), parts[0][1].shape[-1], dtype=self._precise, device=self.device
+        )
         for batch, part in parts:
             board.add(mixed, batch, part)
         return mixed
 
-    def _measured(self, bench: Bench, bank: Bank, stack: Stack, board: Board) -> Iterator[Tensor]:
+    def _measured(
+        self, workspace: Workspace, bank: Bank, stack: Stack, board: ClientTensors
+    ) -> Iterator[Tensor]:
         """The losses of the stack's samples batch by batch, 0 for padding."""
-        self._show(bench, bank, stack.visits)
+        self._show(workspace, bank, stack.visits)
         for batch in self._whole(board, stack.visits):
-            loss = self.objective(bench.engine.outputs(board.x(batch.index)), board.targets(batch.index))
+            loss = self.objective(
+                workspace.engine.outputs(board.x(batch.index)), board.targets(batch.index)
+            )
             yield torch.where(batch.weights > 0, loss, 0)
 
     def _run_epochs(
-        self, bench: Bench, visits: Visits, moments: Moments, round_index: int, epochs: int, scale: FloatArray | None
+        self,
+        workspace: Workspace,
+        visits: Visits,
+        moments: Moments,
+        round_index: int,
+        epochs: int,
+        scale: FloatArray | None,
     ) -> None:
-        board, count = self.boards["train"], self.blueprint.parameters
-        params, grads = (rows[: len(visits), :count].unbind() for rows in (bench.work, bench.grad))
+        board, count = self.boards["train"], self.layout.parameters
+        params, grads = (
+            rows[: len(visits), :count].unbind() for rows in (workspace.work, workspace.grad)
+        )
         for epoch in range(epochs):
             orders = self._orders(visits, round_index, epoch)
             with self._randomness(visits, round_index, epoch):
                 for batch in board.batches(visits.clients, orders, self.batch_size, scale):
                     n = len(batch.weights)
-                    bench.engine.gradient(board.x(batch.index), board.targets(batch.index), batch.weights)
+                    workspace.engine.gradient(
+                        board.x(batch.index), board.targets(batch.index), batch.weights
+                    )
                     self.optimizer.step(
-                        list(params[:n]), list(grads[:n]), [rows[:n] for rows in moments[0]], moments[1][:n]
+                        list(params[:n]),
+                        list(grads[:n]),
+                        [rows[:n] for rows in moments[0]],
+                        moments[1][:n],
                     )
 
     @contextmanager
     def _randomness(self, visits: Visits, round_index: int, epoch: int) -> Iterator[None]:
         """Dropout draws from a stream of its own. Models that draw run one at a time: the first client is the only."""
-        if self._workshop.threads > 1:
+        if self._workers.threads > 1:
             yield
             return
         with torch.random.fork_rng(devices=[]):
@@ -291,33 +338,35 @@ class Learner:
     def _orders(self, visits: Visits, round_index: int, epoch: int) -> list[IntArray]:
         """Each client's order of samples."""
         drawn = {
-            int(i): stream(self.seed, "batches", self.names[i], round_index, epoch).permutation(self.samples[i])
+            int(i): stream(self.seed, "batches", self.names[i], round_index, epoch).permutation(
+                self.samples[i]
+            )
             for i in np.unique(visits.clients)
         }
         return [drawn[int(i)] for i in visits.clients]
 
-    def _stacks(self, visits: Visits, board: Board) -> list[Stack]:
+    def _stacks(self, visits: Visits, board: ClientTensors) -> list[Stack]:
         """Cut the visits into stacks that run together, largest clients first so that a stack is hardly ragged."""
         order = np.lexsort((visits.owners, visits.clients, -board.counts[visits.clients]))
-        rows = self._workshop.rows_per_stack(len(visits))
+        rows = self._workers.rows_per_stack(len(visits))
         cuts = [order[first : first + rows] for first in range(0, len(order), rows)]
         return [Stack(places, visits[places]) for places in cuts]
 
-    def _load(self, bench: Bench, bank: Bank, visits: Visits) -> None:
+    def _load(self, workspace: Workspace, bank: Bank, visits: Visits) -> None:
         places = bank.places(visits.owners)
-        torch.index_select(bank.rows, 0, places, out=bench.work[: len(visits)])
-        bench.engine.hold(bench.work)
+        torch.index_select(bank.rows, 0, places, out=workspace.work[: len(visits)])
+        workspace.engine.hold(workspace.work)
         # Models with counters run one at a time, so the first owner is the only one.
-        bench.engine.counters.copy_(bank.counters[places[0]])
+        workspace.engine.counters.copy_(bank.counters[places[0]])
 
-    def _show(self, bench: Bench, bank: Bank, visits: Visits) -> None:
+    def _show(self, workspace: Workspace, bank: Bank, visits: Visits) -> None:
         """Load the models to be measured; one that is alone in its stack is measured where it lies."""
         if len(visits) > 1:
-            self._load(bench, bank, visits)
+            self._load(workspace, bank, visits)
             return
         place = bank.places(visits.owners)
-        bench.engine.hold(bank.rows[int(place[0])][None])
-        bench.engine.counters.copy_(bank.counters[place[0]])
+        workspace.engine.hold(bank.rows[int(place[0])][None])
+        workspace.engine.counters.copy_(bank.counters[place[0]])
 
     def _keep_counters(self, bank: Bank, visits: Visits, counters: Tensor) -> None:
         """Only an owner's own training moves its counters, after every visit saw the old ones."""
@@ -329,26 +378,30 @@ class Learner:
         for row in (~finite).nonzero()[:, 0].tolist():
             states.drop(visits.pairs[row])
 
-    def _whole(self, board: Board, visits: Visits) -> Iterator[Batch]:
+    def _whole(self, board: ClientTensors, visits: Visits) -> Iterator[Batch]:
         """All samples of these visits as stored, in batches that stay in the cache."""
         # By what a stack may hold, not by what it holds: how visits are cut into stacks must not change a sum.
-        size = evaluation_batch(board.width, self._workshop.capacity, chained=self._workshop.chained)
+        size = evaluation_batch(board.width, self._workers.capacity, chained=self._workers.chained)
         return board.whole(visits.clients, size)
 
 
 def evaluation_batch(width: int, models: int, *, chained: bool) -> int:
     """How many samples of this many numbers are measured at once, for each of so many models, chains or not."""
     alone = chained and models == 1
-    numbers, samples = (CHAIN_NUMBERS, CHAIN_SAMPLES) if alone else (EVALUATION_NUMBERS, EVALUATION_SAMPLES)
+    numbers, samples = (
+        (CHAIN_NUMBERS, CHAIN_SAMPLES) if alone else (EVALUATION_NUMBERS, EVALUATION_SAMPLES)
+    )
     return max(1, min(samples, numbers // (width * models)))
 
 
 def held_out(samples: IntArray, fraction: float) -> IntArray:
     """How many of its samples each client holds out: at least one, but never the last."""
-    held: IntArray = np.minimum(np.maximum(np.rint(fraction * samples), 1), np.maximum(samples - 1, 0)).astype(np.int64)
+    held: IntArray = np.minimum(
+        np.maximum(np.rint(fraction * samples), 1), np.maximum(samples - 1, 0)
+    ).astype(np.int64)
     return held
 
 
-def _per_client(board: Board, values: Tensor) -> FloatArray:
+def _per_client(board: ClientTensors, values: Tensor) -> FloatArray:
     parts = torch.split(values.cpu().double(), board.counts.tolist())
     return np.array([float(part.mean()) for part in parts])

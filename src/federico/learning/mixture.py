@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from federico.learning.blueprint import Blueprint
-from federico.learning.board import to_input
+from federico.learning.batches import to_input
+from federico.learning.layout import ModelLayout
 from federico.learning.objectives import mixable
 from federico.types import Array, FloatArray, Task
 
@@ -15,17 +15,21 @@ from federico.types import Array, FloatArray, Task
 class MixturePredictor:
     """Predicts with sum_j w_ij p_j(y|x): probabilities are mixed, not logits; values for regression."""
 
-    def __init__(self, blueprint: Blueprint, rows: Sequence[Tensor], weights: FloatArray, task: Task) -> None:
+    def __init__(
+        self, layout: ModelLayout, rows: Sequence[Tensor], weights: FloatArray, task: Task
+    ) -> None:
         self.task = task
         self.weights = weights
-        self._dtype = blueprint.dtype
-        self._modules = [blueprint.bind(row, blueprint.initial_counters()).eval() for row in rows]
+        self._dtype = layout.dtype
+        self._modules = [layout.bind(row, layout.initial_counters()).eval() for row in rows]
 
     @torch.no_grad()
     def __call__(self, x: Array, batch_size: int = 512) -> FloatArray:
         """Class probabilities [n, classes], or values [n, outputs]."""
         # Copied batch by batch: a caller's array may be read-only or a reversed view.
-        batches = (np.array(x[first : first + batch_size]) for first in range(0, len(x), batch_size))
+        batches = (
+            np.array(x[first : first + batch_size]) for first in range(0, len(x), batch_size)
+        )
         return np.concatenate([self._mix(torch.from_numpy(batch)) for batch in batches])
 
     def _mix(self, x: Tensor) -> FloatArray:

@@ -54,7 +54,9 @@ class CNN2(Options):
         for _ in range(3):
             height, width = (height - 2) // 2, (width - 2) // 2
         if min(height, width) < 1:
-            raise ConfigError(f"model: cnn2 needs images of 22x22 or larger, the data has {inputs[1]}x{inputs[2]}")
+            raise ConfigError(
+                f"model: cnn2 needs images of 22x22 or larger, the data has {inputs[1]}x{inputs[2]}"
+            )
         features = 128 * height * width
         return lambda: nn.Sequential(
             *(
@@ -95,21 +97,27 @@ class Imported(Options):
         try:
             cls(**self.arguments)
         except Exception as error:
-            raise ConfigError(f"model.arguments: {self.path} cannot be made from them: {error}") from error
+            raise ConfigError(
+                f"model.arguments: {self.path} cannot be made from them: {error}"
+            ) from error
         return lambda: cls(**self.arguments)
 
 
-class FromPython(Options):
+class PythonModel(Options):
     """A model given to `federico.run` as a Python function; only Python can bring it back."""
 
     kind: Literal["python"]
 
     def factory(self, inputs: Shape, outputs: int) -> Factory:
         """Always refused: the function itself has to be passed along."""
-        raise ConfigError("model: it was made in Python and is not stored; pass it: federico.load(run, model=...)")
+        raise ConfigError(
+            "model: it was made in Python and is not stored; pass it: federico.load(run, model=...)"
+        )
 
 
-ModelOptions = Annotated[Linear | MLP | CNN2 | ResNet18 | Imported | FromPython, Field(discriminator="kind")]
+ModelOptions = Annotated[
+    Linear | MLP | CNN2 | ResNet18 | Imported | PythonModel, Field(discriminator="kind")
+]
 
 
 def perceptron(widths: tuple[int, ...]) -> nn.Sequential:
@@ -131,7 +139,9 @@ class BasicBlock(nn.Module):
         self.bn2 = nn.BatchNorm2d(fan_out)
         self.shortcut: nn.Module = nn.Identity()
         if stride != 1 or fan_in != fan_out:
-            self.shortcut = nn.Sequential(nn.Conv2d(fan_in, fan_out, 1, stride, bias=False), nn.BatchNorm2d(fan_out))
+            self.shortcut = nn.Sequential(
+                nn.Conv2d(fan_in, fan_out, 1, stride, bias=False), nn.BatchNorm2d(fan_out)
+            )
 
     def forward(self, x: Tensor) -> Tensor:
         """He et al. 2016, figure 2."""
@@ -141,13 +151,23 @@ class BasicBlock(nn.Module):
 
 def _resnet18(channels: int, outputs: int, stem: str) -> nn.Sequential:
     if stem == "small":
-        first = [nn.Conv2d(channels, 64, 3, 1, 1, bias=False), nn.BatchNorm2d(64), nn.ReLU(inplace=True)]
+        first = [
+            nn.Conv2d(channels, 64, 3, 1, 1, bias=False),
+            nn.BatchNorm2d(64),
+            nn.ReLU(inplace=True),
+        ]
     else:
-        first = [nn.Conv2d(channels, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(inplace=True)]
+        first = [
+            nn.Conv2d(channels, 64, 7, 2, 3, bias=False),
+            nn.BatchNorm2d(64),
+            nn.ReLU(inplace=True),
+        ]
         first.append(nn.MaxPool2d(3, 2, 1))
     stages = [(64, 64, 1), (64, 128, 2), (128, 256, 2), (256, 512, 2)]
     blocks = [block for i, o, s in stages for block in (BasicBlock(i, o, s), BasicBlock(o, o, 1))]
-    return nn.Sequential(*first, *blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, outputs))
+    return nn.Sequential(
+        *first, *blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, outputs)
+    )
 
 
 def _image(model: str, inputs: Shape) -> tuple[int, int, int]:
@@ -161,7 +181,11 @@ def _image(model: str, inputs: Shape) -> tuple[int, int, int]:
 def _import_class(path: str) -> type[nn.Module]:
     place, _, name = path.rpartition(":")
     try:
-        module = _module_from_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
+        module = (
+            _module_from_file(Path(place))
+            if place.endswith(".py")
+            else importlib.import_module(place)
+        )
         cls = getattr(module, name)
     except Exception as error:  # whatever the user's file does when it is run
         raise ConfigError(f"model.path: {path!r} cannot be imported: {error}") from error

@@ -28,7 +28,9 @@ class CrossEntropy:
 
     def __call__(self, outputs: Tensor, y: Tensor) -> Tensor:
         """See `Objective`."""
-        flat = functional.cross_entropy(outputs.reshape(-1, outputs.shape[-1]), y.reshape(-1), reduction="none")
+        flat = functional.cross_entropy(
+            outputs.reshape(-1, outputs.shape[-1]), y.reshape(-1), reduction="none"
+        )
         return flat.view(y.shape)
 
     def slope(self, outputs: Tensor, y: Tensor, weights: Tensor) -> Tensor:

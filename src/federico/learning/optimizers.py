@@ -89,7 +89,12 @@ class OptimizerStates:
     BLOCK_BYTES = 64 << 20
 
     def __init__(
-        self, moments: int, size: int, dtype: torch.dtype, device: torch.device, storage: Storage | None = None
+        self,
+        moments: int,
+        size: int,
+        dtype: torch.dtype,
+        device: torch.device,
+        storage: Storage | None = None,
     ) -> None:
         self._moments, self._size, self._dtype, self._device = moments, size, dtype, device
         self._storage = storage or Storage()
@@ -171,4 +176,6 @@ class OptimizerStates:
 
     def _empty(self, pairs: int, *, every_round: bool = False) -> Tensor:
         shape = pairs, self._moments, self._size
-        return self._storage.empty(*shape, dtype=self._dtype, device=self._device, every_round=every_round)
+        return self._storage.empty(
+            *shape, dtype=self._dtype, device=self._device, every_round=every_round
+        )

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from federico.errors import RunError
-from federico.learning.drawer import LARGE, Drawer, Drawers, reserve
+from federico.learning.row_files import LARGE, RowFile, RowFiles, reserve
 
 ROOMY = 4
 """How many times too large a map may be to be used again."""
@@ -30,7 +30,9 @@ class Storage:
         self.scratch, self._outbox = scratch, outbox
         self._pages = _Pages()
 
-    def empty(self, *shape: int, dtype: torch.dtype, device: torch.device, every_round: bool = False) -> torch.Tensor:
+    def empty(
+        self, *shape: int, dtype: torch.dtype, device: torch.device, every_round: bool = False
+    ) -> torch.Tensor:
         """A tensor of this shape that holds anything; the memory of other devices than the CPU is their own.
 
         One that is asked for in every round, and gone before the next, takes the memory that the last such left.
@@ -40,15 +42,21 @@ class Storage:
             return torch.empty(shape, dtype=dtype, device=device)
         if self.scratch is not None:
             return _on_disk(self.scratch, size, dtype).view(shape)
-        pages = self._pages.tensor(size) if every_round else torch.frombuffer(_new_pages(size), dtype=torch.uint8)
+        pages = (
+            self._pages.tensor(size)
+            if every_round
+            else torch.frombuffer(_new_pages(size), dtype=torch.uint8)
+        )
         return pages.view(dtype).view(shape)
 
-    def moves(self, count: int, size: int, *, dtype: torch.dtype, device: torch.device) -> torch.Tensor | Drawers:
+    def moves(
+        self, count: int, size: int, *, dtype: torch.dtype, device: torch.device
+    ) -> torch.Tensor | RowFiles:
         """So many rows for the moves of a round; large ones that will be sent need no memory until then."""
         if self._outbox is None or device.type != "cpu" or size * dtype.itemsize < LARGE:
             return self.empty(count, size, dtype=dtype, device=device, every_round=True)
         name = str(dtype).removeprefix("torch.")
-        return Drawers([Drawer.somewhere(size, name, self._outbox) for _ in range(count)])
+        return RowFiles([RowFile.somewhere(size, name, self._outbox) for _ in range(count)])
 
 
 class _Pages:
@@ -65,7 +73,9 @@ class _Pages:
     def tensor(self, size: int) -> torch.Tensor:
         """So many bytes that hold anything."""
         pages = self._take(size)
-        content = np.frombuffer(pages, dtype=np.uint8, count=size)  # lives as long as the tensor and all its views
+        content = np.frombuffer(
+            pages, dtype=np.uint8, count=size
+        )  # lives as long as the tensor and all its views
         weakref.finalize(content, self._idle.append, pages).atexit = False
         return torch.from_numpy(content)
 

@@ -9,12 +9,12 @@ import torch
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat
 from torch import Tensor
 
-from federico.exchange.base import Updates
+from federico.exchange.protocol import Updates
 from federico.learning.bank import Visits
-from federico.methods.base import (
+from federico.methods.method import (
     GLOBAL,
-    Federation,
     Method,
+    MethodContext,
     Mixtures,
     Needs,
     Posterior,
@@ -52,28 +52,30 @@ class Clustered(Method):
     opt: ClusteredOptions
 
     @classmethod
-    def needs(cls, options: Any, clients: int, distribution: Sequence[int] | None, rounds: int) -> Needs:
+    def needs(
+        cls, options: Any, clients: int, distribution: Sequence[int] | None, rounds: int
+    ) -> Needs:
         """A row per client, and the updates twice more where they are compared."""
         return Needs(clients, clients, clients, copies=2 * clients)
 
-    def __init__(self, federation: Federation, options: ClusteredOptions) -> None:
-        super().__init__(federation, options)
+    def __init__(self, context: MethodContext, options: ClusteredOptions) -> None:
+        super().__init__(context, options)
         self.clusters: IntArray = np.zeros(len(self.bank.owners), dtype=np.int64)
         """By client: the smallest member of its cluster. Only the process of the server has entries."""
 
     def owners(self) -> Mapping[int, str]:
         """A row per client at the server, K to 2K-1, all from one start: clients need not know their clusters."""
-        count = self.federation.count
+        count = self.context.count
         return dict.fromkeys(range(count, 2 * count), GLOBAL)
 
     @property
     def names(self) -> tuple[str, ...]:
         """The clients', and each one's cluster."""
-        return (*self.federation.names, *["cluster"] * self.federation.count)
+        return (*self.context.names, *["cluster"] * self.context.count)
 
     def round(self, round_index: int) -> Round:
         """FedAvg in every cluster, after those that are torn have split."""
-        clock = self.federation.clock
+        clock = self.context.clock
         with clock("pull"):
             visits = self.exchange.pull(self.to_cluster())
         self.push_moves(visits, round_index)
@@ -88,7 +90,7 @@ class Clustered(Method):
         for first in np.unique(self.clusters):
             members = np.flatnonzero(self.clusters == first)
             moves = updates.take(np.flatnonzero(np.isin(updates.contributors, members)))
-            parameters = moves.side_by_side[:, : self.bank.blueprint.parameters]
+            parameters = moves.side_by_side[:, : self.bank.layout.parameters]
             if len(moves) == len(members) > 2 and self._torn(parameters, moves.coefficients):
                 other = members[_halves(parameters)]
                 mine = np.setdiff1d(members, other)
@@ -97,11 +99,13 @@ class Clustered(Method):
     def update(self, updates: Updates) -> list[Posterior]:
         """Average inside each cluster; returns each client's row over the members of its cluster, by their data."""
         groups = self.clusters[updates.contributors]
-        joined = replace(updates, owners=self.federation.count + groups)
+        joined = replace(updates, owners=self.context.count + groups)
         average_into(self.bank, joined)
         self.bank.home.copy_(self.bank.home[torch.from_numpy(self.clusters)])
         share = shares(joined)
-        return [Posterior(updates.contributors[groups == c], share[groups == c]) for c in self.clusters]
+        return [
+            Posterior(updates.contributors[groups == c], share[groups == c]) for c in self.clusters
+        ]
 
     def mixtures(self, round_index: int) -> Mixtures:
         """The model of one's cluster."""
@@ -110,8 +114,8 @@ class Clustered(Method):
 
     def to_cluster(self) -> Visits:
         """Every hosted client meets the model of its cluster."""
-        hosted = self.federation.hosted
-        return Visits(hosted, self.federation.count + hosted)
+        hosted = self.context.hosted
+        return Visits(hosted, self.context.count + hosted)
 
     def state(self) -> dict[str, Tensor]:
         """Models, optimizers and who is with whom."""

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from federico.learning.bank import Visits
-from federico.methods.base import GLOBAL, Method, Mixtures, Needs, Round, average_into
+from federico.methods.method import GLOBAL, Method, Mixtures, Needs, Round, average_into
 
 
 class FedAvg(Method):
@@ -17,22 +17,24 @@ class FedAvg(Method):
     summary = "One global model, averaged over all clients every round."
 
     @classmethod
-    def needs(cls, options: Any, clients: int, distribution: Sequence[int] | None, rounds: int) -> Needs:
+    def needs(
+        cls, options: Any, clients: int, distribution: Sequence[int] | None, rounds: int
+    ) -> Needs:
         """One model, trained by everybody."""
         return Needs(1, clients, clients)
 
     def owners(self) -> Mapping[int, str]:
         """The global model alone: owner K, whom no client is."""
-        return {self.federation.count: GLOBAL}
+        return {self.context.count: GLOBAL}
 
     @property
     def names(self) -> tuple[str, ...]:
         """The clients', and the global model's."""
-        return (*self.federation.names, "global")
+        return (*self.context.names, "global")
 
     def round(self, round_index: int) -> Round:
         """The global model moves by sum_i (n_i / n) delta_i."""
-        clock = self.federation.clock
+        clock = self.context.clock
         with clock("pull"):
             visits = self.exchange.pull(self.to_global())
         self.push_moves(visits, round_index)
@@ -47,5 +49,5 @@ class FedAvg(Method):
 
     def to_global(self) -> Visits:
         """Every hosted client meets the global model."""
-        hosted = self.federation.hosted
-        return Visits(hosted, np.full(len(hosted), self.federation.count))
+        hosted = self.context.hosted
+        return Visits(hosted, np.full(len(hosted), self.context.count))

@@ -8,8 +8,8 @@ from pydantic import PositiveInt
 from torch import Tensor
 
 from federico.learning.bank import Bank
-from federico.methods.base import Mixtures, Needs
 from federico.methods.fedavg import FedAvg
+from federico.methods.method import Mixtures, Needs
 from federico.options import Options
 
 
@@ -25,12 +25,16 @@ class FedAvgPlus(FedAvg):
 
     name = "fedavg_plus"
     title = "FedAvg+"
-    summary = "FedAvg, with a copy of the global model tuned on the client's own data before it predicts."
+    summary = (
+        "FedAvg, with a copy of the global model tuned on the client's own data before it predicts."
+    )
     options = FedAvgPlusOptions
     opt: FedAvgPlusOptions
 
     @classmethod
-    def needs(cls, options: Any, clients: int, distribution: Sequence[int] | None, rounds: int) -> Needs:
+    def needs(
+        cls, options: Any, clients: int, distribution: Sequence[int] | None, rounds: int
+    ) -> Needs:
         """As FedAvg, and a tuned copy per client."""
         return Needs(1, clients, clients, fresh=clients)
 
@@ -43,5 +47,7 @@ class FedAvgPlus(FedAvg):
         for row, place in zip(moved, self.bank.places(visits.owners).tolist(), strict=True):
             row.add_(self.bank.rows[place])
         return Mixtures(
-            Bank(self.bank.blueprint, visits.clients, moved), self.federation.to_own(), np.ones(len(visits))
+            Bank(self.bank.layout, visits.clients, moved),
+            self.context.to_own(),
+            np.ones(len(visits)),
         )

@@ -8,7 +8,16 @@ from pydantic import PositiveInt
 from torch import Tensor
 
 from federico.learning.bank import Visits
-from federico.methods.base import GLOBAL, Federation, Method, Mixtures, Needs, Posterior, Round, average_into
+from federico.methods.method import (
+    GLOBAL,
+    Method,
+    MethodContext,
+    Mixtures,
+    Needs,
+    Posterior,
+    Round,
+    average_into,
+)
 from federico.options import Options
 from federico.types import FloatArray
 
@@ -29,29 +38,33 @@ class FedEM(Method):
     options = FedEMOptions
     opt: FedEMOptions
 
-    def __init__(self, federation: Federation, options: FedEMOptions) -> None:
-        super().__init__(federation, options)
-        self.proportions: FloatArray = np.full((len(federation.hosted), options.components), 1 / options.components)
+    def __init__(self, context: MethodContext, options: FedEMOptions) -> None:
+        super().__init__(context, options)
+        self.proportions: FloatArray = np.full(
+            (len(context.hosted), options.components), 1 / options.components
+        )
         """pi_im, a row per hosted client."""
 
     @classmethod
-    def needs(cls, options: FedEMOptions, clients: int, distribution: Sequence[int] | None, rounds: int) -> Needs:
+    def needs(
+        cls, options: FedEMOptions, clients: int, distribution: Sequence[int] | None, rounds: int
+    ) -> Needs:
         """The components, each trained by everybody."""
         return Needs(options.components, clients * options.components, clients * options.components)
 
     def owners(self) -> Mapping[int, str]:
         """The components, K to K+C-1; the first starts where FedAvg does."""
-        first, count = self.federation.count, self.opt.components
+        first, count = self.context.count, self.opt.components
         return {first + m: GLOBAL if m == 0 else f"{GLOBAL} {m}" for m in range(count)}
 
     @property
     def names(self) -> tuple[str, ...]:
         """The clients', and the components counted from 1."""
-        return (*self.federation.names, *(f"component {m + 1}" for m in range(self.opt.components)))
+        return (*self.context.names, *(f"component {m + 1}" for m in range(self.opt.components)))
 
     def round(self, round_index: int) -> Round:
         """EM: whose sample is it, then every component learns from all samples by how much they are its own."""
-        clock = self.federation.clock
+        clock = self.context.clock
         with clock("pull"):
             visits = self.exchange.pull(self.to_components())
         with clock("e_step"):
@@ -59,13 +72,15 @@ class FedEM(Method):
         self.push_moves(visits, round_index, q)
         with clock("update"):
             average_into(self.bank, self.exchange.collect())
-        return Round(posteriors=[Posterior(np.array(list(self.owners())), row) for row in self.proportions])
+        return Round(
+            posteriors=[Posterior(np.array(list(self.owners())), row) for row in self.proportions]
+        )
 
     def e_step(self, visits: Visits) -> FloatArray:
         """q(s,m) = softmax_m(log pi_im - loss_m(s)) of each visit's samples; pi_im becomes their mean."""
         losses = self.learner.losses(self.bank, visits).reshape(*self.proportions.shape, -1)
         q = responsibilities(losses, self.proportions)
-        counts = self.learner.samples[self.federation.hosted][:, None]
+        counts = self.learner.samples[self.context.hosted][:, None]
         real = np.arange(losses.shape[2]) < counts[:, :, None]
         self.proportions = np.sum(q, axis=2, where=real) / counts
         return q.reshape(len(visits), -1)
@@ -76,7 +91,7 @@ class FedEM(Method):
 
     def to_components(self) -> Visits:
         """Every hosted client meets every component."""
-        hosted, components = self.federation.hosted, np.array(list(self.owners()))
+        hosted, components = self.context.hosted, np.array(list(self.owners()))
         return Visits(np.repeat(hosted, len(components)), np.tile(components, len(hosted)))
 
     def state(self) -> dict[str, Tensor]:
@@ -86,7 +101,7 @@ class FedEM(Method):
     def restore(self, state: Mapping[str, Tensor]) -> None:
         """Go on from what `state` gave."""
         super().restore(state)
-        self.proportions = state["proportions"].numpy()[self.federation.hosted]
+        self.proportions = state["proportions"].numpy()[self.context.hosted]
 
 
 def responsibilities(losses: FloatArray, prior: FloatArray) -> FloatArray:

@@ -14,16 +14,24 @@ from torch import Tensor
 
 from federico.algorithm.losses import LossTracker, Tracking
 from federico.algorithm.posterior import posterior, significant
-from federico.algorithm.sampling import Coin, EpsilonGreedy, Everyone, Sampler, Strangers, Uniform, View
+from federico.algorithm.sampling import (
+    Coin,
+    EpsilonGreedy,
+    Everyone,
+    Sampler,
+    Strangers,
+    Uniform,
+    View,
+)
 from federico.errors import ConfigError
-from federico.exchange.base import Updates
+from federico.exchange.protocol import Updates
 from federico.learning.bank import Visits
-from federico.learning.blueprint import Blueprint
-from federico.methods.base import (
+from federico.learning.layout import ModelLayout
+from federico.methods.method import (
     GLOBAL,
     Buffers,
-    Federation,
     Method,
+    MethodContext,
     Mixtures,
     Needs,
     Posterior,
@@ -104,7 +112,9 @@ class FedericoOptions(Options):
         if self.debias and self.tracking == "accumulated":
             raise ValueError("debias corrects a moving average: it needs tracking = 'ema'")
         if self.m_step == "gradient" and (self.anchor > 0 or self.optimizer_state == "fresh"):
-            raise ValueError("anchor and optimizer_state = 'fresh' are about local epochs: they need m_step = 'epochs'")
+            raise ValueError(
+                "anchor and optimizer_state = 'fresh' are about local epochs: they need m_step = 'epochs'"
+            )
         return self
 
 
@@ -118,23 +128,27 @@ class Federico(Method):
     opt: FedericoOptions
 
     @classmethod
-    def check(cls, options: FedericoOptions, clients: int, blueprint: Blueprint) -> None:
+    def check(cls, options: FedericoOptions, clients: int, layout: ModelLayout) -> None:
         """Neighbors must exist, and a gradient must be all there is to learn."""
         if options.sampler != "everyone":
             check_neighbors(cls.name, options, options.neighbors, clients)
-        if options.m_step == "gradient" and blueprint.size > blueprint.parameters:
+        if options.m_step == "gradient" and layout.size > layout.parameters:
             raise ConfigError(
                 "federico.m_step = 'gradient': it cannot train float buffers (batch-norm statistics); use 'epochs'"
             )
 
     @classmethod
-    def needs(cls, options: FedericoOptions, clients: int, distribution: Sequence[int] | None, rounds: int) -> Needs:
+    def needs(
+        cls, options: FedericoOptions, clients: int, distribution: Sequence[int] | None, rounds: int
+    ) -> Needs:
         """Everybody trains what it visits, and keeps an optimizer for the models that weigh something.
 
         Those are its like, once it has met them, and of the others about half of what a round visits: they are told
         apart after one visit or after several. Where nobody knows who is alike, all that are met may weigh something.
         """
-        neighbors = clients - 1 if options.sampler == "everyone" else min(options.neighbors, clients - 1)
+        neighbors = (
+            clients - 1 if options.sampler == "everyone" else min(options.neighbors, clients - 1)
+        )
         sampling = max(0, rounds - options.solo_rounds)
         visited = clients * neighbors * (sampling > 0)
         visits = clients + visited
@@ -143,25 +157,29 @@ class Federico(Method):
         if options.optimizer_state == "fresh":
             return Needs(clients, visits, 0, fresh=visits)
         others = clients * (clients - 1)
-        alike = others if distribution is None else sum(n * (n - 1) for n in Counter(distribution).values())
+        alike = (
+            others
+            if distribution is None
+            else sum(n * (n - 1) for n in Counter(distribution).values())
+        )
         met = min(others, visited * sampling)
         kept = alike * met + (others - alike) * min(met, visited // 2)
         return Needs(clients, visits, clients + kept // max(1, others))
 
-    def __init__(self, federation: Federation, options: FedericoOptions) -> None:
-        super().__init__(federation, options)
-        self.sampler = _sampler(options, min(options.neighbors, federation.count - 1))
-        self.trackers = {i: self._tracker(i) for i in federation.hosted.tolist()}
+    def __init__(self, context: MethodContext, options: FedericoOptions) -> None:
+        super().__init__(context, options)
+        self.sampler = _sampler(options, min(options.neighbors, context.count - 1))
+        self.trackers = {i: self._tracker(i) for i in context.hosted.tolist()}
         self.posteriors = {i: Posterior(np.empty(0, np.int64), np.empty(0)) for i in self.trackers}
 
     def owners(self) -> Mapping[int, str]:
         """A model per peer."""
         same = self.opt.start == "same"
-        return {i: GLOBAL if same else name for i, name in enumerate(self.federation.names)}
+        return {i: GLOBAL if same else name for i, name in enumerate(self.context.names)}
 
     def round(self, round_index: int) -> Round:
         """Algorithm 1, one pass of its outer loop, for all peers at once."""
-        clock = self.federation.clock
+        clock = self.context.clock
         with clock("sample"):
             neighbors = self.sample(round_index)
         with clock("pull"):
@@ -181,10 +199,11 @@ class Federico(Method):
         """Each peer's neighbors, by what it knew before this round; nobody samples in a solo round."""
         if round_index <= self.opt.solo_rounds:
             return [np.empty(0, np.int64) for _ in self.trackers]
-        names, seed = self.federation.names, self.federation.seed
+        names, seed = self.context.names, self.context.seed
         return [
             self.sampler.sample(
-                View(i, len(names), tracker.peers, tracker.tracked), stream(seed, "sample", names[i], round_index)
+                View(i, len(names), tracker.peers, tracker.tracked),
+                stream(seed, "sample", names[i], round_index),
             )
             for i, tracker in self.trackers.items()
         ]
@@ -208,9 +227,11 @@ class Federico(Method):
             gradients = self.learner.gradient(self.bank, visits, round_index)
             return Updates(visits.owners, visits.clients, weights, gradients)
         fresh = self.opt.optimizer_state == "fresh"
-        epochs = self.federation.local_epochs
+        epochs = self.context.local_epochs
         deltas = self.learner.train(self.bank, visits, round_index, epochs=epochs, fresh=fresh)
-        return Updates(visits.owners, visits.clients, weights * self.learner.samples[visits.clients], deltas)
+        return Updates(
+            visits.owners, visits.clients, weights * self.learner.samples[visits.clients], deltas
+        )
 
     def update(self, updates: Updates) -> None:
         """Equation (6) at the owners: moves are averaged, gradients summed into the owner's optimizer."""
@@ -220,7 +241,9 @@ class Federico(Method):
         updates = finite(updates)
         owners, place = np.unique(updates.owners, return_inverse=True)
         total = self.learner.new_rows(len(owners)).zero_()
-        for row, k, weight in zip(updates.rows, place.tolist(), updates.coefficients.tolist(), strict=True):
+        for row, k, weight in zip(
+            updates.rows, place.tolist(), updates.coefficients.tolist(), strict=True
+        ):
             total[k].add_(row, alpha=weight)
         self.learner.descend(self.bank, owners, total)
 
@@ -243,14 +266,23 @@ class Federico(Method):
         """Models and optimizers, and the tracked losses of the hosted peers end to end."""
         rows = [tracker.state() for tracker in self.trackers.values()]
         lengths = torch.tensor([len(row["peers"]) for row in rows])
-        losses = {f"losses.{key}": torch.from_numpy(np.concatenate([row[key] for row in rows])) for key in rows[0]}
+        losses = {
+            f"losses.{key}": torch.from_numpy(np.concatenate([row[key] for row in rows]))
+            for key in rows[0]
+        }
         clients = torch.tensor(list(self.trackers))
         return {**super().state(), **losses, "losses.lengths": lengths, "losses.clients": clients}
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
         """Posteriors need no saving: they follow from the tracked losses."""
         super().restore(state)
-        ends = dict(zip(state["losses.clients"].tolist(), state["losses.lengths"].cumsum(0).tolist(), strict=True))
+        ends = dict(
+            zip(
+                state["losses.clients"].tolist(),
+                state["losses.lengths"].cumsum(0).tolist(),
+                strict=True,
+            )
+        )
         lengths = dict(zip(ends, state["losses.lengths"].tolist(), strict=True))
         for i, tracker in self.trackers.items():
             mine = slice(ends[i] - lengths[i], ends[i])
@@ -262,7 +294,9 @@ class Federico(Method):
         if self.opt.worse_than_guess == "ignored":
             samples = self.learner.samples[i] if self.opt.loss == "sum" else 1
             bound = samples * self.learner.guess * (1 + ROUNDING)
-        return LossTracker(self.opt.tracking, self.opt.momentum, debias=self.opt.debias, bound=bound)
+        return LossTracker(
+            self.opt.tracking, self.opt.momentum, debias=self.opt.debias, bound=bound
+        )
 
     def _posterior(self, i: int) -> Posterior:
         tracker = self.trackers[i]
@@ -270,9 +304,9 @@ class Federico(Method):
             return Posterior(tracker.peers, (tracker.peers == i).astype(np.float64))
         peers, losses = tracker.peers, tracker.tracked
         if self.opt.strangers == "literal":
-            everybody = np.zeros(self.federation.count)
+            everybody = np.zeros(self.context.count)
             everybody[peers] = losses
-            peers, losses = np.arange(self.federation.count), everybody
+            peers, losses = np.arange(self.context.count), everybody
         return Posterior(peers, posterior(losses, self.opt.temperature))
 
     def _weights(self, visits: Visits) -> FloatArray:
@@ -282,7 +316,9 @@ class Federico(Method):
             weights[places] = row.weights[np.searchsorted(row.peers, visits.owners[places])]
             if self.opt.m_step == "epochs" and self.trackers[i].knows(i):
                 own = places[visits.owners[places] == i]
-                weights[own] = np.maximum(weights[own], np.finfo(float).tiny)  # enough where nobody else contributes
+                weights[own] = np.maximum(
+                    weights[own], np.finfo(float).tiny
+                )  # enough where nobody else contributes
         return weights
 
     def _worth_training(self, visits: Visits, weights: FloatArray) -> IntArray:

@@ -10,10 +10,10 @@ from torch import Tensor
 
 from federico.algorithm.sampling import EpsilonGreedy, View
 from federico.learning.bank import Bank, Visits
-from federico.learning.blueprint import Blueprint
+from federico.learning.layout import ModelLayout
 from federico.learning.learner import held_out
-from federico.methods.base import GLOBAL, Federation, Needs, Posterior, Round, check_neighbors
 from federico.methods.local import Local
+from federico.methods.method import GLOBAL, MethodContext, Needs, Posterior, Round, check_neighbors
 from federico.options import Options
 from federico.rng import stream
 from federico.types import FloatArray, IntArray
@@ -40,12 +40,14 @@ class FedFomo(Local):
 
     name = "fedfomo"
     title = "FedFomo"
-    summary = "Each client combines the few models that do better than its own on data it holds out."
+    summary = (
+        "Each client combines the few models that do better than its own on data it holds out."
+    )
     options = FedFomoOptions
     opt: FedFomoOptions
 
     @classmethod
-    def check(cls, options: FedFomoOptions, clients: int, blueprint: Blueprint) -> None:
+    def check(cls, options: FedFomoOptions, clients: int, layout: ModelLayout) -> None:
         """Neighbors must exist."""
         check_neighbors(cls.name, options, options.neighbors, clients)
 
@@ -55,26 +57,28 @@ class FedFomo(Local):
         return samples - held_out(samples, options.validation)
 
     @classmethod
-    def needs(cls, options: Any, clients: int, distribution: Sequence[int] | None, rounds: int) -> Needs:
+    def needs(
+        cls, options: Any, clients: int, distribution: Sequence[int] | None, rounds: int
+    ) -> Needs:
         """A model per client, and where it began."""
         return Needs(2 * clients, clients, clients)
 
-    def __init__(self, federation: Federation, options: FedFomoOptions) -> None:
-        super().__init__(federation, options)
+    def __init__(self, context: MethodContext, options: FedFomoOptions) -> None:
+        super().__init__(context, options)
         self.learner.hold_out(options.validation)
-        hosted = federation.hosted
-        self.first = Bank(self.bank.blueprint, hosted, self.bank.copy(), self.bank.storage)
+        hosted = context.hosted
+        self.first = Bank(self.bank.layout, hosted, self.bank.copy(), self.bank.storage)
         """theta_first: every hosted client's model before its last local training."""
-        self.propensity: FloatArray = np.zeros((len(hosted), federation.count))
+        self.propensity: FloatArray = np.zeros((len(hosted), context.count))
         """p_i[n]: what the model of n has been worth to each hosted client so far."""
 
     def owners(self) -> Mapping[int, str]:
         """A model per client, all from one start: models that never had anything in common cannot be averaged."""
-        return dict.fromkeys(range(self.federation.count), GLOBAL)
+        return dict.fromkeys(range(self.context.count), GLOBAL)
 
     def round(self, round_index: int) -> Round:
         """Sample, pull, weigh and combine; then train alone."""
-        clock = self.federation.clock
+        clock = self.context.clock
         with clock("sample"):
             neighbors = self.sample(round_index)
         with clock("pull"):
@@ -89,22 +93,25 @@ class FedFomo(Local):
 
     def sample(self, round_index: int) -> list[IntArray]:
         """Each client's candidates, slot by slot: by propensity, or uniformly with a chance that decays."""
-        names, seed = self.federation.names, self.federation.seed
+        names, seed = self.context.names, self.context.seed
         epsilon = max(0.0, self.opt.epsilon - self.opt.epsilon_decay * (round_index - 1))
         sampler = EpsilonGreedy(min(self.opt.neighbors, len(names) - 1), epsilon, "per_neighbor")
         return [
             sampler.sample(
-                View(i, len(names), np.arange(len(names)), -merit), stream(seed, "sample", names[i], round_index)
+                View(i, len(names), np.arange(len(names)), -merit),
+                stream(seed, "sample", names[i], round_index),
             )
-            for i, merit in zip(self.federation.hosted.tolist(), self.propensity, strict=True)
+            for i, merit in zip(self.context.hosted.tolist(), self.propensity, strict=True)
         ]
 
     def gains(self, visits: Visits) -> FloatArray:
         """Lval(theta_first) - Lval(theta_n) of every candidate; not a number where a loss is none."""
-        before = self.learner.evaluate(self.first, self.federation.to_own(), "validation")
+        before = self.learner.evaluate(self.first, self.context.to_own(), "validation")
         losses = self.learner.evaluate(self.bank, visits, "validation")
         with np.errstate(invalid="ignore"):
-            gains: FloatArray = before[np.searchsorted(self.federation.hosted, visits.clients)] - losses
+            gains: FloatArray = (
+                before[np.searchsorted(self.context.hosted, visits.clients)] - losses
+            )
         return gains
 
     def combine(self, i: int, candidates: IntArray, gains: FloatArray) -> Posterior:
@@ -112,14 +119,23 @@ class FedFomo(Local):
         place = int(self.first.places(np.array([i])))
         first = self.first.rows[place]
         moves = self.bank.rows[self.bank.places(candidates)] - first
-        distances = torch.linalg.vector_norm(moves[:, : self.bank.blueprint.parameters], dim=1).double().cpu().numpy()
-        worth = np.divide(gains, distances, out=np.zeros(len(gains)), where=(distances > 0) & np.isfinite(gains))
+        distances = (
+            torch.linalg.vector_norm(moves[:, : self.bank.layout.parameters], dim=1)
+            .double()
+            .cpu()
+            .numpy()
+        )
+        worth = np.divide(
+            gains, distances, out=np.zeros(len(gains)), where=(distances > 0) & np.isfinite(gains)
+        )
         self.propensity[place, candidates] += worth / max(abs(worth.sum()), SMALLEST)
         better = np.flatnonzero(worth > 0)
         if not len(better):
             return Posterior(np.array([i]), np.ones(1))
         weights = worth[better] / worth[better].sum()
-        first += torch.from_numpy(weights).to(moves) @ moves[torch.from_numpy(better).to(moves.device)]
+        first += (
+            torch.from_numpy(weights).to(moves) @ moves[torch.from_numpy(better).to(moves.device)]
+        )
         return Posterior(candidates[better], weights)
 
     def state(self) -> dict[str, Tensor]:
@@ -130,7 +146,7 @@ class FedFomo(Local):
     def restore(self, state: Mapping[str, Tensor]) -> None:
         """Go on from what `state` gave."""
         super().restore(state)
-        hosted = self.federation.hosted
+        hosted = self.context.hosted
         mine = slice(int(hosted[0]), int(hosted[-1]) + 1)
         self.first.rows.copy_(state["first"][mine])
         self.propensity = state["propensity"][mine].numpy().copy()

@@ -1,11 +1,11 @@
-"""Training alone: what every federation has to beat."""
+"""Training alone: what every context has to beat."""
 
 from collections.abc import Mapping
 
 import numpy as np
 
-from federico.exchange.base import Updates
-from federico.methods.base import Method, Mixtures, Round, average_into
+from federico.exchange.protocol import Updates
+from federico.methods.method import Method, Mixtures, Round, average_into
 
 
 class Local(Method):
@@ -17,18 +17,22 @@ class Local(Method):
 
     def owners(self) -> Mapping[int, str]:
         """A model per client."""
-        return dict(enumerate(self.federation.names))
+        return dict(enumerate(self.context.names))
 
     def round(self, round_index: int) -> Round:
         """Local epochs at everybody's."""
-        visits = self.federation.to_own()
-        with self.federation.clock("m_step"):
-            deltas = self.learner.train(self.bank, visits, round_index, epochs=self.federation.local_epochs)
-        with self.federation.clock("update"):
-            average_into(self.bank, Updates(visits.owners, visits.clients, np.ones(len(visits)), deltas))
+        visits = self.context.to_own()
+        with self.context.clock("m_step"):
+            deltas = self.learner.train(
+                self.bank, visits, round_index, epochs=self.context.local_epochs
+            )
+        with self.context.clock("update"):
+            average_into(
+                self.bank, Updates(visits.owners, visits.clients, np.ones(len(visits)), deltas)
+            )
         return Round()
 
     def mixtures(self, round_index: int) -> Mixtures:
         """One's own model."""
-        visits = self.federation.to_own()
+        visits = self.context.to_own()
         return Mixtures(self.bank, visits, np.ones(len(visits)))

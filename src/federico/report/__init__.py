@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-from federico.experiment.files import disk_errors, publish_bytes, publish_text
-from federico.experiment.rundir import RunDir
 from federico.report.drawing import render
 from federico.report.figures import GALLERY
 from federico.report.page import page
 from federico.report.summary import Summary, summarize
 from federico.report.table import as_json, result_table
+from federico.runs.atomic import disk_errors, publish_bytes, publish_text
+from federico.runs.layout import RunDir
 
 __all__ = ["Summary", "as_json", "result_table", "summarize", "write_report"]
 
@@ -16,7 +16,11 @@ __all__ = ["Summary", "as_json", "result_table", "summarize", "write_report"]
 def write_report(path: Path) -> Path:
     """Write `figures/*.png` and `report.html` into a run directory; returns the page."""
     summary = summarize(RunDir(path))
-    images = {picture.name: render(picture.draw(summary)) for picture in GALLERY if picture.applies(summary)}
+    images = {
+        picture.name: render(picture.draw(summary))
+        for picture in GALLERY
+        if picture.applies(summary)
+    }
     folder = path / "figures"
     with disk_errors(folder):
         folder.mkdir(exist_ok=True)

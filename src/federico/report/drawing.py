@@ -18,9 +18,27 @@ from federico.methods import METHODS
 from federico.types import Array, IntArray
 
 # Okabe and Ito's palette, told apart with every kind of colour vision. FedeRiCo is always blue, Local always grey.
-METHOD_COLORS = ("#0072B2", "#7A7A7A", "#D55E00", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#000000")
+METHOD_COLORS = (
+    "#0072B2",
+    "#7A7A7A",
+    "#D55E00",
+    "#E69F00",
+    "#009E73",
+    "#CC79A7",
+    "#56B4E9",
+    "#000000",
+)
 METHOD_LINES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (8, 2)))
-GROUP_COLORS = ("#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#0072B2", "#000000")
+GROUP_COLORS = (
+    "#E69F00",
+    "#009E73",
+    "#CC79A7",
+    "#56B4E9",
+    "#D55E00",
+    "#F0E442",
+    "#0072B2",
+    "#000000",
+)
 NO_GROUP = "#9A9A9A"
 INK, SOFT, FAINT = "#1F2430", "#5B6270", "#E3E6EB"
 BLUES = LinearSegmentedColormap.from_list("trust", ["#F5F8FB", "#9CC7E3", "#0072B2", "#003A66"])
@@ -36,7 +54,9 @@ def sheet(width: float, height: float, title: str) -> Figure:
     """An empty figure with its title at the left."""
     figure = Figure(figsize=(width, height), layout="constrained", facecolor="white")
     figure.get_layout_engine().set(w_pad=0.12, h_pad=0.1)  # type: ignore[union-attr, call-arg]
-    figure.suptitle(title, x=0.012, ha="left", fontsize=13, fontweight="bold", color=INK, parse_math=False)
+    figure.suptitle(
+        title, x=0.012, ha="left", fontsize=13, fontweight="bold", color=INK, parse_math=False
+    )
     return figure
 
 
@@ -97,7 +117,9 @@ def ticks(axes: Axes, which: str, names: Sequence[str]) -> None:
     labels = [short(names[place]) for place in places]
     widest = max(map(len, labels), default=0)
     tilted = which == "x" and widest > 3 and (widest + 2) * len(labels) > CHARACTERS_ACROSS
-    look: dict[str, Any] = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"} if tilted else {}
+    look: dict[str, Any] = (
+        {"rotation": 40, "ha": "right", "rotation_mode": "anchor"} if tilted else {}
+    )
     size = 9 if len(places) <= 20 else 7
     axis = axes.xaxis if which == "x" else axes.yaxis
     axis.set_ticks(list(places), labels, fontsize=size, parse_math=False, **look)
@@ -117,7 +139,9 @@ def heat(axes: Axes, values: Array, top: float, texts: Sequence[Sequence[str]]) 
             line(place - 0.5, color="white", linewidth=1)
     for (row, column), value in np.ndenumerate(values):
         color = "white" if value > 0.45 * top else INK
-        axes.text(column, row, texts[row][column], ha="center", va="center", fontsize=8.5, color=color)
+        axes.text(
+            column, row, texts[row][column], ha="center", va="center", fontsize=8.5, color=color
+        )
 
 
 def mark_groups(axes: Axes, groups: Sequence[int] | None, sides: str) -> None:
@@ -136,12 +160,16 @@ def _strip(axes: Axes, side: str, colors: Sequence[str]) -> None:
     """Just outside the cells, as wide on paper whatever the size of the axes."""
     below = side == "x"
     edge = (axes.transData, axes.transAxes) if below else (axes.transAxes, axes.transData)
-    away = ScaledTranslation(0 if below else -5 / 72, -5 / 72 if below else 0, axes.figure.dpi_scale_trans)
+    away = ScaledTranslation(
+        0 if below else -5 / 72, -5 / 72 if below else 0, axes.figure.dpi_scale_trans
+    )
     ends = [[(place - 0.5, 0), (place + 0.5, 0)] for place in range(len(colors))]
     lines = ends if below else [[(y, x) for x, y in pair] for pair in ends]
     place = blended_transform_factory(*edge) + away
     axes.add_collection(
-        LineCollection(lines, colors=colors, linewidths=5, capstyle="butt", transform=place, clip_on=False),
+        LineCollection(
+            lines, colors=colors, linewidths=5, capstyle="butt", transform=place, clip_on=False
+        ),
         autolim=False,
     )
 

@@ -7,7 +7,6 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from federico.experiment.rundir import Description
 from federico.report import words
 from federico.report.drawing import (
     FAINT,
@@ -27,6 +26,7 @@ from federico.report.drawing import (
 from federico.report.posteriors import panels
 from federico.report.summary import Collaboration, MethodSummary, Summary, true_groups
 from federico.report.table import megabytes
+from federico.runs.layout import Description
 from federico.types import FloatArray, IntArray
 
 MOST_ROWS = 32
@@ -57,9 +57,21 @@ def rounds(summary: Summary) -> Figure:
         mean = np.array([summary.metric.drawn(value) for value in curve.mean])
         spread = np.array([summary.metric.scaled(value) for value in curve.sd])
         color = METHOD_COLORS[place]
-        axes.plot(curve.rounds, mean, color=color, linestyle=METHOD_LINES[place], linewidth=2, label=method.title)
+        axes.plot(
+            curve.rounds,
+            mean,
+            color=color,
+            linestyle=METHOD_LINES[place],
+            linewidth=2,
+            label=method.title,
+        )
         axes.fill_between(
-            curve.rounds, np.maximum(mean - spread, 0), mean + spread, color=color, alpha=0.15, linewidth=0
+            curve.rounds,
+            np.maximum(mean - spread, 0),
+            mean + spread,
+            color=color,
+            alpha=0.15,
+            linewidth=0,
         )
     _over_rounds(axes, summary.metric.axis)
     return figure
@@ -68,20 +80,40 @@ def rounds(summary: Summary) -> Figure:
 def clients(summary: Summary) -> Figure:
     """Each client's own figure, a dot per method."""
     first = summary.first
-    order = by_group(true_groups(first) if summary.same_partition else None, len(first.clients), MOST_ROWS)
+    order = by_group(
+        true_groups(first) if summary.same_partition else None, len(first.clients), MOST_ROWS
+    )
     names = [first.clients[place] for place in order]
     figure = sheet(
-        8, 1.9 + 0.26 * len(names), f"{summary.metric.name.capitalize()} of each client" + _some(order, first.clients)
+        8,
+        1.9 + 0.26 * len(names),
+        f"{summary.metric.name.capitalize()} of each client" + _some(order, first.clients),
     )
     axes = figure.subplots()
     places = np.arange(len(names))
-    known = [[summary.metric.drawn(m.by_client.get(name, np.nan)) for m in summary.methods] for name in names]
+    known = [
+        [summary.metric.drawn(m.by_client.get(name, np.nan)) for m in summary.methods]
+        for name in names
+    ]
     for place, values in zip(places, known, strict=True):
         finite = [value for value in values if np.isfinite(value)]
-        axes.plot([min(finite, default=np.nan), max(finite, default=np.nan)], [place, place], color=FAINT, linewidth=3)
+        axes.plot(
+            [min(finite, default=np.nan), max(finite, default=np.nan)],
+            [place, place],
+            color=FAINT,
+            linewidth=3,
+        )
     for column, method in enumerate(summary.methods):
         color = METHOD_COLORS[method_place(method.name)]
-        axes.scatter([row[column] for row in known], places, s=46, color=color, label=method.title, zorder=3, alpha=0.9)
+        axes.scatter(
+            [row[column] for row in known],
+            places,
+            s=46,
+            color=color,
+            label=method.title,
+            zorder=3,
+            alpha=0.9,
+        )
     axes.set(ylim=(len(names) - 0.4, -0.6), xlabel=summary.metric.axis, ylabel="client")
     clean(axes, "x")
     ticks(axes, "y", names)
@@ -138,7 +170,11 @@ GALLERY = (
         "other.",
         overview,
     ),
-    Picture("rounds", "One line per method, the mean over runs; the band is one standard deviation.", rounds),
+    Picture(
+        "rounds",
+        "One line per method, the mean over runs; the band is one standard deviation.",
+        rounds,
+    ),
     Picture(
         "clients",
         "One row per client, mean over runs: where the blue dot is better than the grey one, the client gains by "
@@ -153,14 +189,21 @@ GALLERY = (
         lambda summary: summary.collaboration is not None and len(summary.first.clients) > 1,
     ),
     Picture("partition", "How many training samples each client has; darker is more.", partition),
-    Picture("traffic", "Everything the clients send and receive, added up: steeper lines cost more.", traffic),
+    Picture(
+        "traffic",
+        "Everything the clients send and receive, added up: steeper lines cost more.",
+        traffic,
+    ),
 )
 
 
 def _bars(axes: Axes, summary: Summary) -> None:
     metric = summary.metric
     judged = [method for method in summary.methods if method.mean is not None]
-    top = max((metric.scaled(v) for m in judged for v in m.by_seed.values() if np.isfinite(v)), default=1.0)
+    top = max(
+        (metric.scaled(v) for m in judged for v in m.by_seed.values() if np.isfinite(v)),
+        default=1.0,
+    )
     for place, method in enumerate(judged):
         _bar(axes, summary, method, place, top)
     axes.set_yticks(range(len(judged)), [method.title for method in judged])
@@ -169,7 +212,9 @@ def _bars(axes: Axes, summary: Summary) -> None:
     axes.tick_params(axis="y", length=0, labelsize=10.5)
     axes.spines["left"].set_visible(False)
     direction = "higher" if metric.higher_is_better else "lower"
-    subtitle(axes, f"{metric.name.capitalize()} on the clients' own test data ({direction} is better)")
+    subtitle(
+        axes, f"{metric.name.capitalize()} on the clients' own test data ({direction} is better)"
+    )
 
 
 def _bar(axes: Axes, summary: Summary, method: MethodSummary, place: int, top: float) -> None:
@@ -191,12 +236,19 @@ def _trust(axes: Axes, shown: Collaboration) -> None:
     names = [about.clients[place] for place in order]
     groups = _groups_in(about, order)
     weights = _matrix(shown, order.tolist(), names)
-    heat(axes, weights, max(float(weights.max()), 2 / len(names)), [[_in_percent(w) for w in row] for row in weights])
+    heat(
+        axes,
+        weights,
+        max(float(weights.max()), 2 / len(names)),
+        [[_in_percent(w) for w in row] for row in weights],
+    )
     ticks(axes, "x", names)
     ticks(axes, "y", names)
     mark_groups(axes, groups, "xy")
     axes.set(xlabel="whose model" + (", by true distribution" if groups else ""), ylabel="client")
-    subtitle(axes, f"Whose models each client trusts (%), seed {about.seed}{_some(order, about.clients)}")
+    subtitle(
+        axes, f"Whose models each client trusts (%), seed {about.seed}{_some(order, about.clients)}"
+    )
 
 
 def _matrix(shown: Collaboration, order: list[int], names: list[str]) -> FloatArray:
@@ -226,7 +278,9 @@ def _sample_bars(summary: Summary) -> Figure:
     about = summary.first
     order = by_group(true_groups(about), len(about.clients), MOST_ROWS)
     train, test = np.array(about.train_samples)[order], np.array(about.test_samples)[order]
-    figure = sheet(8, 1.9 + 0.26 * len(order), "Samples of each client" + _some(order, about.clients))
+    figure = sheet(
+        8, 1.9 + 0.26 * len(order), "Samples of each client" + _some(order, about.clients)
+    )
     axes = figure.subplots()
     places = np.arange(len(order))
     axes.barh(places, train, height=0.66, color=METHOD_COLORS[0], label="for training")
@@ -246,7 +300,9 @@ def _over_rounds(axes: Axes, label: str) -> None:
 
 
 def _legend(axes: Axes) -> None:
-    axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, fontsize=9.5, labelcolor=INK)
+    axes.legend(
+        loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, fontsize=9.5, labelcolor=INK
+    )
 
 
 def _groups_in(about: Description, order: IntArray) -> list[int] | None:

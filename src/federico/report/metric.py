@@ -3,8 +3,8 @@
 import math
 from dataclasses import dataclass
 
-from federico.experiment.records import Record, mean_accuracy, mean_loss
-from federico.experiment.rundir import Description
+from federico.runs.layout import Description
+from federico.runs.records import Record, mean_accuracy, mean_loss
 from federico.types import Task
 
 MINUS = "\N{MINUS SIGN}"
@@ -24,7 +24,9 @@ class Metric:
 
     def mean(self, record: Record, of: Description) -> float | None:
         """The paper's figure: each client's own test data, weighted by the size of its whole data."""
-        sizes = [train + test for train, test in zip(of.train_samples, of.test_samples, strict=True)]
+        sizes = [
+            train + test for train, test in zip(of.train_samples, of.test_samples, strict=True)
+        ]
         return mean_accuracy(record, sizes) if self.higher_is_better else mean_loss(record, sizes)
 
     def per_client(self, record: Record) -> list[float]:

@@ -7,11 +7,11 @@ from typing import Any
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, Template
 
-from federico.experiment.rundir import Description
 from federico.report import words
 from federico.report.figures import GALLERY
 from federico.report.summary import Summary
 from federico.report.table import row
+from federico.runs.layout import Description
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,11 @@ def page(summary: Summary, images: Mapping[str, bytes]) -> str:
         progress=words.progress(summary),
         extent=_extent(summary),
         rows=[(method, row(summary, method)[1:]) for method in summary.methods],
-        pictures=[(picture, embedded(images[picture.name])) for picture in GALLERY if picture.name in images],
+        pictures=[
+            (picture, embedded(images[picture.name]))
+            for picture in GALLERY
+            if picture.name in images
+        ],
         collaborators=_collaborators(summary),
         clients=list(_clients(summary)),
         not_listed=words.not_listed(len(summary.first.clients)),
@@ -104,7 +108,11 @@ def _settings(cells: list[Description]) -> list[Settings]:
     merged: dict[str, Any] = {}
     for cell in cells:
         merged |= cell.options
-    tables = [Settings(title, list(_flat(values))) for title, values in merged.items() if isinstance(values, dict)]
+    tables = [
+        Settings(title, list(_flat(values)))
+        for title, values in merged.items()
+        if isinstance(values, dict)
+    ]
     loose = [(key, _spoken(value)) for key, value in merged.items() if not isinstance(value, dict)]
     return [*tables, Settings("other", loose)] if loose else tables
 

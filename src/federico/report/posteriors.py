@@ -30,7 +30,9 @@ def panels(shown: Collaboration, title: str) -> Figure:
     order = by_group(true_groups(about), len(about.clients), MOST_PANELS)
     columns = min(4, len(order))
     lines = -(-len(order) // columns)
-    some = f", {len(order)} of {len(about.clients)} clients" if len(order) < len(about.clients) else ""
+    some = (
+        f", {len(order)} of {len(about.clients)} clients" if len(order) < len(about.clients) else ""
+    )
     figure = sheet(max(2.7 * columns, 6), 1.2 + 2.0 * lines, title + some)
     grid = figure.subplots(lines, columns, sharex=True, sharey=True, squeeze=False)
     for axes in grid.flat[len(order) :]:
@@ -53,8 +55,14 @@ def panel(axes: Axes, shown: Collaboration, client: int) -> None:
     seen = {owner for row in rows.values() for owner, weight in row.items() if weight >= VISIBLE}
     for owner in [*sorted(seen - {name}), *({name} & seen)]:
         weights = [100 * row.get(owner, 0.0) for row in rows.values()]
-        look = {"linestyle": "--", "linewidth": 2.2} if owner == name else {"linewidth": 1.3, "alpha": 0.9}
-        axes.plot(list(rows), weights, color=colors[owner] if grouped or owner != name else INK, **look)
+        look = (
+            {"linestyle": "--", "linewidth": 2.2}
+            if owner == name
+            else {"linewidth": 1.3, "alpha": 0.9}
+        )
+        axes.plot(
+            list(rows), weights, color=colors[owner] if grouped or owner != name else INK, **look
+        )
     title = short(words.called(name), 26)
     if grouped and not _of_clients(shown):
         title += f", distribution {grouped[client]}"
@@ -67,7 +75,14 @@ def panel(axes: Axes, shown: Collaboration, client: int) -> None:
 def legend(figure: Figure, shown: Collaboration) -> None:
     """Below all panels: what a colour stands for."""
     handles = _client_lines(shown) if _of_clients(shown) else _component_lines(shown)
-    figure.legend(handles=handles, loc="outside lower center", ncols=6, frameon=False, fontsize=9, labelcolor=INK)
+    figure.legend(
+        handles=handles,
+        loc="outside lower center",
+        ncols=6,
+        frameon=False,
+        fontsize=9,
+        labelcolor=INK,
+    )
 
 
 def _of_clients(shown: Collaboration) -> bool:
@@ -82,14 +97,21 @@ def _owners(shown: Collaboration) -> list[str]:
 def _colors(shown: Collaboration) -> dict[str, str]:
     """Clients by their distribution; models that belong to nobody one by one."""
     about = shown.description
-    colors = dict(zip(about.clients, group_colors(true_groups(about), len(about.clients)), strict=True))
+    colors = dict(
+        zip(about.clients, group_colors(true_groups(about), len(about.clients)), strict=True)
+    )
     others = [owner for owner in _owners(shown) if owner not in colors]
-    return colors | {owner: GROUP_COLORS[place % len(GROUP_COLORS)] for place, owner in enumerate(others)}
+    return colors | {
+        owner: GROUP_COLORS[place % len(GROUP_COLORS)] for place, owner in enumerate(others)
+    }
 
 
 def _component_lines(shown: Collaboration) -> list[Line2D]:
     colors = _colors(shown)
-    return [Line2D([], [], color=colors[owner], label=short(owner.lstrip("*"))) for owner in _owners(shown)]
+    return [
+        Line2D([], [], color=colors[owner], label=short(owner.lstrip("*")))
+        for owner in _owners(shown)
+    ]
 
 
 def _client_lines(shown: Collaboration) -> list[Line2D]:
@@ -99,4 +121,10 @@ def _client_lines(shown: Collaboration) -> list[Line2D]:
         return [own, Line2D([], [], color=group_colors(None, 1)[0], label="a peer")]
     colors = dict(zip(groups, group_colors(groups, len(groups)), strict=True))
     shown_groups = sorted(colors)[:MOST_PANELS]
-    return [own, *(Line2D([], [], color=colors[group], label=f"distribution {group}") for group in shown_groups)]
+    return [
+        own,
+        *(
+            Line2D([], [], color=colors[group], label=f"distribution {group}")
+            for group in shown_groups
+        ),
+    ]

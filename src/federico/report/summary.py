@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from federico.errors import RunError
-from federico.experiment.records import Record
-from federico.experiment.rundir import CellDir, Description, RunDir
 from federico.methods import METHODS
 from federico.report.metric import Metric, metric_of
+from federico.runs.layout import CellDir, Description, RunDir
+from federico.runs.records import Record
 from federico.types import Task
 
 FEDERICO, LOCAL = "federico", "local"
@@ -158,7 +158,9 @@ class Summary:
 
 def summarize(run: RunDir) -> Summary:
     """Read a run directory, finished or not."""
-    cells = sorted(run.cells(), key=lambda cell: (_rank(cell.description.method), cell.description.seed))
+    cells = sorted(
+        run.cells(), key=lambda cell: (_rank(cell.description.method), cell.description.seed)
+    )
     if not cells:
         raise RunError(
             f"{run.path}: not a run directory, no folder in it holds a cell.json; "
@@ -179,7 +181,9 @@ def summarize(run: RunDir) -> Summary:
     )
 
 
-def _summarize_method(name: str, cells: Mapping[int, CellDir], local: Mapping[int, CellDir]) -> MethodSummary:
+def _summarize_method(
+    name: str, cells: Mapping[int, CellDir], local: Mapping[int, CellDir]
+) -> MethodSummary:
     scores = {seed: scores_of(cell) for seed, cell in cells.items()}
     moved = [[record.moved for record in cell.records] for cell in cells.values()]
     return MethodSummary(
@@ -191,7 +195,9 @@ def _summarize_method(name: str, cells: Mapping[int, CellDir], local: Mapping[in
         versus_local=None if name == LOCAL else compare_runs(cells, local),
         bytes_by_round=mean_by_position(moved),
         bytes_moved=_mean([sum(cell) for cell in moved]),
-        seconds=_mean([sum(sum(spent.seconds.values()) for spent in cell.spent) for cell in cells.values()]),
+        seconds=_mean(
+            [sum(sum(spent.seconds.values()) for spent in cell.spent) for cell in cells.values()]
+        ),
         trust=trust_of(cells.values()) if name == FEDERICO else None,
     )
 
@@ -234,7 +240,9 @@ def curve_of(scores: Iterable[Mapping[int, float]]) -> Curve:
         for index, value in by_round.items():
             values[index].append(value)
     rounds = sorted(values)
-    return Curve(rounds, [_mean(values[index]) for index in rounds], [_sd(values[index]) for index in rounds])
+    return Curve(
+        rounds, [_mean(values[index]) for index in rounds], [_sd(values[index]) for index in rounds]
+    )
 
 
 def compare_runs(cells: Mapping[int, CellDir], others: Mapping[int, CellDir]) -> Comparison | None:
@@ -245,7 +253,11 @@ def compare_runs(cells: Mapping[int, CellDir], others: Mapping[int, CellDir]) ->
         shared = ours.keys() & theirs.keys()
         if shared:
             pairs.append((ours[max(shared)], theirs[max(shared)]))
-    return compare_figures(pairs, metric_of(next(iter(others.values())).description.task)) if pairs else None
+    return (
+        compare_figures(pairs, metric_of(next(iter(others.values())).description.task))
+        if pairs
+        else None
+    )
 
 
 def compare_figures(pairs: Sequence[tuple[float, float]], metric: Metric) -> Comparison:
@@ -305,15 +317,21 @@ def _collaboration(cells: Iterable[CellDir]) -> Collaboration | None:
     return None
 
 
-def _pending(run: RunDir, by_method: Mapping[str, Mapping[int, CellDir]], config: Mapping[str, Any]) -> list[Pending]:
+def _pending(
+    run: RunDir, by_method: Mapping[str, Mapping[int, CellDir]], config: Mapping[str, Any]
+) -> list[Pending]:
     """The cells that have begun or were asked for, and are not finished."""
     wanted = {(method, seed) for method, seeds in by_method.items() for seed in seeds}
-    wanted |= {(method, seed) for method in config.get("methods", []) for seed in config.get("seeds", [])}
+    wanted |= {
+        (method, seed) for method in config.get("methods", []) for seed in config.get("seeds", [])
+    }
     found = []
     for method, seed in sorted(wanted, key=lambda key: (_rank(key[0]), key[1])):
         cell = run.cell(method, seed)
         if cell.rounds_done < config.get("rounds", 1):
-            found.append(Pending(title_of(method), seed, cell.records[-1].round if cell.records else 0))
+            found.append(
+                Pending(title_of(method), seed, cell.records[-1].round if cell.records else 0)
+            )
     return found
 
 
@@ -323,12 +341,17 @@ def _read_config(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise RunError(f"{path}: cannot be read: {error}; delete it to see the run without it") from error
+        raise RunError(
+            f"{path}: cannot be read: {error}; delete it to see the run without it"
+        ) from error
 
 
 def mean_by_position(rows: Sequence[Sequence[float]]) -> list[float]:
     """The mean of the first entries, of the second, and so on; rows may end early."""
-    return [_mean([row[place] for row in rows if len(row) > place]) for place in range(max(map(len, rows)))]
+    return [
+        _mean([row[place] for row in rows if len(row) > place])
+        for place in range(max(map(len, rows)))
+    ]
 
 
 def _mean(values: Sequence[float]) -> float:

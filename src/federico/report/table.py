@@ -69,7 +69,11 @@ def _method(method: MethodSummary) -> dict[str, Any]:
         "by_seed": {str(seed): _finite(value) for seed, value in method.by_seed.items()},
         "by_client": {client: _finite(value) for client, value in method.by_client.items()},
         "versus_local": versus
-        and {"difference": _finite(versus.difference), "better": versus.better, "runs": versus.runs},
+        and {
+            "difference": _finite(versus.difference),
+            "better": versus.better,
+            "runs": versus.runs,
+        },
         "on_true_friends": trust and trust.on_friends,
         "effective_collaborators": trust and trust.collaborators,
         "bytes_moved": method.bytes_moved,

@@ -2,15 +2,29 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from federico.experiment.rundir import Description
 from federico.report.metric import Metric
 from federico.report.summary import FEDERICO, Comparison, Summary, true_groups
+from federico.runs.layout import Description
 
 COLLABORATOR = 0.01
 """Weight from which a peer is named as a collaborator."""
 MOST_NAMED = 5
 MOST_CLIENTS = 100
-NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+NUMBERS = (
+    "no",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+)
 
 
 def headline(summary: Summary, *, short: bool = False) -> str:
@@ -21,7 +35,9 @@ def headline(summary: Summary, *, short: bool = False) -> str:
     metric = summary.metric
     value = metric.text(shown.mean)
     reached = f"{value} accuracy" if metric.higher_is_better else f"a {metric.name} of {value}"
-    sentence = f"{shown.title} reaches {reached}" + ("" if short else " on the clients' own test data")
+    sentence = f"{shown.title} reaches {reached}" + (
+        "" if short else " on the clients' own test data"
+    )
     if shown.versus_local:
         sentence += f", {against_local(shown.versus_local, metric)}"
     return sentence if short else f"{sentence}."
@@ -52,7 +68,8 @@ def progress(summary: Summary) -> str:
     """What is still missing; empty for a finished run."""
     of = f" of {summary.rounds}" if summary.rounds else ""
     missing = [
-        f"{cell.title} with seed {cell.seed} " + (f"is at round {cell.round}{of}" if cell.round else "has not begun")
+        f"{cell.title} with seed {cell.seed} "
+        + (f"is at round {cell.round}{of}" if cell.round else "has not begun")
         for cell in summary.pending
     ]
     named = missing[:MOST_NAMED]
@@ -61,7 +78,9 @@ def progress(summary: Summary) -> str:
     return f"Not finished: {listed(named)}." if missing else ""
 
 
-def collaborators(description: Description, posterior: Sequence[Mapping[str, float]]) -> Iterator[str]:
+def collaborators(
+    description: Description, posterior: Sequence[Mapping[str, float]]
+) -> Iterator[str]:
     """A sentence or two for each client, for the first hundred."""
     groups = dict(zip(description.clients, true_groups(description) or [], strict=False))
     for client, row in list(zip(description.clients, posterior, strict=True))[:MOST_CLIENTS]:
@@ -70,7 +89,11 @@ def collaborators(description: Description, posterior: Sequence[Mapping[str, flo
 
 def not_listed(clients: int) -> str:
     """Says that a list of clients was cut, where it was."""
-    return f"The first {MOST_CLIENTS} of {clients} clients are listed." if clients > MOST_CLIENTS else ""
+    return (
+        f"The first {MOST_CLIENTS} of {clients} clients are listed."
+        if clients > MOST_CLIENTS
+        else ""
+    )
 
 
 def called(client: str) -> str:
@@ -98,15 +121,24 @@ def listed(items: Sequence[str]) -> str:
 
 
 def _about(client: str, row: Mapping[str, float], groups: Mapping[str, int]) -> str:
-    found = sorted((peer for peer in row if peer != client and row[peer] >= COLLABORATOR), key=lambda peer: -row[peer])
+    found = sorted(
+        (peer for peer in row if peer != client and row[peer] >= COLLABORATOR),
+        key=lambda peer: -row[peer],
+    )
     if not found:
         return f"{called(client)} works alone."
     named = [f"{peer} ({percent(row[peer])})" for peer in found]
     if len(found) > MOST_NAMED + 1:
         rest = found[MOST_NAMED:]
-        named[MOST_NAMED:] = [f"{len(rest)} others (together {percent(sum(row[peer] for peer in rest))})"]
+        named[MOST_NAMED:] = [
+            f"{len(rest)} others (together {percent(sum(row[peer] for peer in rest))})"
+        ]
     own = row.get(client, 0.0)
-    kept = f"keeps {percent(own)} for its own model" if own >= COLLABORATOR else "gives its own model no weight"
+    kept = (
+        f"keeps {percent(own)} for its own model"
+        if own >= COLLABORATOR
+        else "gives its own model no weight"
+    )
     sentence = f"{called(client)} learns with {listed(named)} and {kept}."
     return f"{sentence} {_friends(client, found, groups)}".rstrip()
 
@@ -123,7 +155,9 @@ def _friends(client: str, found: Sequence[str], groups: Mapping[str, int]) -> st
     if right == 0:
         return f"{'Neither' if total == 2 else 'None of them'} is of its own distribution."
     verb = "is" if right == 1 else "are"
-    return f"{in_words(right).capitalize()} of the {in_words(total)} {verb} of its own distribution."
+    return (
+        f"{in_words(right).capitalize()} of the {in_words(total)} {verb} of its own distribution."
+    )
 
 
 def in_words(number: int) -> str:

@@ -43,14 +43,20 @@ def test_fine_labels_are_taken(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("source", "name"), [(Cifar10(), "cifar10"), (Cifar100(), "cifar100")])
-def test_a_missing_folder_tells_how_to_get_it(source: Cifar10 | Cifar100, name: str, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=f"not found: run `federico data get {name}`, or set FEDERICO_DATA"):
+def test_a_missing_folder_tells_how_to_get_it(
+    source: Cifar10 | Cifar100, name: str, tmp_path: Path
+) -> None:
+    with pytest.raises(
+        DataError, match=f"not found: run `federico data get {name}`, or set FEDERICO_DATA"
+    ):
         source.load(tmp_path, 0)
 
 
 def test_a_cut_off_file_is_named(ten: Path) -> None:
     (ten / "data_batch_2.bin").write_bytes(record(1)[:-1])
-    with pytest.raises(DataError, match=r"data_batch_2\.bin: 3072 bytes are not a multiple of 3073"):
+    with pytest.raises(
+        DataError, match=r"data_batch_2\.bin: 3072 bytes are not a multiple of 3073"
+    ):
         Cifar10().load(ten.parent, 0)
 
 
@@ -81,7 +87,9 @@ def test_missing_label_names_are_named(ten: Path) -> None:
 
 
 @pytest.mark.parametrize(("source", "classes"), [(Cifar10(), 10), (Cifar100(), 100)])
-def test_the_real_copy(source: Cifar10 | Cifar100, classes: int, real_data: Callable[[str], Path]) -> None:
+def test_the_real_copy(
+    source: Cifar10 | Cifar100, classes: int, real_data: Callable[[str], Path]
+) -> None:
     dataset = source.load(real_data(str(source.path)), 0)
     assert dataset.samples.x.shape[1:] == (3, 32, 32)
     assert len(dataset.schema.label_names) == classes

@@ -13,7 +13,11 @@ Y = np.array([0, 2, 1])
 
 
 def load(
-    folder: Path, task: Task | None = None, client: str | None = None, labels: str | None = None, **arrays: Array
+    folder: Path,
+    task: Task | None = None,
+    client: str | None = None,
+    labels: str | None = None,
+    **arrays: Array,
 ) -> Dataset:
     np.savez(folder / "a.npz", **arrays)
     return Npz(path=Path("a.npz"), task=task, client=client, labels=labels).load(folder, 0)
@@ -27,7 +31,11 @@ def test_whole_numbers_mean_classes(tmp_path: Path) -> None:
 
 def test_other_numbers_mean_values(tmp_path: Path) -> None:
     dataset = load(tmp_path, x=X, y=Y / 2)
-    assert (dataset.schema.task, dataset.schema.outputs, dataset.samples.y.shape) == ("regression", 1, (3, 1))
+    assert (dataset.schema.task, dataset.schema.outputs, dataset.samples.y.shape) == (
+        "regression",
+        1,
+        (3, 1),
+    )
 
 
 def test_a_stated_task_wins(tmp_path: Path) -> None:
@@ -37,7 +45,13 @@ def test_a_stated_task_wins(tmp_path: Path) -> None:
 
 def test_owners_and_names_come_from_their_arrays(tmp_path: Path) -> None:
     dataset = load(
-        tmp_path, client="who", labels="what", x=X, y=Y, who=np.array([7, 8, 7]), what=np.array(list("abcd"))
+        tmp_path,
+        client="who",
+        labels="what",
+        x=X,
+        y=Y,
+        who=np.array([7, 8, 7]),
+        what=np.array(list("abcd")),
     )
     assert dataset.owners is not None
     assert dataset.owners.tolist() == ["7", "8", "7"]
@@ -65,7 +79,11 @@ def test_types_models_take(tmp_path: Path, x: Array, dtype: type) -> None:
         (X, Y - 1, "labels run from -1 to 1"),
         (X[:2], Y, "2 inputs but 3 targets"),
         (np.full((3, 2), np.nan), Y, "infinite or missing"),
-        (X, np.array(["a", "b", "c"]), "targets must be an array of numbers, not <U1: number the classes from 0"),
+        (
+            X,
+            np.array(["a", "b", "c"]),
+            "targets must be an array of numbers, not <U1: number the classes from 0",
+        ),
         (X, np.array(1), "targets must be an array of numbers"),
         (X[:0], Y[:0], "holds no samples"),
         (X[:0], X[:0, 0], "holds no samples"),

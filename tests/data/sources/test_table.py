@@ -5,13 +5,28 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from federico.data.clients import clients, share_out
 from federico.data.dataset import Column
 from federico.data.partition import Natural
 from federico.data.sources import Table
+from federico.data.split import clients, share_out
 from federico.errors import DataError
 
-HEART = tuple("age sex cp trestbps chol fbs restecg thalach exang oldpeak slope ca thal num".split())  # noqa: SIM905
+HEART = (
+    "age",
+    "sex",
+    "cp",
+    "trestbps",
+    "chol",
+    "fbs",
+    "restecg",
+    "thalach",
+    "exang",
+    "oldpeak",
+    "slope",
+    "ca",
+    "thal",
+    "num",
+)
 
 
 @pytest.fixture
@@ -22,7 +37,9 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_one_file_with_a_client_column(folder: Path) -> None:
-    dataset = Table(path="north.csv", label="ill", client="site", categorical=["sex"]).load(folder, 0)
+    dataset = Table(path="north.csv", label="ill", client="site", categorical=["sex"]).load(
+        folder, 0
+    )
     np.testing.assert_array_equal(dataset.samples.x, [[40, 0, 1], [np.nan, 1, 0]])
     assert dataset.schema.columns == (Column("age"), Column("sex", ("f", "m")))
     assert dataset.schema.label_names == ("no", "yes")
@@ -32,9 +49,13 @@ def test_one_file_with_a_client_column(folder: Path) -> None:
 
 
 def test_several_files_share_columns_by_name_and_own_their_rows(folder: Path) -> None:
-    table = Table(path=["north.csv", "south.csv"], label="ill", categorical=["sex"], ignore=["site"])
+    table = Table(
+        path=["north.csv", "south.csv"], label="ill", categorical=["sex"], ignore=["site"]
+    )
     dataset = table.load(folder, 0)
-    np.testing.assert_array_equal(dataset.samples.x, [[40, 0, 1, 0], [np.nan, 1, 0, 0], [60, 0, 0, 1]])
+    np.testing.assert_array_equal(
+        dataset.samples.x, [[40, 0, 1, 0], [np.nan, 1, 0, 0], [60, 0, 0, 1]]
+    )
     assert dataset.owners is not None
     assert dataset.owners.tolist() == ["north", "north", "south"]
 
@@ -44,13 +65,17 @@ def test_one_file_without_a_client_column_has_no_owners(folder: Path) -> None:
 
 
 def test_regression_takes_the_label_as_a_number(folder: Path) -> None:
-    dataset = Table(path="north.csv", label="site", task="regression", ignore=["sex", "ill"]).load(folder, 0)
+    dataset = Table(path="north.csv", label="site", task="regression", ignore=["sex", "ill"]).load(
+        folder, 0
+    )
     np.testing.assert_array_equal(dataset.samples.y, [[1.0], [2.0]])
     assert (dataset.schema.outputs, dataset.schema.label_names) == (1, ())
 
 
 def test_a_label_above_a_number_is_yes_or_no(folder: Path) -> None:
-    dataset = Table(path="north.csv", label="site", label_above=1, ignore=["sex", "ill"]).load(folder, 0)
+    dataset = Table(path="north.csv", label="site", label_above=1, ignore=["sex", "ill"]).load(
+        folder, 0
+    )
     assert dataset.labels.tolist() == [0, 1]
     assert dataset.schema.label_names == ("site <= 1", "site > 1")
 
@@ -79,18 +104,25 @@ def test_at_least_one_file_is_named() -> None:
         ({"label": "age", "ignore": ["sex"]}, r"north\.csv: 1 rows without 'age'"),
         ({"label": "ill", "client": "age"}, r"north\.csv: 1 rows without 'age'"),
         ({"label": "ill", "ignore": ["age", "sex", "site"]}, "no column is left to learn from"),
-        ({"label": "ill", "task": "regression", "ignore": ["sex"]}, "column 'ill' holds 'yes', which is not a number"),
+        (
+            {"label": "ill", "task": "regression", "ignore": ["sex"]},
+            "column 'ill' holds 'yes', which is not a number",
+        ),
         ({"label": "ill", "path": "west.csv"}, r"west\.csv: not found"),
     ],
 )
-def test_bad_tables_name_file_column_and_remedy(folder: Path, options: dict[str, object], message: str) -> None:
+def test_bad_tables_name_file_column_and_remedy(
+    folder: Path, options: dict[str, object], message: str
+) -> None:
     with pytest.raises(DataError, match=message):
         Table.model_validate({"path": "north.csv", **options}).load(folder, 0)
 
 
 def test_files_must_have_the_same_columns(folder: Path) -> None:
     (folder / "west.csv").write_text("age,sex,ill\n1,m,no\n")
-    with pytest.raises(DataError, match=r"west\.csv: column 'site' is not in both this file and .*north\.csv"):
+    with pytest.raises(
+        DataError, match=r"west\.csv: column 'site' is not in both this file and .*north\.csv"
+    ):
         Table(path=["north.csv", "west.csv"], label="ill").load(folder, 0)
 
 
@@ -106,7 +138,11 @@ def test_files_can_be_given_with_the_names_of_their_owners(folder: Path) -> None
     table = Table(path={"upper": Path("north.csv")}, label="ill", categorical=["sex"], client=None)
     assert table.load(folder, 0).owners is None, "one file alone has no owners to tell apart"
     (folder / "copy.csv").write_text((folder / "north.csv").read_text())
-    both = Table(path={"upper": Path("north.csv"), "lower": Path("copy.csv")}, label="ill", categorical=["sex"])
+    both = Table(
+        path={"upper": Path("north.csv"), "lower": Path("copy.csv")},
+        label="ill",
+        categorical=["sex"],
+    )
     owners = both.load(folder, 0).owners
     assert owners is not None
     assert list(dict.fromkeys(owners)) == ["upper", "lower"]
@@ -120,7 +156,10 @@ def test_a_table_without_rows_is_refused(folder: Path) -> None:
 
 def test_the_real_hospitals(real_data: Callable[[str], Path]) -> None:
     table = Table(
-        path=[f"heart-disease/processed.{name}.data" for name in ("cleveland", "hungarian", "switzerland", "va")],
+        path=[
+            f"heart-disease/processed.{name}.data"
+            for name in ("cleveland", "hungarian", "switzerland", "va")
+        ],
         names=HEART,
         label="num",
         label_above=0,
@@ -134,8 +173,13 @@ def test_the_real_hospitals(real_data: Callable[[str], Path]) -> None:
         "processed.switzerland": 123,
         "processed.va": 200,
     }
-    assert dict(zip(*np.unique(dataset.labels, return_counts=True), strict=True)) == {0: 411, 1: 509}
-    hospitals = clients(dataset, share_out(Natural().cut(dataset.labels, dataset.owners, 0), seed=0))
+    assert dict(zip(*np.unique(dataset.labels, return_counts=True), strict=True)) == {
+        0: 411,
+        1: 509,
+    }
+    hospitals = clients(
+        dataset, share_out(Natural().cut(dataset.labels, dataset.owners, 0), seed=0)
+    )
     assert all(np.isfinite(hospital.test.x).all() for hospital in hospitals)
 
 

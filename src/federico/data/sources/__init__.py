@@ -13,7 +13,7 @@ from federico.data.sources.digits import Digits
 from federico.data.sources.image_folder import ImageFolder
 from federico.data.sources.npz import Npz
 from federico.data.sources.office_home import OfficeHome
-from federico.data.sources.python import FromPython
+from federico.data.sources.python import PythonArrays
 from federico.data.sources.sine import Sine
 from federico.data.sources.table import Table
 
@@ -34,13 +34,13 @@ __all__ = [
 ]
 
 Source: TypeAlias = Annotated[
-    Digits | Sine | Cifar10 | Cifar100 | OfficeHome | Npz | Table | ImageFolder | FromPython,
+    Digits | Sine | Cifar10 | Cifar100 | OfficeHome | Npz | Table | ImageFolder | PythonArrays,
     Field(discriminator="kind"),
 ]
 """The data of an experiment; `kind` says which options go with it."""
 
 SOURCES: tuple[type[SourceOptions], ...] = tuple(
-    kind for kind in get_args(get_args(Source)[0]) if kind is not FromPython
+    kind for kind in get_args(get_args(Source)[0]) if kind is not PythonArrays
 )
 """What an experiment file can name."""
 
@@ -58,7 +58,11 @@ class Entry:
 def catalogue(folder: Path) -> list[Entry]:
     """All kinds of data, and which of them can be loaded from this folder."""
     return [
-        Entry(source.model_fields["kind"].default, inspect.getdoc(source) or "", _present(source, folder))
+        Entry(
+            source.model_fields["kind"].default,
+            inspect.getdoc(source) or "",
+            _present(source, folder),
+        )
         for source in SOURCES
     ]
 

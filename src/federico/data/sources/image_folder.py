@@ -30,9 +30,13 @@ class ImageFolder(SourceOptions):
         if not place.is_dir():
             raise DataError(f"{place}: is a file; name the folder whose subfolders are the labels")
         labels = sorted(entry.name for entry in place.iterdir() if entry.is_dir())
-        files = [(file, number) for number, label in enumerate(labels) for file in _images(place / label)]
+        files = [
+            (file, number) for number, label in enumerate(labels) for file in _images(place / label)
+        ]
         if not files:
-            raise DataError(f"{place}: no PNG or JPEG images found: put them in one subfolder per label")
+            raise DataError(
+                f"{place}: no PNG or JPEG images found: put them in one subfolder per label"
+            )
         x = np.stack([_pixels(file, self.size) for file, _ in files])
         y = np.array([number for _, number in files], dtype=np.int64)
         schema = Schema("classification", x.shape[1:], len(labels), tuple(labels))
@@ -51,4 +55,6 @@ def _pixels(file: Path, size: int) -> Array:
         with Image.open(file) as image:
             return np.asarray(image.convert("RGB").resize((size, size))).transpose(2, 0, 1)
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        raise DataError(f"{file}: not a readable image ({first_line(error)}): remove or replace it") from error
+        raise DataError(
+            f"{file}: not a readable image ({first_line(error)}): remove or replace it"
+        ) from error

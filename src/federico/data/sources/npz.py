@@ -56,13 +56,17 @@ def from_arrays(
     return checked(Dataset(samples, _schema(samples, task, label_names, origin), owners), origin)
 
 
-def _schema(samples: Samples, task: Task, label_names: Sequence[object] | None, origin: object) -> Schema:
+def _schema(
+    samples: Samples, task: Task, label_names: Sequence[object] | None, origin: object
+) -> Schema:
     shape = samples.x.shape[1:]
     if task == "regression":
         return Schema(task, shape, samples.y.shape[1])
     highest = int(samples.y.max(initial=0))
     if label_names is None and highest >= MOST_CLASSES:
-        raise DataError(f"{origin}: class number {highest}: number the classes from 0, or set task to regression")
+        raise DataError(
+            f"{origin}: class number {highest}: number the classes from 0, or set task to regression"
+        )
     names = range(highest + 1) if label_names is None else label_names
     return Schema(task, shape, len(names), tuple(map(str, names)))
 
@@ -70,7 +74,9 @@ def _schema(samples: Samples, task: Task, label_names: Sequence[object] | None, 
 def features(x: Array, origin: object) -> Array:
     """Inputs in the type models take: images stay bytes, wide floats stay wide, the rest becomes float32."""
     if x.ndim < 2 or x.dtype.kind not in "biuf":
-        raise DataError(f"{origin}: inputs must be numbers with one row per sample, not {x.dtype} of shape {x.shape}")
+        raise DataError(
+            f"{origin}: inputs must be numbers with one row per sample, not {x.dtype} of shape {x.shape}"
+        )
     if (x.dtype == np.uint8 and x.ndim == 4) or x.dtype == np.float64:
         return x
     return x.astype(np.float32, copy=False)
@@ -78,9 +84,13 @@ def features(x: Array, origin: object) -> Array:
 
 def _targets(y: Array, task: Task, origin: object) -> Array:
     if y.ndim == 0 or y.dtype.kind not in "biuf":
-        raise DataError(f"{origin}: targets must be an array of numbers, not {y.dtype}: number the classes from 0")
+        raise DataError(
+            f"{origin}: targets must be an array of numbers, not {y.dtype}: number the classes from 0"
+        )
     if task == "regression":
         return (y[:, None] if y.ndim == 1 else y).astype(np.float64, copy=False)
     if y.dtype.kind == "f" and (unusable(y) or (y != np.floor(y)).any()):
-        raise DataError(f"{origin}: labels must be class numbers 0, 1, 2, ...: put their names in an array of its own")
+        raise DataError(
+            f"{origin}: labels must be class numbers 0, 1, 2, ...: put their names in an array of its own"
+        )
     return y.astype(np.int64, copy=False)

@@ -19,7 +19,13 @@ class OfficeHome(SourceOptions):
     def load(self, folder: Path, seed: int) -> Dataset:
         """All domains, with the domain as owner; not rescaled, as the features' overall spread is 1 already."""
         file = folder / self.path
-        x, y, domain, classes, domains = read_npz(file, "x", "y", "domain", "class_names", "domain_names")
+        x, y, domain, classes, domains = read_npz(
+            file, "x", "y", "domain", "class_names", "domain_names"
+        )
         if domain.dtype.kind not in "iu" or domain.max(initial=0) >= len(domains):
-            raise DataError(f"{file}: domain {domain.max()} where {len(domains)} are named: write the file again")
-        return from_arrays(x, y, domains[domain], file, task="classification", label_names=classes.tolist())
+            raise DataError(
+                f"{file}: domain {domain.max()} where {len(domains)} are named: write the file again"
+            )
+        return from_arrays(
+            x, y, domains[domain], file, task="classification", label_names=classes.tolist()
+        )

@@ -9,7 +9,16 @@ from pydantic import Field, model_validator
 from federico.data.checks import checked
 from federico.data.dataset import Column, Dataset, Samples, Schema
 from federico.data.sources.base import SourceOptions
-from federico.data.tables import MISSING, choices, codes, encode, numbers, read_table, require, texts
+from federico.data.tabular import (
+    MISSING,
+    choices,
+    codes,
+    encode,
+    numbers,
+    read_table,
+    require,
+    texts,
+)
 from federico.errors import DataError
 from federico.types import Array, Task
 
@@ -25,7 +34,11 @@ class Table(SourceOptions):
 
     kind: Literal["table"] = "table"
     """Rows of CSV or Parquet files."""
-    path: Path | Annotated[tuple[Path, ...], Field(min_length=1)] | Annotated[dict[str, Path], Field(min_length=1)]
+    path: (
+        Path
+        | Annotated[tuple[Path, ...], Field(min_length=1)]
+        | Annotated[dict[str, Path], Field(min_length=1)]
+    )
     """The file; or a list of files with the same columns; or a table of owner = file."""
     label: str
     """Column to predict."""
@@ -47,7 +60,9 @@ class Table(SourceOptions):
     @model_validator(mode="after")
     def _label_above_makes_classes(self) -> Self:
         if self.task == "regression" and self.label_above is not None:
-            raise ValueError("label_above makes classes: leave it out, or set task to classification")
+            raise ValueError(
+                "label_above makes classes: leave it out, or set task to classification"
+            )
         return self
 
     def load(self, folder: Path, seed: int) -> Dataset:
@@ -55,14 +70,18 @@ class Table(SourceOptions):
         paths = (self.path,) if isinstance(self.path, Path) else self.path
         files = list(paths.values() if isinstance(paths, dict) else paths)
         if len(set(files)) < len(files):
-            raise DataError(f"path: {max(files, key=files.count)} is named twice; name every file once")
+            raise DataError(
+                f"path: {max(files, key=files.count)} is named twice; name every file once"
+            )
         frames = {folder / file: self._read(folder / file) for file in files}
         _same_columns(frames)
         columns = self._columns(frames)
         x = np.vstack([encode(frame, columns, file) for file, frame in frames.items()])
         y, classes = self._targets(frames)
         schema = Schema(self.task, x.shape[1:], len(classes) or 1, classes, columns)
-        return checked(Dataset(Samples(x, y), schema, self._owners(frames)), self._origin(frames), gaps=True)
+        return checked(
+            Dataset(Samples(x, y), schema, self._owners(frames)), self._origin(frames), gaps=True
+        )
 
     def _read(self, file: Path) -> pd.DataFrame:
         frame = read_table(file, self.names, self.missing)
@@ -70,16 +89,21 @@ class Table(SourceOptions):
         require(frame, [*whole, *self.categorical, *self.ignore], file)
         for column in whole:
             if frame[column].isna().any():
-                raise DataError(f"{file}: {frame[column].isna().sum()} rows without '{column}': fill or remove them")
+                raise DataError(
+                    f"{file}: {frame[column].isna().sum()} rows without '{column}': fill or remove them"
+                )
         return frame
 
     def _columns(self, frames: Frames) -> tuple[Column, ...]:
         left_out = {self.label, self.client, *self.ignore}
         names = [name for name in next(iter(frames.values())).columns if name not in left_out]
         if not names:
-            raise DataError(f"{self._origin(frames)}: no column is left to learn from: shorten 'ignore'")
+            raise DataError(
+                f"{self._origin(frames)}: no column is left to learn from: shorten 'ignore'"
+            )
         return tuple(
-            Column(name, choices(_joined(frames, name)) if name in self.categorical else None) for name in names
+            Column(name, choices(_joined(frames, name)) if name in self.categorical else None)
+            for name in names
         )
 
     def _targets(self, frames: Frames) -> tuple[Array, tuple[str, ...]]:
@@ -88,7 +112,9 @@ class Table(SourceOptions):
             return self._label_numbers(frames)[:, None], ()
         if self.label_above is not None:
             above = self._label_numbers(frames) > self.label_above
-            return above.astype(np.int64), tuple(f"{self.label} {sign} {self.label_above:g}" for sign in ("<=", ">"))
+            return above.astype(np.int64), tuple(
+                f"{self.label} {sign} {self.label_above:g}" for sign in ("<=", ">")
+            )
         classes = choices(_joined(frames, self.label))
         parts = [codes(frame[self.label], classes, file) for file, frame in frames.items()]
         return np.concatenate(parts), classes
@@ -104,7 +130,9 @@ class Table(SourceOptions):
         names = list(self.path) if isinstance(self.path, dict) else [file.stem for file in frames]
         twice = [name for name in names if names.count(name) > 1]
         if twice:
-            raise DataError(f"two files are named {twice[0]}: write path as a table of owner = file")
+            raise DataError(
+                f"two files are named {twice[0]}: write path as a table of owner = file"
+            )
         return np.repeat(names, [len(frame) for frame in frames.values()])
 
     def _origin(self, frames: Frames) -> str:

@@ -1,0 +1,239 @@
+"""From an experiment and a seed to everything a method needs: all that can be wrong is found here, before round 1."""
+
+import hashlib
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+from federico.data.dataset import Client, Dataset, Schema
+from federico.data.partition import Partition, subsample
+from federico.data.split import Shares, clients, share_out, warnings_for
+from federico.errors import ConfigError
+from federico.exchange.processes import ProcessGroup, SingleProcess
+from federico.exchange.protocol import Exchange, Hosting
+from federico.experiment.config import Experiment, Split
+from federico.experiment.memory_plan import refuse_too_large
+from federico.learning.bank import Bank
+from federico.learning.batches import to_input
+from federico.learning.layout import ModelLayout
+from federico.learning.learner import ClientData, Learner
+from federico.learning.models import Factory
+from federico.learning.storage import Storage
+from federico.learning.workers import give_back_freed_memory
+from federico.methods import METHODS
+from federico.methods.method import Method, MethodContext
+from federico.types import IntArray
+
+DEVICES = ("cpu", "cuda", "mps")
+
+
+@dataclass(frozen=True)
+class Setup:
+    """The clients of one seed, and the model they will train."""
+
+    experiment: Experiment
+    seed: int
+    schema: Schema
+    shares: Shares
+    clients: list[Client]
+    layout: ModelLayout
+    data_hash: str
+    warnings: list[str]
+
+    def method(
+        self, name: str, team: ProcessGroup | None = None, storage: Storage | None = None
+    ) -> Method:
+        """The method of that name, ready for its first round, for the clients that this member of the team hosts."""
+        team = team or SingleProcess()
+        _check_team(team, len(self.clients), device(self.experiment.system.device))
+        hosting = Hosting(len(self.clients), team.rank, team.ranks)
+        return self.hosted_method(name, hosting, partial(team.connect, hosting), storage)
+
+    def hosted_method(
+        self,
+        name: str,
+        hosting: Hosting,
+        connect: Callable[[Bank, int], Exchange],
+        storage: Storage | None = None,
+    ) -> Method:
+        """The same for any sharing out of the clients, over any exchange."""
+        experiment = self.experiment
+        hosted = set(hosting.hosted.tolist())
+        learner = Learner(
+            self.layout,
+            [_data(client, hosted=i in hosted) for i, client in enumerate(self.clients)],
+            self.schema.task,
+            self.schema.outputs,
+            experiment.training.optimizer,
+            batch_size=experiment.training.batch_size,
+            seed=self.seed,
+            device=device(experiment.system.device),
+            storage=storage,
+        )
+        epochs = experiment.training.local_epochs
+        federation = MethodContext(self.shares.ids, learner, connect, hosting, self.seed, epochs)
+        method = METHODS[name](federation, experiment.method_options(name))
+        give_back_freed_memory()  # on the way there were models that no round needs
+        return method
+
+
+def _check_team(team: ProcessGroup, clients: int, chosen: torch.device) -> None:
+    if team.ranks > clients:
+        raise ConfigError(
+            f"mpiexec -n {team.ranks}: there are only {clients} clients to share out; start fewer ranks"
+        )
+    if team.ranks > 1 and chosen.type != "cpu":
+        raise ConfigError(
+            f"system.device = '{chosen}': several ranks compute on CPUs only; use 'cpu', or one process"
+        )
+
+
+def _data(client: Client, *, hosted: bool) -> ClientData:
+    """What a learner gets of a client: nothing but its name if another process acts for it."""
+    keep = slice(None) if hosted else slice(0)
+    train, test = ((part.x[keep], part.y[keep]) for part in (client.train, client.test))
+    return ClientData(client.id, train, test)
+
+
+def data_folder() -> Path:
+    """Where relative data paths start: FEDERICO_DATA, or `data` in the current folder."""
+    return Path(os.environ.get("FEDERICO_DATA", "data"))
+
+
+def prepare(
+    experiment: Experiment,
+    seed: int,
+    *,
+    dataset: Dataset | None = None,
+    factory: Factory | None = None,
+) -> Setup:
+    """Load, share out, build and check. `dataset` and `factory` are given where Python brings its own."""
+    device(experiment.system.device)
+    split, data_seed = experiment.split, experiment.data_seed(seed)
+    dataset = draw(split, dataset or experiment.data.load(data_folder(), data_seed), data_seed)
+    partition = experiment.partition.cut(dataset.labels, dataset.owners, data_seed)
+    shares = divide(split, partition, data_seed)
+    return assemble(experiment, seed, dataset, shares, clients(dataset, shares), factory)
+
+
+def draw(split: Split, dataset: Dataset, seed: int) -> Dataset:
+    """As many samples as the options ask for."""
+    return dataset if split.samples is None else subsample(dataset, split.samples, seed)
+
+
+def divide(split: Split, partition: Partition, seed: int) -> Shares:
+    """Every client's share, divided as the options say."""
+    return share_out(
+        partition,
+        test_fraction=split.test_fraction,
+        max_train=split.max_train,
+        validation_fraction=split.validation_fraction,
+        seed=seed,
+    )
+
+
+def assemble(
+    experiment: Experiment,
+    seed: int,
+    dataset: Dataset,
+    shares: Shares,
+    members: list[Client],
+    factory: Factory | None = None,
+) -> Setup:
+    """Build the model and check it against the data of all members that have some here."""
+    schema, present = dataset.schema, [client for client in members if len(client.train)]
+    dtype = getattr(torch, experiment.system.dtype)
+    make = factory or experiment.model.factory(schema.input_shape, schema.outputs)
+    if (
+        factory is None and experiment.model.kind != "import"
+    ):  # somebody's own code may need a real device
+        refuse_too_large(make, dtype)
+    mixed = experiment.training.precision == "bfloat16"
+    if mixed and dtype != torch.float32:
+        raise ConfigError(
+            "training.precision = 'bfloat16': goes with models in float32; take dtype out, or precision"
+        )
+    layout = ModelLayout(make, dtype, mixed=mixed)
+    _check_model(layout, schema, present[0])
+    for method in experiment.methods:
+        options = experiment.method_options(method)
+        METHODS[method].check(options, len(members), layout)
+        trained = METHODS[method].trains_on(
+            options, np.array([len(client.train) for client in present])
+        )
+        _check_batches(
+            layout, [client.id for client in present], trained, experiment.training.batch_size
+        )
+    return Setup(
+        experiment,
+        seed,
+        schema,
+        shares,
+        members,
+        layout,
+        _digest(dataset),
+        warnings_for(present, schema),
+    )
+
+
+def device(name: str) -> torch.device:
+    """The device of that name; `auto` is an accelerator if there is one."""
+    if name == "auto":
+        accelerator = torch.accelerator.current_accelerator()
+        return accelerator or torch.device("cpu")
+    try:
+        chosen = torch.device(name)
+        torch.empty(0, device=chosen)
+    except (RuntimeError, AssertionError) as error:
+        raise ConfigError(
+            f"system.device = {name!r}: not available here ({str(error).splitlines()[0]})"
+        ) from error
+    if chosen.type not in DEVICES:
+        raise ConfigError(f"system.device = {name!r}: must be one of {', '.join(DEVICES)}")
+    return chosen
+
+
+@torch.no_grad()
+def _check_model(layout: ModelLayout, schema: Schema, client: Client) -> None:
+    """Run the model once on a real sample: shapes that do not fit are found before anybody trains."""
+    x = to_input(torch.from_numpy(client.train.x[:1]), layout.dtype)
+    try:
+        with layout.precision(x.device):
+            shape = tuple(layout.new().eval()(x).shape[1:])
+    except Exception as error:  # whatever a user's forward does
+        how = " in bfloat16 (training.precision)" if layout.mixed else ""
+        raise ConfigError(
+            f"model: it does not take inputs of shape {schema.input_shape}{how}: {error}"
+        ) from error
+    if shape != (schema.outputs,):
+        raise ConfigError(
+            f"model: it gives outputs of shape {shape}, the data needs ({schema.outputs},)"
+        )
+
+
+def _check_batches(
+    layout: ModelLayout, names: Sequence[str], trained: IntArray, batch_size: int
+) -> None:
+    """Batch norm cannot train on a batch of one sample."""
+    if not any(isinstance(m, nn.modules.batchnorm._BatchNorm) for m in layout.template.modules()):
+        return
+    for name, samples in zip(names, trained, strict=True):
+        if samples % batch_size == 1:
+            raise ConfigError(
+                f"training.batch_size = {batch_size}: leaves client {name!r} with a batch of one sample, on which "
+                "batch norm cannot train; choose another size"
+            )
+
+
+def _digest(dataset: Dataset) -> str:
+    digest = hashlib.sha256()
+    for array in (dataset.samples.x, dataset.samples.y):
+        digest.update(f"{array.dtype}{array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()

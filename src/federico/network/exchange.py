@@ -1,0 +1,285 @@
+"""One peer on a real network: asks others for their models, answers for its own, and never waits for everybody.
+
+Rules: a pull gives the model its owner had at the start of a round, whole and signed, or nothing; a model that has
+not changed is not sent again; an update is acknowledged or lost, never half applied; one who breaks the rules is
+struck, paused, put in quarantine. In lock-step a peer plays round r with everybody's models of round r, and collects
+once all have pushed: the same numbers as in one process. A peer's own row, served as it stands, changes only between
+`collect` and what comes next.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+import torch
+import zenoh
+from torch import Tensor
+
+from federico.errors import ProtocolError
+from federico.exchange.protocol import Traffic, Updates
+from federico.learning.bank import Bank, Visits
+from federico.learning.row_files import RowFile, RowFiles
+from federico.network.client import PeerClient
+from federico.network.limits import Limits
+from federico.network.local_peer import LocalPeer, schema_of
+from federico.network.presence import Presence
+from federico.network.reputation import Reputation
+from federico.network.requests import Deadline, Line
+from federico.network.roster import Roster
+from federico.network.server import PeerServer
+from federico.network.wire.encoding import square_sum
+from federico.network.wire.header import MessageHeader
+from federico.network.wire.messages import LATEST, RefusedError
+from federico.network.wire.signing import SignedMessage, Signer
+from federico.types import Array
+
+log = logging.getLogger(__name__)
+AT_ONCE = 16
+"""Transfers with different peers go on side by side: a slow one holds up nobody."""
+
+EDITIONS = 3
+"""How often a model may change under the eyes of its reader before it is left for this round."""
+
+
+class NetworkExchange:
+    """The exchange of the one peer that this process hosts."""
+
+    def __init__(
+        self,
+        bank: Bank,
+        participants: int,
+        *,
+        session: zenoh.Session,
+        roster: Roster,
+        me: str,
+        seal: Signer,
+        limits: Limits,
+        lockstep: bool = False,
+        folder: Path | None = None,
+    ) -> None:
+        """`bank` holds the model of `me` alone; in `folder` updates wait until they are collected."""
+        self.round = 1
+        """The round being played, or the next one; set before the first pull to go on after a restart."""
+        self.traffic = Traffic(participants)
+        self.reputation = Reputation(limits)
+        self.presence = Presence(session, roster, me)
+        schema = schema_of(bank.layout, limits.precision)
+        self._peer = LocalPeer(me, roster, schema, limits, seal, self.reputation, self.traffic)
+        self._bank, self._lockstep, self._folder = bank, lockstep, folder
+        self._line = Line(session, limits)
+        self._visitor = PeerClient(self._line, self._peer, self.presence)
+        self._owner = PeerServer(session, self._peer, folder)
+        self._leaving = ExitStack()
+        for leave in (self.presence.close, self._owner.close, self._line.hurry):
+            self._leaving.callback(leave)
+        self._published = 0
+        self._held: dict[int, MessageHeader] = {}
+        """What is known of the guests in the bank: only of those whose rows are whole."""
+        self._given: dict[int, tuple[int, int]] = {}
+        """Which version of its model each owner has got an update on; it takes no second one."""
+        self._own: tuple[float, RowFile] | None = None
+        self._reach = 0.0
+        """Length of the last own update, the measure for those of others; the own model's before there is one."""
+
+    def pull(self, wanted: Visits) -> Visits:
+        """See `Exchange.pull`. Offers the own model as it is now to others, under the number of this round."""
+        self._publish()
+        version = self.round if self._lockstep else LATEST
+        came = self._fetch(self._others(wanted), version, patient=self._lockstep)
+        return wanted[np.flatnonzero(np.isin(wanted.owners, [self._peer.number, *came]))]
+
+    def lend(self, visits: Visits) -> Visits:
+        """See `Exchange.lend`. The model of an owner who does not answer is the last one it gave."""
+        self._publish()
+        self._fetch(self._others(visits), self.round if self._lockstep else LATEST, patient=False)
+        return visits[np.flatnonzero(np.isin(visits.owners, [self._peer.number, *self._held]))]
+
+    def push(self, updates: Updates) -> None:
+        """See `Exchange.push`. Returns when all are acknowledged, refused, or the deadline has passed."""
+        deadline, own = self._line.deadline(), self._peer.number
+        sent = []
+        rows = self._put_away(updates.rows)
+        for owner, coefficient, row in zip(
+            updates.owners.tolist(), updates.coefficients, rows, strict=True
+        ):
+            if owner == own:
+                self._keep_own(float(coefficient), row)
+            else:
+                sent.append(self._delivery(owner, float(coefficient), row, deadline))
+        _side_by_side(sent)
+        if self._lockstep:
+            self.presence.finish(self.round)
+
+    def collect(self) -> Updates:
+        """See `Exchange.collect`. The round ends here."""
+        if self._lockstep:
+            self.presence.wait_finished(
+                self._peer.roster.members, self.round, self._line.deadline().left
+            )
+        arrived = [
+            (parcel.sealed.header.contributor, parcel.sealed.header.coefficient, parcel.row_file)
+            for parcel in self._owner.inbox.take(self._reach or float(self._bank.home[0].norm()))
+        ]
+        if self._own is not None:
+            arrived.append((self._peer.number, *self._own))
+        self._owner.shelf.settle()
+        self._own, self.round = None, self.round + 1
+        arrived.sort(key=lambda update: update[0])
+        return self._assemble(arrived)
+
+    def hurry(self) -> None:
+        """Wait for nobody from now on: what is under way ends with what has come. Safe to call from a signal."""
+        threading.Thread(target=self._hurry, name="hurry", daemon=True).start()
+
+    def close(self) -> None:
+        """Stop asking and answering. The session stays open: it is whoever opened it that closes it."""
+        self._leaving.close()
+
+    def _hurry(self) -> None:
+        self._line.hurry()
+        self.presence.hurry()
+
+    def _publish(self) -> None:
+        """Once a round. What is not finite would be held against this peer."""
+        if self._published == self.round:
+            return
+        row = self._bank.home[0].numpy()
+        if np.isfinite(square_sum(row)):
+            self._owner.publish(self.round, row)
+        else:
+            log.warning("this peer's model is not finite: it is not offered to others")
+        self._published = self.round
+
+    def _others(self, visits: Visits) -> list[int]:
+        return [owner for owner in np.unique(visits.owners).tolist() if owner != self._peer.number]
+
+    def _fetch(self, owners: list[int], version: int, *, patient: bool) -> list[int]:
+        """Bring the models of these owners into the bank; returns those that came, or are as they were."""
+        names, deadline = self._peer.roster.members, self._line.deadline()
+        asked = [owner for owner in owners if patient or self.presence.here(names[owner])]
+        asked = [owner for owner in asked if self.reputation.trusts(names[owner])]
+        self._bank.welcome(
+            np.array([*asked, *(owner for owner in owners if owner in self._held)], dtype=np.int64)
+        )
+        self._owner.shelf.move(self._bank.home[0].numpy())
+        guests = {
+            owner: self._bank.rows[place].numpy() for place, owner in self._bank.guests.items()
+        }
+        self._held = {owner: header for owner, header in self._held.items() if owner in guests}
+        came = _side_by_side(
+            [self._fetching(owner, guests[owner], version, deadline, patient) for owner in asked]
+        )
+        for owner in guests.keys() - self._held.keys():
+            self._bank.dismiss(owner)
+        return [owner for owner, whole in zip(asked, came, strict=True) if whole]
+
+    def _fetching(
+        self, owner: int, row: Array, version: int, deadline: Deadline, patient: bool
+    ) -> Callable[[], bool]:
+        def fetch() -> bool:
+            for _ in range(EDITIONS):
+                announced = self._visitor.ask(owner, version, deadline, patient=patient)
+                if announced is None:
+                    return False
+                try:
+                    return self._bring(owner, announced, row, deadline)
+                except RefusedError as error:  # a newer one has taken its place meanwhile
+                    log.info("%s: %s", self._peer.roster.members[owner], error)
+            return False
+
+        return self._guarded(owner, fetch)
+
+    def _bring(self, owner: int, announced: SignedMessage, row: Array, deadline: Deadline) -> bool:
+        """What is in the row already is not sent again."""
+        known = self._held.pop(owner, None)
+        there = known is not None and known.digest == announced.header.digest
+        if not there and not self._visitor.fetch(owner, announced, row, deadline):
+            return False
+        self._held[owner] = announced.header
+        return True
+
+    def _put_away(self, rows: Tensor | Sequence[Tensor]) -> Sequence[RowFile]:
+        """What lies side by side stays as a whole as long as somebody holds a part of it."""
+        if isinstance(rows, RowFiles):
+            return rows.row_files
+        away = [
+            RowFile.somewhere(row.numel(), self._peer.schema.dtype, self._folder) for row in rows
+        ]
+        for row_file, row in zip(away, rows, strict=True):
+            row_file.keep(row.numpy())
+        return away
+
+    def _length(self, row: RowFile) -> float:
+        """Not finite where any number is not."""
+        return float(np.sqrt(sum(square_sum(row[part]) for part in self._peer.chunk_plan.parts)))
+
+    def _delivery(
+        self, owner: int, coefficient: float, row: RowFile, deadline: Deadline
+    ) -> Callable[[], bool]:
+        def deliver() -> bool:
+            base = self._held[owner]
+            version = base.epoch, base.version
+            if (
+                self._given.get(owner) == version
+            ):  # this peer is faster than the owner, or the owner plays no more
+                log.debug(
+                    "%s has an update on this version of its model already",
+                    self._peer.roster.members[owner],
+                )
+                return True
+            if not np.isfinite(self._length(row)):
+                log.warning(
+                    "an update for %s is not finite: not sent", self._peer.roster.members[owner]
+                )
+                return False
+            delivered = self._visitor.deliver(base, row, coefficient, self.round, deadline)
+            if delivered:
+                self._given[owner] = version
+            return delivered
+
+        return self._guarded(owner, deliver)
+
+    def _guarded(self, owner: int, action: Callable[[], bool]) -> Callable[[], bool]:
+        """The action, with what goes wrong on the other side noted there."""
+        name = self._peer.roster.members[owner]
+
+        def guarded() -> bool:
+            try:
+                done = action()
+            except ProtocolError as error:
+                self.reputation.strike(name, str(error))
+                return False
+            except RefusedError as error:
+                log.info("%s refused: %s", name, error)
+                return False
+            if not done and not self._line.hurried:
+                log.info("%s did not answer in time", name)
+            return done
+
+        return guarded
+
+    def _keep_own(self, coefficient: float, row: RowFile) -> None:
+        length = self._length(row)
+        self._reach = length if 0 < length < np.inf else self._reach
+        self._own = coefficient, row
+
+    def _assemble(self, arrived: list[tuple[int, float, RowFile]]) -> Updates:
+        contributors = np.array([update[0] for update in arrived], dtype=np.int64)
+        coefficients = np.array([update[1] for update in arrived], dtype=np.float64)
+        waiting = RowFiles([update[2] for update in arrived])
+        filed = any(update[2].filed for update in arrived)
+        rows = (
+            waiting if filed else torch.cat([self._bank.rows[:0], *(row[None] for row in waiting)])
+        )
+        return Updates(
+            np.full_like(contributors, self._peer.number), contributors, coefficients, rows
+        )
+
+
+def _side_by_side(actions: Iterable[Callable[[], bool]]) -> list[bool]:
+    with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="transfer") as pool:
+        return [action.result() for action in [pool.submit(action) for action in actions]]

@@ -1,0 +1,21 @@
+import pytest
+
+from federico.exchange.protocol import Exchange
+from federico.exchange.simulated import SimulatedExchange
+from tests.support.exchange_contract import Connect, ExchangeContract, updates_of
+
+
+class TestMemoryExchange(ExchangeContract):
+    @pytest.fixture
+    def connect(self) -> Connect:
+        return SimulatedExchange
+
+    def test_collecting_before_anybody_pushed_is_a_mistake(self, exchange: Exchange) -> None:
+        with pytest.raises(AssertionError, match="after push"):
+            exchange.collect()
+
+    def test_one_can_collect_only_once(self, exchange: Exchange) -> None:
+        exchange.push(updates_of([(0, 1)]))
+        exchange.collect()
+        with pytest.raises(AssertionError, match="after push"):
+            exchange.collect()

@@ -1,0 +1,72 @@
+import logging
+
+import pytest
+
+from federico.network.limits import Limits
+from federico.network.reputation import Reputation
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def reputation(clock: Clock) -> Reputation:
+    return Reputation(Limits(strikes=2, pause=10, pauses=1), clock)
+
+
+def test_a_peer_nobody_complained_of_is_good(reputation: Reputation) -> None:
+    assert reputation.trusts("a")
+    assert reputation.standings() == {}
+
+
+def test_strikes_then_a_pause_then_quarantine(reputation: Reputation, clock: Clock) -> None:
+    reputation.strike("a", "NaN")
+    assert reputation.trusts("a"), "one mistake is forgiven"
+    reputation.strike("a", "NaN")
+    assert reputation.standing("a").state == "paused"
+    clock.now = 9.9
+    assert not reputation.trusts("a")
+    clock.now = 10
+    assert reputation.trusts("a")
+    for _ in range(2):
+        reputation.strike("a", "again")
+    clock.now = 1e9
+    assert reputation.standing("a").state == "quarantined", "no time heals that"
+
+
+def test_after_a_pause_strikes_count_from_zero(reputation: Reputation, clock: Clock) -> None:
+    for _ in range(2):
+        reputation.strike("a", "NaN")
+    clock.now = 10
+    reputation.strike("a", "NaN")
+    assert reputation.trusts("a")
+    assert reputation.standing("a").strikes == 1
+
+
+def test_a_strike_during_a_pause_makes_it_no_longer(reputation: Reputation, clock: Clock) -> None:
+    for _ in range(5):
+        reputation.strike("a", "NaN")
+    assert reputation.standing("a").pauses == 1
+    clock.now = 10
+    assert reputation.trusts("a")
+
+
+def test_peers_are_judged_apart_and_the_reason_is_kept(
+    reputation: Reputation, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        reputation.strike("b", "chunk 3 is not the announced one")
+        reputation.strike("b", "coefficient nan")
+    assert reputation.trusts("a")
+    assert list(reputation.standings()) == ["b"]
+    assert reputation.standing("b").reason == "coefficient nan"
+    assert "b: chunk 3 is not the announced one" in caplog.text

@@ -1,0 +1,29 @@
+import pytest
+
+from federico.errors import ConfigError
+from federico.network.roster import Roster
+
+
+def test_everything_of_a_member_is_below_its_home() -> None:
+    roster = Roster("study", bytes(32), ("a", "b"))
+    keys = [
+        roster.desk("a"),
+        roster.question("a", "b", "ask"),
+        roster.alive("a"),
+        roster.finished("a", 3),
+    ]
+    assert all(key.startswith(f"{roster.home('a')}/") for key in keys)
+    assert roster.home("a").startswith(f"{roster.root}/")
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "*", "a b", "-a", "a$", "x" * 65, "a\n"])
+def test_a_name_that_is_no_key_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match="letters, digits"):
+        Roster("study", bytes(32), ("a", name))
+
+
+def test_no_two_have_one_name() -> None:
+    with pytest.raises(ConfigError, match="a name of its own"):
+        Roster("study", bytes(32), ("a", "b", "a"))
+    with pytest.raises(ConfigError, match="a name of its own"):
+        Roster("study", bytes(32), ("a", "b"), relays=("b",))

@@ -1,0 +1,295 @@
+import json
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from federico.data.sources.python import from_clients
+from federico.errors import ConfigError, DataError, RunError
+from federico.experiment.build import prepare
+from federico.runs import bundle as bundle_module
+from federico.runs import checkpoint
+from federico.runs.bundle import MODELS, Bundle, folder_name
+from federico.runs.layout import RunDir
+from federico.types import Array
+
+Play = Callable[..., tuple[RunDir, Any]]
+
+ODD_NAMES = ["St. Mary/East <b>", "..", ".hidden", "Ospedale è 100%", "[/b] a:b", "x" * 300]
+
+
+def inputs(rows: int = 7, width: int = 64) -> Array:
+    return np.random.default_rng(3).random((rows, width)).astype(np.float32)
+
+
+@pytest.fixture
+def bundle(finished: RunDir) -> Bundle:
+    return Bundle(finished.cell("federico", 0).path / "clients" / "0")
+
+
+@pytest.fixture
+def movable(bundle: Bundle, tmp_path: Path) -> Path:
+    """A copy of a client's folder, far from its run."""
+    return shutil.copytree(bundle.folder, tmp_path / "elsewhere")
+
+
+def by_hand(bank: Mapping[str, torch.Tensor], posterior: Mapping[str, float], x: Array) -> Array:
+    """sum_j w_j softmax(W2 relu(W1 x + b1) + b2), straight from the checkpoint's rows."""
+    mixed = np.zeros((len(x), 10))
+    for owner, weight in posterior.items():
+        row = bank["bank.rows"][int(owner)].double().numpy()
+        cuts = np.cumsum([8 * 64, 8, 10 * 8])
+        w1, b1, w2, b2 = np.split(row, cuts)
+        hidden = np.maximum(x @ w1.reshape(8, 64).T + b1, 0)
+        logits = hidden @ w2.reshape(10, 8).T + b2
+        powers = np.exp(logits - logits.max(1, keepdims=True))
+        mixed += weight * powers / powers.sum(1, keepdims=True)
+    return mixed
+
+
+@pytest.mark.parametrize("client", ["0", "1", "2", "3"])
+def test_prediction_is_the_mixture_of_the_banks_models(finished: RunDir, client: str) -> None:
+    cell = finished.cell("federico", 0)
+    bundle = Bundle(cell.path / "clients" / client)
+    saved = checkpoint.load_latest(cell.path / "checkpoint", pytest.fail)
+    assert saved is not None
+    assert len(bundle.posterior) > 1, "the mixture is one"
+    x = inputs()
+    np.testing.assert_allclose(
+        bundle.probabilities(x), by_hand(saved.state, bundle.posterior, x), atol=1e-6
+    )
+
+
+def test_everything_in_a_folder_can_be_read_by_the_same_people(bundle: Bundle) -> None:
+    modes = {file.stat().st_mode for file in bundle.folder.iterdir()}
+    assert len(modes) == 1
+
+
+def test_posterior_is_that_of_the_last_record(finished: RunDir) -> None:
+    cell = finished.cell("federico", 0)
+    for name, recorded in zip(cell.description.clients, cell.records[-1].posterior, strict=True):
+        posterior = Bundle(cell.path / "clients" / name).posterior
+        assert sum(posterior.values()) == pytest.approx(1, abs=1e-12)
+        assert posterior == pytest.approx(
+            {peer: w for peer, w in recorded.items() if w >= 1e-4}, rel=1e-3
+        )
+
+
+def test_collaborators_are_others_by_weight(bundle: Bundle) -> None:
+    ranked = bundle.collaborators(0)
+    assert "0" not in ranked
+    assert [bundle.posterior[name] for name in ranked] == sorted(
+        (weight for name, weight in bundle.posterior.items() if name != "0"), reverse=True
+    )
+    assert bundle.collaborators(at_least=1.1) == []
+
+
+def test_global_model_belongs_to_nobody(finished: RunDir) -> None:
+    shared = Bundle(finished.cell("fedavg", 0).path / "clients" / "2")
+    assert shared.posterior == {"global": 1.0}
+    assert shared.header.method == "fedavg"
+
+
+def test_moved_folder_predicts_the_same(bundle: Bundle, movable: Path) -> None:
+    x = inputs()
+    there = Bundle(movable)
+    np.testing.assert_array_equal(there.probabilities(x), bundle.probabilities(x))
+    assert there.predict(x).tolist() == bundle.predict(x).tolist()
+    assert there.header == bundle.header
+
+
+def test_probabilities_sum_to_one_and_labels_are_the_likeliest(bundle: Bundle) -> None:
+    found = bundle.probabilities(inputs(600))
+    np.testing.assert_allclose(found.sum(1), 1, atol=1e-12)
+    assert bundle.predict(inputs(600)).tolist() == found.argmax(1).tolist()
+
+
+def test_inputs_of_another_shape_are_refused(bundle: Bundle) -> None:
+    with pytest.raises(DataError, match=r"inputs of shape \(63,\), where the model takes \(64,\)"):
+        bundle.probabilities(inputs(width=63))
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-4])
+
+
+@pytest.mark.parametrize(
+    "damage", [flip, cut, lambda path: path.write_bytes(b"")], ids=["flip", "cut", "empty"]
+)
+def test_damaged_models_are_not_predicted_with(
+    movable: Path, damage: Callable[[Path], None]
+) -> None:
+    damage(movable / MODELS)
+    with pytest.raises(RunError, match=r"models\.safetensors: damaged .* delete done\.json"):
+        Bundle(movable).probabilities(inputs())
+
+
+def test_models_that_are_gone_are_named(movable: Path) -> None:
+    (movable / MODELS).unlink()
+    with pytest.raises(RunError, match=r"models\.safetensors: cannot be read: No such file"):
+        Bundle(movable).probabilities(inputs())
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"client": "a"}', '{"format": 1, "weights": "x"}']
+)
+def test_header_that_is_none_is_named(movable: Path, text: str) -> None:
+    (movable / "bundle.json").write_text(text)
+    with pytest.raises(RunError, match=r"bundle\.json: not a client's bundle"):
+        Bundle(movable)
+
+
+def test_folder_without_header_is_named(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"bundle\.json: cannot be read"):
+        Bundle(tmp_path)
+
+
+def test_damaged_models_come_back_from_the_checkpoint_as_the_message_says(play: Play) -> None:
+    run, _ = play()
+    cell = run.cell("federico", 0)
+    file = cell.path / "clients" / "0" / MODELS
+    whole = file.read_bytes()
+    flip(file)
+    (cell.path / "done.json").unlink()
+    _, told = play()
+    assert told.rounds == [], "no round was played again"
+    assert file.read_bytes() == whole
+
+
+def test_any_client_name_has_a_folder_of_its_own(play: Play) -> None:
+    rng = np.random.default_rng(0)
+    people = {name: (rng.normal(size=(8, 3)), np.arange(8) % 2) for name in ODD_NAMES}
+    chosen = {"partition": {"kind": "natural"}, "split": {}, "federico": {"neighbors": 2}}
+    run, _ = play(dataset=from_clients(people), **chosen)
+    cell = run.cell("federico", 0)
+    assert sorted(cell.description.clients) == sorted(ODD_NAMES)
+    assert len(list((cell.path / "clients").iterdir())) == len(ODD_NAMES)
+    for name in ODD_NAMES:
+        bundle = Bundle(cell.path / "clients" / folder_name(name))
+        assert bundle.header.client == name
+        assert set(bundle.posterior) <= set(ODD_NAMES)
+        assert bundle.probabilities(people[name][0]).shape == (8, 2)
+
+
+@pytest.mark.parametrize("name", [*ODD_NAMES, "", ".", "a\0b", "plain"])
+def test_folder_name_is_one_step_below(name: str, tmp_path: Path) -> None:
+    folder = tmp_path / folder_name(name)
+    folder.mkdir()
+    assert folder.resolve().parent == tmp_path.resolve()
+
+
+def test_folder_names_are_distinct() -> None:
+    names = [*ODD_NAMES, "", ".", "%2E", "%2E%2E", "x" * 301, "St. Mary%2FEast <b>"]
+    assert len({folder_name(name) for name in names}) == len(names)
+
+
+@pytest.fixture
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two hospitals in one CSV file with a gap and a choice; the second measures in other units."""
+    rng = np.random.default_rng(1)
+    lines = ["site,age,kind,sick"]
+    for site, scale in (("north", 1.0), ("south", 100.0)):
+        for row in range(20):
+            age = scale * rng.normal(50, 10)
+            lines.append(
+                f"{site},{'' if row == 4 else round(age, 3)},{'ab'[row % 2]},{int(age > 50 * scale)}"
+            )
+    (tmp_path / "people.csv").write_text("\n".join(lines) + "\n")
+    monkeypatch.setenv("FEDERICO_DATA", str(tmp_path))
+    return tmp_path / "people.csv"
+
+
+def test_table_is_scaled_as_its_owner_scaled_it(table: Path, play: Play) -> None:
+    data = {
+        "kind": "table",
+        "path": "people.csv",
+        "label": "sick",
+        "client": "site",
+        "categorical": ["kind"],
+    }
+    changes: dict[str, Any] = {
+        "data": data, "partition": {"kind": "natural"}, "split": {}, "federico": {"neighbors": 1},
+        "model": {"kind": "linear"},
+    }  # fmt: skip
+    run, _ = play(**changes)
+    bundle = Bundle(run.cell("federico", 0).path / "clients" / "south")
+    fitted = bundle.header.standardizer
+    assert fitted is not None
+    assert fitted.mean[0] > 1000, "fitted on the south alone"
+    x = bundle.read(table)
+    assert x.shape == (40, 3)
+    assert np.isnan(x[4, 0]), "gaps are filled when predicting, not before"
+    models = Bundle(bundle.folder)
+    models.header = type(models.header)(**{**vars(models.header), "standardizer": None})
+    np.testing.assert_allclose(bundle.probabilities(x), models.probabilities(fitted(x)), atol=1e-12)
+    assert np.isfinite(bundle.probabilities(x)).all()
+    assert set(bundle.predict(x)) <= {0, 1}
+
+
+def test_regression_predicts_values(play: Play) -> None:
+    data = {"kind": "sine", "clients": 4, "samples_per_client": 10}
+    run, _ = play(data=data, partition={"kind": "natural"}, split={}, model={"kind": "linear"})
+    bundle = Bundle(run.cell("federico", 0).path / "clients" / "1")
+    values = bundle.predict(np.zeros((3, 1)))
+    assert values.shape == (3, 1)
+    np.testing.assert_array_equal(values, bundle.probabilities(np.zeros((3, 1))))
+
+
+def test_model_made_in_python_has_to_be_brought_along(play: Play) -> None:
+    def net() -> nn.Module:
+        return nn.Linear(64, 10)
+
+    run, _ = play(model={"kind": "python"}, factory=net)
+    folder = run.cell("federico", 0).path / "clients" / "0"
+    with pytest.raises(ConfigError, match=r"federico\.load\(run, model=\.\.\.\)"):
+        Bundle(folder).probabilities(inputs())
+    assert Bundle(folder, net).probabilities(inputs()).shape == (7, 10)
+    with pytest.raises(ConfigError, match="the stored tensors"):
+        Bundle(folder, lambda: nn.Linear(64, 10, bias=False)).probabilities(inputs())
+
+
+def test_setup_and_bundle_agree_on_the_test_score(
+    finished: RunDir, tiny: Callable[..., Any]
+) -> None:
+    cell = finished.cell("federico", 0)
+    for client, recorded in zip(
+        prepare(tiny(), 0).clients, cell.records[-1].accuracy or [], strict=True
+    ):
+        bundle = Bundle(cell.path / "clients" / client.id)
+        hits = bundle.probabilities(client.test.x).argmax(1) == client.test.y
+        assert hits.mean() == pytest.approx(recorded)
+
+
+def test_header_is_plain_json(bundle: Bundle) -> None:
+    raw = json.loads((bundle.folder / "bundle.json").read_text(encoding="utf-8"))
+    assert raw["format"] == 1
+    assert raw["schema"]["label_names"] == [str(digit) for digit in range(10)]
+
+
+def test_old_models_stay_until_the_new_ones_are_in_their_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new, folder = tmp_path / "clients.partial", tmp_path / "clients"
+    for place in (new, folder):
+        place.mkdir()
+        (place / "model").write_text(place.name)
+    present: list[bool] = []
+    monkeypatch.setattr(
+        bundle_module.shutil,
+        "rmtree",
+        lambda path, **_: present.append((folder / "model").exists()),
+    )
+    bundle_module._swap(new, folder)
+    assert present == [True, True], "nothing is removed while no models are in place"
+    assert (folder / "model").read_text() == "clients.partial"

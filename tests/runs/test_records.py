@@ -1,0 +1,168 @@
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from federico.errors import RunError
+from federico.learning.learner import Scores
+from federico.methods.method import Posterior, Round, Spent
+from federico.runs.layout import RunDir
+from federico.runs.records import (
+    Journal,
+    Record,
+    mean_accuracy,
+    mean_loss,
+    read_records,
+    read_spent,
+)
+
+
+def make(index: int = 1, loss: list[float | None] | None = None) -> Record:
+    scores = [0.5, 1.0]
+    return Record(
+        index,
+        scores,
+        loss or [0.1, 0.2],
+        [["b"], []],
+        [{"a": 0.25, "b": 0.75}, {"b": 1.0}],
+        [8, 0],
+        [0, 8],
+        8,
+    )
+
+
+def spent(seconds: float) -> Spent:
+    return Spent({"m_step": seconds}, {"m_step": 2 * seconds})
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Journal:
+    """Three rounds."""
+    journal = Journal(tmp_path)
+    for index in (1, 2, 3):
+        journal.append(make(index))
+        journal.append_spent(index, spent(index / 10))
+    return journal
+
+
+def test_records_come_back_as_they_were_written(journal: Journal, tmp_path: Path) -> None:
+    assert read_records(tmp_path) == [make(1), make(2), make(3)]
+    assert read_spent(tmp_path) == [spent(0.1), spent(0.2), spent(0.3)]
+
+
+def test_rewind_forgets_what_came_after(journal: Journal, tmp_path: Path) -> None:
+    first = journal.records.read_bytes().index(b"\n") + 1
+    journal.rewind(first, 1)
+    assert read_records(tmp_path) == [make(1)]
+    assert read_spent(tmp_path) == [spent(0.1)]
+    journal.append(make(2))
+    assert [record.round for record in read_records(tmp_path)] == [1, 2]
+
+
+def test_rewind_to_the_start_works_where_nothing_is_yet(tmp_path: Path) -> None:
+    Journal(tmp_path).rewind(0, 0)
+    assert read_records(tmp_path) == []
+    assert read_spent(tmp_path) == []
+
+
+def test_rewind_refuses_records_shorter_than_the_checkpoint_says(journal: Journal) -> None:
+    with pytest.raises(RunError, match=r"records\.jsonl: .*shorter"):
+        journal.rewind(journal.size() + 1, 3)
+
+
+@pytest.mark.parametrize("cut", [1, 5])
+def test_line_cut_short_by_a_crash_is_not_read(journal: Journal, tmp_path: Path, cut: int) -> None:
+    for file in (journal.records, journal.timings):
+        file.write_bytes(file.read_bytes()[:-cut])
+    assert len(read_records(tmp_path)) == len(read_spent(tmp_path)) == 2
+
+
+def test_size_is_where_the_next_record_begins(journal: Journal) -> None:
+    assert journal.size() == len(journal.records.read_bytes())
+
+
+def test_two_runs_of_one_experiment_leave_the_same_bytes(
+    finished: RunDir, play: Callable[..., tuple[RunDir, object]]
+):
+    again, _ = play(methods=["federico", "fedavg"])
+    for cell in ("federico-0", "fedavg-0"):
+        first, second = (
+            (run.path / cell / "records.jsonl").read_bytes() for run in (finished, again)
+        )
+        assert first == second
+        assert first.count(b"\n") == 2
+
+
+def test_records_of_another_seed_differ(
+    finished: RunDir, play: Callable[..., tuple[RunDir, object]]
+) -> None:
+    other, _ = play(seeds=[1])
+    assert other.cell("federico", 1).records != finished.cell("federico", 0).records
+
+
+def test_record_names_peers_and_hides_what_is_not_finite(tmp_path: Path) -> None:
+    scores = Scores(np.array([np.nan, np.inf, 0.5]), np.array([0.0, 0.5, 1.0]))
+    posterior = [
+        Posterior(np.array([0, 2]), np.array([0.25, 0.75])),
+        Posterior(np.array([1]), np.ones(1)),
+    ]
+    played = Round([np.array([2]), np.array([], dtype=np.int64)], posterior)
+    traffic = (np.array([4, 0, 0, 99]), np.array([0, 4, 0, 99]))  # the last is no client
+    record = Record.of(7, ("a", "b", "c"), 3, scores, played, traffic)
+    assert record.loss == [None, None, 0.5]
+    assert record.neighbors == [["c"], []]
+    assert record.posterior == [{"a": 0.25, "c": 0.75}, {"b": 1.0}]
+    assert (record.sent, record.received) == ([4, 0, 0], [0, 4, 0])
+    Journal(tmp_path).append(record)
+    assert json.loads((tmp_path / "records.jsonl").read_text())["loss"] == [None, None, 0.5]
+
+
+def test_round_that_was_not_evaluated_has_no_scores() -> None:
+    record = Record.of(1, ("a",), 1, None, Round(), (np.zeros(1, np.int64), np.zeros(1, np.int64)))
+    assert record.accuracy is None
+    assert record.loss is None
+    assert mean_accuracy(record, [3]) is None
+    assert mean_loss(record, [3]) is None
+
+
+def test_means_are_weighted_by_the_size_of_the_data() -> None:
+    record = make(loss=[1.0, 2.0])
+    assert mean_accuracy(record, [3, 1]) == pytest.approx(0.625)
+    assert mean_loss(record, [3, 1]) == pytest.approx(1.25)
+    assert mean_loss(make(loss=[1.0, None]), [3, 1]) == np.inf
+
+
+def test_number_that_json_cannot_hold_is_never_written(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        Journal(tmp_path).append(make(loss=[float("nan"), 1.0]))
+
+
+def test_damaged_timings_cost_nothing_but_themselves(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    journal.append(make(1))
+    journal.append_spent(1, spent(1.0))
+    journal.timings.write_bytes(b"\x00\xff{not json\n")
+    journal.rewind(journal.size(), 1)
+    assert read_spent(tmp_path) == []
+    assert len(read_records(tmp_path)) == 1
+
+
+@pytest.mark.parametrize("continued", [False, True])
+def test_seconds_of_a_cell_that_was_begun_without_them_are_as_good_as_none(
+    journal: Journal, tmp_path: Path, continued: bool
+) -> None:
+    lines = [json.loads(line) for line in journal.timings.read_text().splitlines()]
+    del lines[0]["processor_seconds"]
+    journal.timings.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    if continued:
+        journal.rewind(journal.size(), 3)
+        journal.append_spent(4, spent(0.4))
+    assert read_spent(tmp_path) == []
+
+
+def test_damaged_records_are_named_with_the_remedy(tmp_path: Path) -> None:
+    (tmp_path / "records.jsonl").write_text("{}}\n")
+    with pytest.raises(RunError, match=r"records\.jsonl: damaged .* delete the folder"):
+        read_records(tmp_path)

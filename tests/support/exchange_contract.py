@@ -1,0 +1,112 @@
+"""What every exchange must do. A new one inherits the class and gives its own `connect`."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from federico.exchange.protocol import Exchange, Updates
+from federico.learning.bank import Bank, Visits
+from federico.learning.layout import ModelLayout
+
+PEERS = 4
+MODEL_BYTES = 3 * 8
+Connect = Callable[[Bank, int], Exchange]
+
+
+def updates_of(pairs: list[tuple[int, int]], value: float = 0.0) -> Updates:
+    """An update for each (owner, contributor); its numbers tell whose it is."""
+    owners, contributors = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    rows = torch.tensor(
+        [[float(b), float(i), value] for b, i in pairs], dtype=torch.float64
+    ).reshape(-1, 3)
+    return Updates(owners, contributors, 10.0 * owners + contributors, rows)
+
+
+class ExchangeContract:
+    """Inherit, and override `connect`."""
+
+    @pytest.fixture
+    def connect(self) -> Connect:
+        raise NotImplementedError
+
+    @pytest.fixture
+    def bank(self) -> Bank:
+        layout = ModelLayout(lambda: nn.Linear(2, 1), torch.float64)
+        return Bank.start(layout, 0, {i: str(i) for i in range(PEERS)}, torch.device("cpu"))
+
+    @pytest.fixture
+    def exchange(self, connect: Connect, bank: Bank) -> Exchange:
+        return connect(bank, PEERS)
+
+    def test_a_pull_brings_the_models_of_the_visits_it_returns(
+        self, exchange: Exchange, bank: Bank
+    ) -> None:
+        before = bank.rows.clone()
+        wanted = Visits.of([(0, 1), (2, 3), (1, 0)])
+        came = exchange.pull(wanted)
+        assert came.pairs == wanted.pairs
+        assert torch.equal(bank.rows[bank.places(came.owners)], before[[1, 3, 0]])
+
+    def test_nothing_wanted_is_nothing_pulled(self, exchange: Exchange) -> None:
+        assert exchange.pull(Visits.of([])).pairs == []
+
+    def test_pushed_updates_move_no_model(self, exchange: Exchange, bank: Bank) -> None:
+        before = bank.rows.clone()
+        exchange.push(updates_of([(0, 1), (1, 1)]))
+        exchange.collect()
+        assert torch.equal(bank.rows, before)
+
+    def test_updates_arrive_whole_ordered_by_owner_then_contributor(
+        self, exchange: Exchange
+    ) -> None:
+        exchange.push(updates_of([(2, 3), (0, 2), (2, 0), (0, 0), (2, 2)]))
+        arrived = exchange.collect()
+        assert arrived.owners.tolist() == [0, 0, 2, 2, 2]
+        assert arrived.contributors.tolist() == [0, 2, 0, 2, 3]
+        assert arrived.coefficients.tolist() == [0.0, 2.0, 20.0, 22.0, 23.0]
+        assert arrived.rows[:, :2].tolist() == [[0, 0], [0, 2], [2, 0], [2, 2], [2, 3]]
+
+    def test_who_pushed_first_does_not_matter(self, connect: Connect, bank: Bank) -> None:
+        pairs = [(2, 3), (0, 2), (2, 0), (0, 0)]
+        arrived = []
+        for order in (pairs, pairs[::-1]):
+            exchange = connect(bank, PEERS)
+            exchange.push(updates_of(order))
+            arrived.append(exchange.collect().rows)
+        assert torch.equal(*arrived)
+
+    def test_no_update_at_all_can_be_pushed(self, exchange: Exchange) -> None:
+        exchange.push(updates_of([]))
+        assert len(exchange.collect()) == 0
+
+    def test_an_update_arrives_once(self, exchange: Exchange) -> None:
+        for value in (1.0, 2.0):
+            exchange.push(updates_of([(0, 1)], value))
+            assert exchange.collect().rows[:, 2].tolist() == [value]
+
+    def test_a_model_pulled_costs_its_bytes_at_both_ends(self, exchange: Exchange) -> None:
+        exchange.pull(Visits.of([(0, 1), (2, 1), (3, 0)]))
+        sent, received = exchange.traffic.take()
+        assert (sent / MODEL_BYTES).tolist() == [1, 2, 0, 0]
+        assert (received / MODEL_BYTES).tolist() == [1, 0, 1, 1]
+
+    def test_an_update_costs_its_row_and_its_coefficient(self, exchange: Exchange) -> None:
+        exchange.push(updates_of([(0, 1), (0, 3)]))
+        exchange.collect()
+        sent, received = exchange.traffic.take()
+        assert sent.tolist() == [0, MODEL_BYTES + 8, 0, MODEL_BYTES + 8]
+        assert received.tolist() == [2 * (MODEL_BYTES + 8), 0, 0, 0]
+
+    def test_what_stays_at_home_costs_nothing(self, exchange: Exchange) -> None:
+        exchange.pull(Visits.of([(1, 1)]))
+        exchange.push(updates_of([(1, 1)]))
+        exchange.collect()
+        assert [counted.sum() for counted in exchange.traffic.take()] == [0, 0]
+
+    def test_counting_starts_again_after_it_is_taken(self, exchange: Exchange) -> None:
+        exchange.pull(Visits.of([(0, 1)]))
+        exchange.traffic.take()
+        assert [counted.sum() for counted in exchange.traffic.take()] == [0, 0]
