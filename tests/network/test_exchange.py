@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from federico.exchange.protocol import Hosting, Traffic, Updates
-from federico.learning import bank, storage
+from federico.learning import bank, row_files, storage
 from federico.learning.bank import Bank, Visits
 from federico.learning.layout import ModelLayout
 from federico.learning.row_files import RowFiles
