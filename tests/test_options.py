@@ -1,39 +1,32 @@
-from typing import Annotated
+import pytest
+from pydantic import ValidationError
 
-from pydantic import Field
-
-from federico.options import ADDED_LATER, Options
-
-
-class Before(Options):
-    size: int = 3
+from federico.options import Options
 
 
-class Now(Before):
-    sharp: Annotated[float, ADDED_LATER] = 0.0
-    names: Annotated[tuple[str, ...], ADDED_LATER] = Field(default_factory=tuple)
+class Pace(Options):
+    """How fast something goes."""
+
+    speed: float = 1.0
+    """Steps per second."""
 
 
-class TableBefore(Options):
-    inner: Before = Before()
+def test_an_unknown_key_is_refused() -> None:
+    with pytest.raises(ValidationError, match="sped"):
+        Pace.model_validate({"sped": 2.0})
 
 
-class Table(Options):
-    inner: Now = Now()
+@pytest.mark.parametrize("speed", [float("inf"), float("nan")])
+def test_numbers_are_finite(speed: float) -> None:
+    with pytest.raises(ValidationError, match="finite"):
+        Pace(speed=speed)
 
 
-def test_an_option_that_was_added_later_counts_only_where_it_is_set() -> None:
-    assert Table().as_named(Table().model_dump()) == TableBefore().model_dump()
-    sharp = Table(inner=Now(sharp=0.5))
-    assert sharp.as_named(sharp.model_dump()) == {"inner": {"size": 3, "sharp": 0.5}}
+def test_options_cannot_be_changed() -> None:
+    pace = Pace()
+    with pytest.raises(ValidationError, match="frozen"):
+        pace.speed = 2.0  # type: ignore[misc]
 
 
-def test_other_options_count_whatever_their_value_and_so_does_what_is_no_option() -> None:
-    assert Table().as_named({"inner": {"size": 3}, "dtype": "x"}) == {
-        "inner": {"size": 3},
-        "dtype": "x",
-    }
-
-
-def test_what_was_not_dumped_is_not_there() -> None:
-    assert Now(sharp=0.5).as_named({"size": 3}) == {"size": 3}
+def test_the_sentence_under_an_option_is_its_description() -> None:
+    assert Pace.model_fields["speed"].description == "Steps per second."

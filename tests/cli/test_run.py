@@ -59,16 +59,6 @@ def test_finished_run_says_so_and_changes_nothing(federico: Command, tiny: Path,
     assert (again.out, again.err) == ("", "")
 
 
-def test_finished_run_of_an_earlier_version_is_finished(
-    federico: Command, tiny: Path, run: Path
-) -> None:
-    file = run / "federico-0" / "cell.json"
-    about = json.loads(file.read_text())
-    del about["options"]["federico"]["debias"]
-    file.write_text(json.dumps(about))
-    assert "finished already" in federico("run", tiny).err
-
-
 def test_finished_run_of_another_experiment_is_refused_not_shown(
     federico: Command, tiny: Path, run: Path
 ) -> None:

@@ -6,8 +6,6 @@ import pytest
 
 from federico.compare.study import Study, load_study, parse_study, scaled
 from federico.errors import ConfigError
-from federico.experiment.config import Training
-from federico.options import ADDED_LATER
 
 Tiny = Callable[..., Study]
 
@@ -55,19 +53,6 @@ def test_a_cell_is_named_by_what_changes_its_numbers(tiny: Tiny) -> None:
     assert not set(names(study)) & set(names(tiny(training={"batch_size": 7})))
     other = tiny({"rows": [{"name": "renamed", "method": "federico"}]})
     assert set(names(other)) < set(names(study)), "what it is called does not matter"
-
-
-def test_an_option_that_is_new_renames_a_run_only_where_it_is_set(
-    tiny: Tiny, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def both() -> tuple[list[str], list[str]]:
-        return names(tiny()), names(tiny(training={"local_epochs": 2}))
-
-    plain, more = both()
-    monkeypatch.setattr(Training.model_fields["local_epochs"], "metadata", [ADDED_LATER])
-    as_if_new, set_anew = both()
-    assert set_anew == more
-    assert not set(as_if_new) & set(plain), "named as if there was no such option"
 
 
 def test_a_rate_that_is_the_given_one_is_the_same_cell(tiny: Tiny) -> None:

@@ -1,4 +1,3 @@
-import json
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -137,42 +136,6 @@ def test_what_changes_no_result_may_change(play: Play) -> None:
         seeds=[0, 1],
     )
     assert told.rounds_before == [1, 0]
-
-
-def forget(run: RunDir, *tables_and_keys: tuple[str, str]) -> None:
-    """As if this cell had been written before these options were there."""
-    file = run.cell("federico", 0).path / "cell.json"
-    about = json.loads(file.read_text())
-    for table, key in tables_and_keys:
-        del about["options"][table][key]
-    file.write_text(json.dumps(about))
-
-
-def test_run_of_a_version_with_fewer_options_goes_on(play: Play, tmp_path: Path) -> None:
-    run, _ = play(rounds=2)
-    forget(run, ("federico", "anchor"), ("partition", "groups"), ("training", "local_epochs"))
-    longer, told = play(rounds=4)
-    assert told.rounds == [3, 4]
-    whole, _ = play(tmp_path / "whole", rounds=4)
-    assert longer.cell("federico", 0).records == whole.cell("federico", 0).records
-
-
-def test_option_that_an_earlier_version_lacked_may_not_be_set_to_something_else(play: Play) -> None:
-    run, _ = play(rounds=2)
-    forget(run, ("federico", "anchor"))
-    with pytest.raises(RunError, match=r"federico\.anchor was 0\.0, now 0\.5"):
-        play(rounds=4, federico={"neighbors": 2, "anchor": 0.5})
-
-
-def test_run_of_a_version_that_tracked_every_loss_goes_on_as_it_began_or_not_at_all(
-    play: Play,
-) -> None:
-    run, _ = play(rounds=2)
-    forget(run, ("federico", "worse_than_guess"))
-    with pytest.raises(RunError, match=r"federico\.worse_than_guess was 'tracked', now 'ignored'"):
-        play(rounds=4, federico={"neighbors": 2})
-    _, told = play(rounds=4)
-    assert told.rounds == [3, 4]
 
 
 def people(seed: int = 0) -> Dataset:

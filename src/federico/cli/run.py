@@ -67,7 +67,8 @@ def _simulate(
 def _finished(experiment: Experiment, run: RunDir) -> bool:
     """Whether this very experiment is; where anything differs, `simulate` says what."""
     return all(
-        cell.rounds_done == experiment.rounds and cell.options == cell_options(experiment, method)
+        cell.rounds_done == experiment.rounds
+        and cell.description.options == cell_options(experiment, method)
         for method in experiment.methods
         for cell in (run.cell(method, seed) for seed in experiment.seeds)
     )

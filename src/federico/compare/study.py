@@ -350,13 +350,9 @@ def scaled(study: Study, scale: float) -> Study:
 
 
 def _run_name(experiment: Experiment) -> str:
-    """Method, seed, and a hash of every setting that can change a number.
-
-    A default that is changed renames its runs, for they would not be the same; an option that is new does not, if it is
-    marked as added later.
-    """
+    """Method, seed, and a hash of every setting that can change a number."""
     method, seed = experiment.methods[0], experiment.seeds[0]
-    options = json.dumps(experiment.as_named(cell_options(experiment, method)), sort_keys=True)
+    options = json.dumps(cell_options(experiment, method), sort_keys=True)
     return f"{method}-{seed}-{hashlib.sha256(options.encode()).hexdigest()[:12]}"
 
 

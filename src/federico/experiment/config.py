@@ -3,9 +3,9 @@
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import ByteSize, Field, NonNegativeInt, PositiveInt, ValidationError, field_validator
+from pydantic import ByteSize, Field, NonNegativeInt, PositiveInt, field_validator
 
 from federico.config_file import nearest, read_tables, validated
 from federico.data.partition import LabelGroups, Partitioning
@@ -20,7 +20,7 @@ from federico.methods.fedavg_plus import FedAvgPlusOptions
 from federico.methods.fedem import FedEMOptions
 from federico.methods.federico import FedericoOptions
 from federico.methods.fedfomo import FedFomoOptions
-from federico.options import ADDED_LATER, Options
+from federico.options import Options
 
 NOT_PART_OF_A_CELL = {"name", "methods", "seeds", "rounds", "system"}
 
@@ -50,7 +50,7 @@ class Training(Options):
     """Samples per step; the last batch of an epoch may be smaller, none is dropped."""
     local_epochs: PositiveInt = 1
     """Passes over a client's data per round."""
-    precision: Annotated[Literal["float32", "bfloat16"], ADDED_LATER] = "float32"
+    precision: Literal["float32", "bfloat16"] = "float32"
     """What layers compute and hand on. `bfloat16` takes about half the time for convolutions where a processor has
     instructions for it, and differs by more than rounding. Models, losses, optimizers and messages stay as they are,
     and `federico predict` computes in the models' own precision."""
@@ -174,18 +174,6 @@ def cell_options(experiment: Experiment, method: str) -> dict[str, Any]:
     others = METHODS.keys() - {method}
     options = experiment.model_dump(mode="json", exclude=NOT_PART_OF_A_CELL | others)
     return {**options, "dtype": experiment.system.dtype}
-
-
-def as_of_now(options: Mapping[str, Any], method: str) -> Mapping[str, Any]:
-    """A cell's options with those that an earlier version did not know yet, at the default it ran with."""
-    known = {key: value for key, value in options.items() if key != "dtype"}
-    if method == "federico":  # every loss was tracked before this was an option
-        known["federico"] = {"worse_than_guess": "tracked", **known.get("federico", {})}
-    try:
-        experiment = Experiment.model_validate(known | {"system": {"dtype": options.get("dtype")}})
-    except ValidationError:  # it knew options that are gone: another experiment, as they stand
-        return options
-    return cell_options(experiment, method)
 
 
 def _override(raw: dict[str, Any], override: str) -> None:

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from federico.errors import RunError
-from federico.experiment.config import as_of_now
 from federico.methods.method import Spent
 from federico.runs.atomic import disk_errors, publish_text
 from federico.runs.records import Record, read_records, read_spent
@@ -63,11 +62,6 @@ class CellDir:
                 f"{file}: written by another version of federico ({error}); run the experiment again"
             ) from None
 
-    @property
-    def options(self) -> Mapping[str, Any]:
-        """Every setting that can change a number, those of later versions included."""
-        return as_of_now(self.description.options, self.description.method)
-
     def describe(self, description: Description) -> None:
         """Say what this cell is, or refuse if it has been something else before."""
         self.refuse_other(description)
@@ -100,7 +94,7 @@ class CellDir:
         if not (self.path / "cell.json").exists():
             return
         # Options first: they say most. Numbers of a model differ alone where its code was changed.
-        differences = [_difference(self.options, as_of_now(new.options, new.method))]
+        differences = [_difference(self.description.options, new.options)]
         for what in ("data_hash", "partition_hash", "model_bytes"):
             before, now = getattr(self.description, what), getattr(new, what)
             differences += [f"{what} {before} is now {now}"] if before != now else []

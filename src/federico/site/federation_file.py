@@ -130,7 +130,7 @@ class Agreement(Options):
     @property
     def digest(self) -> bytes:
         """SHA-256 of the meaning of the file: comments, order and spelled-out defaults do not change it."""
-        meaning = self.as_named(self.model_dump(mode="json"))
+        meaning = self.model_dump(mode="json")
         return hashlib.sha256(json.dumps(meaning, sort_keys=True).encode()).digest()
 
     @property
