@@ -8,6 +8,7 @@ from torch import nn
 from federico.learning import bank as bank_module
 from federico.learning.bank import Bank, Visits
 from federico.learning.layout import ModelLayout
+from federico.learning.parts import ModelPart
 from federico.learning.storage import Storage
 
 CPU = torch.device("cpu")
@@ -74,6 +75,30 @@ def test_many_small_moves_are_added_as_one_by_one(
         wanted[owner] += move * share
     bank.add(owners, moves, shares)
     torch.testing.assert_close(bank.rows, wanted)
+
+
+@pytest.mark.parametrize("small", [0, 1 << 14])
+def test_only_the_part_named_is_moved(
+    layout: ModelLayout, small: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bank_module, "SMALL", small)
+    bank = Bank.start(layout, 0, {0: "a", 1: "b"}, CPU)
+    before = bank.rows.clone()
+    outside = ModelPart.named(layout, ["0.weight", "1.bias", "1.running_var"])
+    bank.add(np.array([1, 1]), torch.ones(2, layout.size), np.array([0.25, 0.5]), outside)
+    wanted = torch.zeros(layout.size)
+    wanted[:6] = wanted[12:15] = wanted[18:21] = 0.75
+    torch.testing.assert_close(bank.rows - before, torch.stack([torch.zeros_like(wanted), wanted]))
+
+
+def test_an_owner_gets_the_part_of_another_owners_model(layout: ModelLayout) -> None:
+    bank = Bank.start(layout, 0, {0: "a", 4: "d", 6: "f"}, CPU)
+    before = bank.rows.clone()
+    bank.copy_models(np.array([6, 6]), np.array([0, 4]), ModelPart.body(layout))
+    assert torch.equal(bank.rows[:2, :9], before[[2, 2], :9])
+    assert torch.equal(bank.rows[:2, 9:], before[:2, 9:])
+    bank.copy_models(np.array([6]), np.array([0]))
+    assert torch.equal(bank.rows[0], before[2])
 
 
 def test_rows_on_disk_are_those_in_memory_with_their_guests(

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from federico.learning import storage as storage_module
 from federico.learning import workers as workshop_module
 from federico.learning.bank import Bank, Visits
-from federico.learning.learner import ClientData, Learner, held_out
+from federico.learning.learner import ClientData, Learner, Proximal, held_out
 from federico.learning.models import perceptron
 from federico.learning.optimizers import SGD, Adam
 from federico.learning.row_files import RowFiles
@@ -175,6 +175,49 @@ def test_sample_weights_multiply_the_loss_of_each_sample(ragged: Learner) -> Non
         for w in (np.ones_like(weights), None)
     )
     assert torch.equal(ones, none)
+
+
+@pytest.mark.parametrize("wrapped", [False, True], ids=["stacked", "loop"])
+def test_a_proximal_term_pulls_every_step_by_hand(
+    learner: Callable[..., Learner], wrapped: bool
+) -> None:
+    """f(x) = w x + b with squared error on one sample (2, 1) per client; two steps of SGD at rate 0.1.
+
+    From w = 1, b = 0 towards w = 0, b = 1 with strength 0.5: the first gradient is 2 (2 - 1) (2, 1) = (4, 2), the pull
+    0.5 (1, -1), so w = 1 - 0.45 = 0.55 and b = -0.15. There f = 0.95, the gradient is -0.1 (2, 1) = (-0.2, -0.1), the
+    pull 0.5 (0.55, -1.15) = (0.275, -0.575), so w = 0.55 - 0.0075 = 0.5425 and b = -0.15 + 0.0675 = -0.0825.
+    """
+    sample = np.array([[2.0]]), np.array([[1.0]])
+    clients = [ClientData(name, sample, sample) for name in "ab"]
+    plain = learner(
+        clients,
+        model=(lambda: Plain(1, 1)) if wrapped else (lambda: perceptron((1, 1))),
+        optimizer=SGD(learning_rate=0.1),
+    )
+    bank = bank_for(plain)
+    bank.rows[:] = torch.tensor([1.0, 0.0])
+
+    visits = Visits.of([(0, 0), (1, 0)])
+    towards = torch.tensor([[0.0, 1.0], [1.0, 0.0]], dtype=torch.float64)
+    deltas = plain.train(bank, visits, 1, epochs=2, proximal=Proximal(0.5, towards))
+    np.testing.assert_allclose(deltas[0], [0.5425 - 1, -0.0825], atol=1e-12)
+
+    # Towards where it began: the first step is not pulled, w = 0.6 and b = -0.2; f = 1, so the second is the pull alone.
+    np.testing.assert_allclose(deltas[1], [-0.4 + 0.1 * 0.2, -0.2 + 0.1 * 0.1], atol=1e-12)
+
+
+def test_a_proximal_term_reaches_its_own_visit_and_no_other(ragged: Learner) -> None:
+    bank = bank_for(ragged)
+    towards = bank.rows[bank.places(ALL.owners)]  # a copy
+    near = ragged.train(bank, ALL, 1, fresh=True, proximal=Proximal(1.0, towards))
+    towards[3] += 100
+    far = ragged.train(bank, ALL, 1, fresh=True, proximal=Proximal(1.0, towards))
+    changed = (far != near).any(1)
+    assert changed.nonzero().flatten().tolist() == [3]
+
+    without = ragged.train(bank, ALL, 1, fresh=True)
+    of_no_strength = ragged.train(bank, ALL, 1, fresh=True, proximal=Proximal(0.0, towards))
+    assert torch.equal(of_no_strength, without)
 
 
 def test_what_is_held_out_is_never_trained_on(
@@ -420,6 +463,14 @@ def test_statistics_are_those_of_a_plain_loop_with_the_owners_counter(normed: Le
             rtol=0,
             atol=TOLERANCE,
         )
+
+
+def test_a_proximal_term_leaves_statistics_alone(normed: Learner) -> None:
+    bank, own = bank_for(normed), Visits.to_own(np.arange(2))
+    towards = bank.rows.clone()
+    towards[:, normed.layout.parameters :] = torch.nan
+    deltas = normed.train(bank, own, 1, proximal=Proximal(0.5, towards))
+    assert deltas.isfinite().all()
 
 
 def test_measuring_leaves_statistics_and_counters_alone(normed: Learner) -> None:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from federico.learning.layout import ModelLayout
+from federico.learning.parts import ModelPart
 from federico.learning.row_files import RowFiles
 from federico.learning.storage import Storage
 from federico.types import FloatArray, IntArray
@@ -138,20 +139,43 @@ class Bank:
         owners: IntArray,
         moves: Tensor | Sequence[Tensor],
         shares: FloatArray,
-        columns: slice = slice(None),
+        part: ModelPart | None = None,
     ) -> None:
-        """Move these columns of the model of owners[k] by shares[k] * moves[k], for all k in order."""
-        places, rows = self.places(owners), self.rows[:, columns]
+        """Move the model of owners[k] by shares[k] * moves[k], for all k in order; only `part` of it if given."""
+        if part is None:
+            part = ModelPart.whole(self.layout)
+        for columns in part.slices:
+            self._add_columns(owners, moves, shares, columns)
+
+    def _add_columns(
+        self,
+        owners: IntArray,
+        moves: Tensor | Sequence[Tensor],
+        shares: FloatArray,
+        columns: slice,
+    ) -> None:
+        places = self.places(owners)
+        rows = self.rows[:, columns]
         if isinstance(moves, Tensor) and self.layout.size < SMALL:
             moves = moves[:, columns]
             factors = torch.from_numpy(shares).to(moves)[:, None]
-            for some in (
-                slice(first, first + TOGETHER) for first in range(0, len(moves), TOGETHER)
-            ):
+            for first in range(0, len(moves), TOGETHER):
+                some = slice(first, first + TOGETHER)
                 rows.index_add_(0, places[some], moves[some] * factors[some])
             return
         for place, move, share in zip(places.tolist(), moves, shares.tolist(), strict=True):
             rows[place].add_(move[columns], alpha=share)
+
+    def copy_models(
+        self, sources: IntArray, targets: IntArray, part: ModelPart | None = None
+    ) -> None:
+        """Give the owner targets[k] the model of the owner sources[k]; only `part` of it if given."""
+        if part is None:
+            part = ModelPart.whole(self.layout)
+        source_places = self.places(sources).tolist()
+        target_places = self.places(targets).tolist()
+        for source, target in zip(source_places, target_places, strict=True):
+            part.copy(self.rows[source], self.rows[target])
 
     def subtract(
         self, owners: IntArray, trained: Tensor, moves: Tensor | RowFiles, which: IntArray

@@ -59,6 +59,29 @@ class Scores:
         return Scores(self.loss[clients], None if self.accuracy is None else self.accuracy[clients])
 
 
+@dataclass(frozen=True)
+class Proximal:
+    """Pulls training towards other models, as FedProx, Ditto and pFedMe do.
+
+    Every step's gradient gets strength * (parameters - towards) added, the slope of strength / 2 times the squared
+    distance. Buffers such as batch-norm statistics are left alone.
+    """
+
+    strength: float
+    towards: Tensor
+    """A row for each visit, [visits, size]."""
+
+    def take(self, which: IntArray) -> "Proximal":
+        """The same for these visits alone."""
+        places = torch.from_numpy(which).to(self.towards.device)
+        return Proximal(self.strength, self.towards.index_select(0, places))
+
+    def add_to(self, gradients: Tensor, parameters: Tensor) -> None:
+        """Add the pull on the first visits to their gradients, in place; both are [visits, parameters]."""
+        count, width = parameters.shape
+        gradients.add_(parameters - self.towards[:count, :width], alpha=self.strength)
+
+
 class Learner:
     """Evaluates, trains and scores any list of visits against a bank of models."""
 
@@ -172,12 +195,14 @@ class Learner:
         epochs: int = 1,
         fresh: bool = False,
         sample_weights: FloatArray | None = None,
+        proximal: Proximal | None = None,
     ) -> Tensor | RowFiles:
         """How far local epochs on the client's data move a copy of each model: [visits, size].
 
         The optimizer's moments stay with the pair (client, owner) for its next visit, unless `fresh`. A client goes
         through its data in one order per (round, epoch), the same for every model it visits. `sample_weights`, laid
         out as `losses` gives them, multiply each sample's loss; a batch still counts by its number of samples.
+        `proximal` pulls every step towards a model given for the visit.
         """
         deltas = self.new_moves(len(visits))
         states = self.new_states() if fresh else self.states
@@ -186,7 +211,8 @@ class Learner:
             stack, moments = job
             self._load(workspace, bank, stack.visits)
             scale = None if sample_weights is None else sample_weights[stack.places]
-            self._run_epochs(workspace, stack.visits, moments, round_index, epochs, scale)
+            pull = None if proximal is None else proximal.take(stack.places)
+            self._run_epochs(workspace, stack.visits, moments, round_index, epochs, scale, pull)
             trained = workspace.work[: len(stack.visits)]
             finite = trained.sum(1).isfinite()
             bank.subtract(stack.visits.owners, trained, deltas, stack.places)
@@ -304,6 +330,7 @@ class Learner:
         round_index: int,
         epochs: int,
         scale: FloatArray | None,
+        proximal: Proximal | None,
     ) -> None:
         board, count = self.boards["train"], self.layout.parameters
         params, grads = (
@@ -317,6 +344,8 @@ class Learner:
                     workspace.engine.gradient(
                         board.x(batch.index), board.targets(batch.index), batch.weights
                     )
+                    if proximal is not None:
+                        proximal.add_to(workspace.grad[:n, :count], workspace.work[:n, :count])
                     self.optimizer.step(
                         list(params[:n]),
                         list(grads[:n]),

@@ -17,6 +17,7 @@ from federico.exchange.protocol import Exchange, Hosting, Updates
 from federico.learning.bank import Bank, Visits
 from federico.learning.layout import ModelLayout
 from federico.learning.learner import Learner
+from federico.learning.parts import ModelPart
 from federico.options import Options
 from federico.types import FloatArray, IntArray
 
@@ -314,11 +315,12 @@ def average_into(
 ) -> None:
     """phi_b += sum_i c_ib delta_ib / sum_i c_ib. A model that got no update does not move."""
     updates = finite(updates)
-    share, cut = (
-        shares(updates, anchor),
-        bank.layout.size if buffers == "average" else bank.layout.parameters,
-    )
-    bank.add(updates.owners, updates.rows, share, slice(cut))
+    averaged = ModelPart.whole(bank.layout)
+    if buffers != "average":
+        averaged = ModelPart.parameters(bank.layout)
+    bank.add(updates.owners, updates.rows, shares(updates, anchor), averaged)
+
     if buffers == "owner":
         own = updates.owners == updates.contributors
-        bank.add(updates.owners, updates.rows, own.astype(np.float64), slice(cut, None))
+        kept_by_owner = ModelPart.buffers(bank.layout)
+        bank.add(updates.owners, updates.rows, own.astype(np.float64), kept_by_owner)

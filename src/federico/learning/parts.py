@@ -1,0 +1,107 @@
+"""Parts of a model: which columns of its row a set of named tensors occupies."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from torch import Tensor
+
+from federico.errors import ConfigError
+from federico.learning.layout import ModelLayout, Slot
+
+
+@dataclass(frozen=True)
+class ModelPart:
+    """Some columns of every row, as slices in ascending order that neither touch nor overlap."""
+
+    slices: tuple[slice, ...]
+
+    @property
+    def size(self) -> int:
+        """How many numbers of a model's row belong to this part."""
+        return sum(columns.stop - columns.start for columns in self.slices)
+
+    @classmethod
+    def whole(cls, layout: ModelLayout) -> "ModelPart":
+        """The complete row."""
+        return cls._of_slots(layout.slots)
+
+    @classmethod
+    def parameters(cls, layout: ModelLayout) -> "ModelPart":
+        """What gradients move, without batch-norm statistics and other buffers."""
+        return cls._of_slots(layout.parameter_slots)
+
+    @classmethod
+    def buffers(cls, layout: ModelLayout) -> "ModelPart":
+        """The float buffers, such as batch-norm statistics."""
+        return cls._of_slots(layout.slots[len(layout.parameter_slots) :])
+
+    @classmethod
+    def named(cls, layout: ModelLayout, prefixes: Sequence[str]) -> "ModelPart":
+        """The tensors with these names, or inside the modules with these names."""
+        return cls._of_slots(_slots_named(layout, prefixes))
+
+    @classmethod
+    def head(cls, layout: ModelLayout, names: Sequence[str] = ()) -> "ModelPart":
+        """The last module that has parameters of its own, unless `names` say what the head is."""
+        return cls._of_slots(_head_slots(layout, names))
+
+    @classmethod
+    def body(cls, layout: ModelLayout, names: Sequence[str] = ()) -> "ModelPart":
+        """Everything but the head; empty where a model consists of nothing else."""
+        head = _head_slots(layout, names)
+        return cls._of_slots([slot for slot in layout.slots if slot not in head])
+
+    @classmethod
+    def _of_slots(cls, slots: Sequence[Slot]) -> "ModelPart":
+        """One slice for each run of slots that lie side by side."""
+        slices: list[slice] = []
+        for slot in sorted(slots, key=lambda slot: slot.start):
+            start = slot.start
+            end = start + prod(slot.shape)
+
+            # A neighbour of the last slice makes that one longer.
+            if slices and slices[-1].stop == start:
+                start = slices.pop().start
+            slices.append(slice(start, end))
+        return cls(tuple(slices))
+
+    def copy(self, source: Tensor, target: Tensor) -> None:
+        """Write this part of the rows of `source` over the same part of the rows of `target`."""
+        for columns in self.slices:
+            target[..., columns] = source[..., columns]
+
+
+def _slots_named(layout: ModelLayout, prefixes: Sequence[str]) -> list[Slot]:
+    """The slots whose names are, or begin with, one of these; each must mean something."""
+    found: list[Slot] = []
+    unknown: list[str] = []
+    for prefix in prefixes:
+        matching = [slot for slot in layout.slots if f"{slot.name}.".startswith(f"{prefix}.")]
+        found += [slot for slot in matching if slot not in found]
+        if not matching:
+            unknown.append(prefix)
+
+    if unknown:
+        # A module is what people mean; a tensor that belongs to none stands for itself.
+        names = dict.fromkeys(_module_of(slot) or slot.name for slot in layout.slots)
+        raise ConfigError(
+            f"model: no part of it is called {', '.join(map(repr, unknown))}; "
+            f"there are {', '.join(names)}"
+        )
+    return found
+
+
+def _head_slots(layout: ModelLayout, names: Sequence[str]) -> list[Slot]:
+    """The slots of the head."""
+    if names:
+        return _slots_named(layout, names)
+
+    last_module = _module_of(layout.parameter_slots[-1])
+    return [slot for slot in layout.slots if _module_of(slot) == last_module]
+
+
+def _module_of(slot: Slot) -> str:
+    """The name of the module that the tensor belongs to; empty for the model itself."""
+    module, _, _ = slot.name.rpartition(".")
+    return module
