@@ -94,6 +94,7 @@ class Peer:
             limits=LIMITS,
             folder=identity.certificate.parent,
         )
+        self.round_index = 1
         self.chunks: list[bytes] = []
         Path("/proc/self/clear_refs").write_text(
             "5"
@@ -113,28 +114,35 @@ class Peer:
 
     def start(self, _: int) -> float:
         """A new version of the own model, for all to pull."""
-        self.exchange.collect()
+        self._next_round()
         self.bank.home.add_(1e-3)
-        return len(self.exchange.pull(Visits.of([])))
+        return len(self.exchange.pull(self.round_index, Visits.of([])))
 
     def pull(self, _: int) -> float:
         """Seconds that the owner's model takes."""
-        return seconds(lambda: self.exchange.pull(Visits.of([(self.number, 0)])))
+        return seconds(lambda: self.exchange.pull(self.round_index, Visits.of([(self.number, 0)])))
 
     def push(self, _: int) -> float:
         """An update for the owner's model, put away as by the learner; at the owner its own. Any numbers do."""
         home = self.bank.home
         moves = self.storage.moves(*home.shape, dtype=home.dtype, device=home.device)
         moves[0] = home[0]
-        self.exchange.push(Updates(np.array([0]), np.array([self.number]), np.ones(1), moves))
+        self.exchange.push(
+            self.round_index, Updates(np.array([0]), np.array([self.number]), np.ones(1), moves)
+        )
         return 0.0
 
     def collect(self, _: int) -> float:
         """Average what has come into the model; returns how many updates that were."""
-        updates = self.exchange.collect()
+        updates = self._next_round()
         average_into(self.bank, updates)
-        self.exchange.pull(Visits.of([]))
+        self.exchange.pull(self.round_index, Visits.of([]))
         return len(updates)
+
+    def _next_round(self) -> Updates:
+        updates = self.exchange.collect(self.round_index)
+        self.round_index += 1
+        return updates
 
     def serve_plain(self, _: int) -> float:
         """The same bytes in plain chunks beside; returns their number."""

@@ -12,10 +12,10 @@ class TestMemoryExchange(ExchangeContract):
 
     def test_collecting_before_anybody_pushed_is_a_mistake(self, exchange: Exchange) -> None:
         with pytest.raises(AssertionError, match="after push"):
-            exchange.collect()
+            exchange.collect(1)
 
     def test_one_can_collect_only_once(self, exchange: Exchange) -> None:
-        exchange.push(updates_of([(0, 1)]))
-        exchange.collect()
+        exchange.push(1, updates_of([(0, 1)]))
+        exchange.collect(1)
         with pytest.raises(AssertionError, match="after push"):
-            exchange.collect()
+            exchange.collect(1)

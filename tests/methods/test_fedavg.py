@@ -57,7 +57,8 @@ def test_each_client_pulls_and_pushes_one_model_a_round(
 ) -> None:
     fedavg = method("fedavg", blobs(SIZES))
     fedavg.round(1)
-    sent, received = fedavg.exchange.traffic.take()
+    counted = fedavg.exchange.traffic.take()["training"]
+    sent, received = counted.sent, counted.received
     model = 15 * 8
     assert sent.tolist() == [model + 8] * 3 + [3 * model]
     assert received.tolist() == [model] * 3 + [3 * (model + 8)]

@@ -81,13 +81,14 @@ def test_models_start_from_their_peers_names_or_from_one(federico: Build) -> Non
 
 def test_own_models_cost_no_message(federico: Build) -> None:
     played = play(federico(), 1)
-    assert [counted.sum() for counted in played.exchange.traffic.take()] == [0, 0]
+    assert played.exchange.traffic.take()["training"].moved == 0
 
 
 def test_messages_are_the_neighbors_models_and_what_goes_back(federico: Build) -> None:
     played = federico(solo_rounds=0, worse_than_guess="tracked")
     visits = played.round(1).neighbors
-    sent, received = played.exchange.traffic.take()
+    counted = played.exchange.traffic.take()["training"]
+    sent, received = counted.sent, counted.received
     model = 15 * 8
     assert sent.sum() == received.sum() == 4 * 2 * (model + model + 8)
     asked = np.bincount(np.concatenate(visits), minlength=4)
@@ -96,7 +97,7 @@ def test_messages_are_the_neighbors_models_and_what_goes_back(federico: Build) -
 
 def test_an_update_weighs_posterior_times_samples(federico: Build) -> None:
     played = federico(sampler="everyone", solo_rounds=0, worse_than_guess="tracked")
-    visits = played.pull(played.sample(1))
+    visits = played.pull(1, played.sample(1))
     played.e_step(visits)
     updates = played.m_step(visits, 1)
     for b, i, coefficient in zip(
@@ -302,7 +303,7 @@ def test_statistics_follow_the_option_and_counters_the_owner(
         buffers=buffers, sampler="everyone", solo_rounds=0, worse_than_guess="tracked",
     )  # fmt: skip
     first, before = played.learner.layout.parameters, played.bank.rows.clone()
-    visits = played.pull(played.sample(1))
+    visits = played.pull(1, played.sample(1))
     played.e_step(visits)
     updates = played.m_step(visits, 1)
     played.update(updates)
@@ -336,7 +337,7 @@ def test_a_peer_trains_its_own_model_even_when_its_weight_underflows(
         temperature=1e-4,
         worse_than_guess="tracked",
     )
-    visits = played.pull(played.sample(1))
+    visits = played.pull(1, played.sample(1))
     played.e_step(visits)
     weights = [row.weights[i] for i, row in played.posteriors.items()]
     assert min(weights) == 0.0, "somebody's own model has no weight at all"

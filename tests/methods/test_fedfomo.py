@@ -72,7 +72,7 @@ def test_a_candidate_that_gives_no_numbers_is_no_candidate(three: FedFomo) -> No
 def test_models_are_judged_by_what_is_held_out(method: Build, blobs: Clients) -> None:
     fedfomo = method("fedfomo", blobs((10, 15, 20)))
     fedfomo.round(1)
-    visits = fedfomo.pull([np.array([1, 2]), np.array([2]), np.array([], dtype=np.int64)])
+    visits = fedfomo.pull(1, [np.array([1, 2]), np.array([2]), np.array([], dtype=np.int64)])
     assert visits.pairs == [(0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2)]
     before = fedfomo.learner.evaluate(fedfomo.first, fedfomo.context.to_own(), "validation")
     after = fedfomo.learner.evaluate(fedfomo.bank, visits, "validation")
@@ -122,7 +122,7 @@ def test_the_first_round_is_training_alone_on_what_is_not_held_out(
 def test_only_the_candidates_models_travel(method: Build, blobs: Clients) -> None:
     fedfomo = method("fedfomo", blobs((5, 5, 5, 5)), neighbors=2)
     fedfomo.round(1)
-    assert fedfomo.exchange.traffic.take()[1].tolist() == [2 * 15 * 8] * 4
+    assert fedfomo.exchange.traffic.take()["training"].received.tolist() == [2 * 15 * 8] * 4
 
 
 def test_everybody_predicts_with_its_own_model(three: FedFomo) -> None:

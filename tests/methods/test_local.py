@@ -34,7 +34,7 @@ def test_sends_nothing_and_predicts_with_the_own_model(
 ) -> None:
     local = method("local", blobs((7, 4, 5)))
     local.round(1)
-    assert [counted.sum() for counted in local.exchange.traffic.take()] == [0, 0]
+    assert local.exchange.traffic.take()["training"].moved == 0
     mixtures = local.mixtures(1)
     assert mixtures.visits.pairs == [(0, 0), (1, 1), (2, 2)]
     assert mixtures.bank is local.bank

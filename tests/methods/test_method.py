@@ -227,7 +227,7 @@ def test_what_cannot_be_lent_is_left_out_and_the_rest_weighs_more(
     played.round(1)
     whole = played.predictors(1)
     monkeypatch.setattr(
-        played.exchange, "lend", lambda visits: visits[np.flatnonzero(visits.owners != 1)]
+        played.exchange, "read_models", lambda _, visits: visits[np.flatnonzero(visits.owners != 1)]
     )
     partial = played.predictors(1)
     assert set(whole.visits.pairs) - set(partial.visits.pairs) == {(0, 1), (1, 1), (2, 1)}
@@ -246,7 +246,9 @@ def test_a_client_whose_models_are_all_away_predicts_with_its_own(
     played = method("federico", blobs((6, 5, 7)), neighbors=2, solo_rounds=0)
     played.round(1)
     monkeypatch.setattr(
-        played.exchange, "lend", lambda visits: visits[np.flatnonzero(visits.clients != 1)]
+        played.exchange,
+        "read_models",
+        lambda _, visits: visits[np.flatnonzero(visits.clients != 1)],
     )
     alone = played.predictors(1)
     own = alone.visits.clients == 1

@@ -14,7 +14,7 @@ import pytest
 import torch
 from torch import nn
 
-from federico.exchange.protocol import Hosting, Traffic, Updates
+from federico.exchange.protocol import ByteCount, Hosting, Traffic, Updates
 from federico.learning import bank, row_files, storage
 from federico.learning.bank import Bank, Visits
 from federico.learning.layout import ModelLayout
@@ -25,37 +25,31 @@ from federico.methods.method import MethodContext, Round, average_into
 from federico.network.exchange import NetworkExchange
 from federico.network.session import close, open_bus
 from tests.support.exchange_contract import PEERS, Connect, ExchangeContract
-from tests.support.neighborhood import PATIENT, join, seals, together
+from tests.support.neighborhood import PATIENT, RoundKeeper, join, seals, together
 
 
 class Everybody:
     """All peers behind one face, as the contract sees an exchange: each does the part of the clients it hosts."""
 
-    def __init__(self, bank: Bank, peers: list[NetworkExchange]) -> None:
+    def __init__(self, bank: Bank, peers: list[RoundKeeper]) -> None:
         self.bank, self.peers = bank, peers
         self.traffic = self
         for i, peer in enumerate(peers):
             peer._bank.home.copy_(bank.rows[i])
 
-    def pull(self, wanted: Visits) -> Visits:
-        parts = [wanted[np.flatnonzero(wanted.clients == i)] for i in range(len(self.peers))]
-        came = together(
-            [lambda p=peer, w=part: p.pull(w) for peer, part in zip(self.peers, parts, strict=True)]
-        )
-        self.bank.rows.fill_(torch.nan)
-        for peer, visits in zip(self.peers, came, strict=True):
-            for owner in visits.owners.tolist():
-                self.bank.rows[owner] = peer._bank.rows[peer._bank.places(np.array([owner]))[0]]
-        pairs = {pair for visits in came for pair in visits.pairs}
-        return Visits.of([pair for pair in wanted.pairs if pair in pairs])
+    def pull(self, round_index: int, wanted: Visits) -> Visits:
+        return self._bring(wanted, lambda peer, part: peer.pull(part))
 
-    def lend(self, visits: Visits) -> Visits:
-        raise NotImplementedError
+    def read_models(self, round_index: int, visits: Visits) -> Visits:
+        # As after a round: every peer has offered the model that the next round starts with.
+        for peer in self.peers:
+            peer.pull(Visits.of([]))
+        return self._bring(visits, lambda peer, part: peer.read_models(part))
 
-    def push(self, updates: Updates) -> None:
+    def push(self, round_index: int, updates: Updates) -> None:
         if any(peer._published < peer.round for peer in self.peers):
             everybody = [(i, b) for i in range(PEERS) for b in range(PEERS)]
-            self.pull(Visits.of(everybody))
+            self.pull(round_index, Visits.of(everybody))
             self.take()
         parts = [
             updates.take(np.flatnonzero(updates.contributors == i)) for i in range(len(self.peers))
@@ -64,7 +58,7 @@ class Everybody:
             [lambda p=peer, u=part: p.push(u) for peer, part in zip(self.peers, parts, strict=True)]
         )
 
-    def collect(self) -> Updates:
+    def collect(self, round_index: int) -> Updates:
         parts = together([peer.collect for peer in self.peers])
         joined = [
             np.concatenate([getattr(part, name) for part in parts])
@@ -73,12 +67,33 @@ class Everybody:
         rows = torch.cat([part.rows for part in parts])
         return Updates(*joined, np.concatenate([part.coefficients for part in parts]), rows)
 
-    def take(self) -> tuple[np.ndarray, np.ndarray]:
+    def take(self) -> dict[str, ByteCount]:
         taken = [Traffic.take(peer.traffic) for peer in self.peers]
-        return sum(sent for sent, _ in taken), sum(received for _, received in taken)
+        return {
+            purpose: ByteCount(
+                sum(counted[purpose].sent for counted in taken),
+                sum(counted[purpose].received for counted in taken),
+            )
+            for purpose in ("training", "evaluation")
+        }
+
+    def _bring(self, wanted: Visits, bring: Callable[[RoundKeeper, Visits], Visits]) -> Visits:
+        parts = [wanted[np.flatnonzero(wanted.clients == i)] for i in range(len(self.peers))]
+        came = together(
+            [
+                lambda p=peer, w=part: bring(p, w)
+                for peer, part in zip(self.peers, parts, strict=True)
+            ]
+        )
+        self.bank.rows.fill_(torch.nan)
+        for peer, visits in zip(self.peers, came, strict=True):
+            for owner in visits.owners.tolist():
+                self.bank.rows[owner] = peer._bank.rows[peer._bank.places(np.array([owner]))[0]]
+        pairs = {pair for visits in came for pair in visits.pairs}
+        return Visits.of([pair for pair in wanted.pairs if pair in pairs])
 
 
-Joined = Callable[..., list[NetworkExchange]]
+Joined = Callable[..., list[RoundKeeper]]
 
 
 @pytest.fixture
@@ -86,7 +101,7 @@ def joined(authority) -> Iterator[Joined]:
     """Peers on a bus of their own, closed afterwards."""
     opened, sessions = [], []
 
-    def make(layout: ModelLayout, count: int, **options: object) -> list[NetworkExchange]:
+    def make(layout: ModelLayout, count: int, **options: object) -> list[RoundKeeper]:
         sessions.append(open_bus())
         peers = join(
             layout,
@@ -138,12 +153,12 @@ class TestModels:
         a, b = joined(model, 2, lockstep=False)
         publish(b)
         assert a.pull(Visits.of([(0, 1)])).pairs == [(0, 1)]
-        first = a.traffic.take()[1][0]
+        first = a.traffic.take()["training"].received[0]
         for peer in (a, b):
             peer.collect()
             publish(peer)
         assert a.pull(Visits.of([(0, 1)])).pairs == [(0, 1)]
-        assert (first, a.traffic.take()[1][0]) == (410 * 4, 0)
+        assert (first, a.traffic.take()["training"].received[0]) == (410 * 4, 0)
         assert torch.equal(row_of(a, 1), b._bank.home[0])
 
     def test_a_model_that_has_changed_is(self, joined: Joined, model: ModelLayout) -> None:
@@ -165,7 +180,7 @@ class TestModels:
         b.collect()
         assert len(a.pull(Visits.of([(0, 1)]))) == 0
         b._bank.home.add_(1)
-        b.lend(Visits.of([(1, 1)]))
+        b.read_models(Visits.of([(1, 1)]))
         assert len(a.pull(Visits.of([(0, 1)]))) == 1
 
     def test_the_own_model_is_served_where_it_lies_even_when_that_moves(
@@ -195,7 +210,7 @@ class TestModels:
         )
         publish(b)
         a.pull(Visits.of([(0, 1)]))
-        assert a.traffic.take()[1][0] == 410 * 2
+        assert a.traffic.take()["training"].received[0] == 410 * 2
         torch.testing.assert_close(row_of(a, 1), b._bank.home[0], rtol=2**-7, atol=1e-6)
         assert not torch.equal(row_of(a, 1), b._bank.home[0])
 
@@ -223,7 +238,7 @@ class TestModels:
         kept = row_of(a, 1).clone()
         b.close(), c.close()
         assert a.presence._wait(lambda: not a.presence._here, 60)
-        assert a.lend(Visits.of([(0, 0), (0, 1), (0, 2)])).pairs == [(0, 0), (0, 1)]
+        assert a.read_models(Visits.of([(0, 0), (0, 1), (0, 2)])).pairs == [(0, 0), (0, 1)]
         assert torch.equal(row_of(a, 1), kept)
         assert len(a.pull(Visits.of([(0, 1)]))) == 0, "but to visit it, it has to be there"
 
@@ -280,7 +295,7 @@ class TestUpdates:
         for value in (1.0, 2.0):
             a.traffic.take()
             a.push(update(1, 0, value))
-        assert a.traffic.take()[0][0] == 0
+        assert a.traffic.take()["training"].sent[0] == 0
         assert "refused" not in caplog.text
         assert b.collect().rows[:, 0].tolist() == [1.0]
         publish(b)
@@ -418,7 +433,8 @@ def lock_step(
     def play_all(
         options: FedericoOptions, make_storage: Callable[[], Storage]
     ) -> tuple[list, list]:
-        peers = joined(learner(clients).layout, 3, limits=PATIENT.model_copy(update={"clip": 10.0}))
+        limits = PATIENT.model_copy(update={"clip": 10.0})
+        peers = joined(learner(clients).layout, 3, limits=limits, kind=NetworkExchange)
 
         def site(number: int) -> Federico:
             """Made one after the other: new models are drawn from torch's one generator, which threads would share."""

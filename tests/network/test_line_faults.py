@@ -162,7 +162,7 @@ def test_while_a_model_is_pulled(line: Line, fault: Fault) -> None:
     came = line.pull()
     assert time.monotonic() - begun < DEADLINE + 2
     assert came is (fault in HEALS)
-    assert line.visitor.lend(Visits.of([(1, 0), (1, 1)])).pairs == (
+    assert line.visitor.read_models(Visits.of([(1, 0), (1, 1)])).pairs == (
         [(1, 0), (1, 1)] if came else [(1, 1)]
     )
 

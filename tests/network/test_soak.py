@@ -52,14 +52,14 @@ def test_two_hundred_rounds_without_growth(authority, bus: zenoh.Session) -> Non
     for _ in range(200):
         for me, peer in enumerate(peers):
             other = 1 - me
-            peer.lend(Visits.of([(me, me)]))
+            peer.read_models(Visits.of([(me, me)]))
             came = peer.pull(Visits.of([(me, other)])) if peers[other]._published else Visits.of([])
             owners = np.array([me, *came.owners])
             peer.push(
                 Updates(owners, np.full_like(owners, me), np.ones(len(owners)), rows[: len(owners)])
             )
             average_into(peer._bank, peer.collect())
-            peer.lend(Visits.of([(me, me)]))
+            peer.read_models(Visits.of([(me, me)]))
         held.append(resident())
     for peer in peers:
         peer.close()
@@ -173,4 +173,4 @@ def test_one_killed_while_it_sends_leaves_nothing_behind(network) -> None:
     assert len(peer.pull(Visits.of([(1, 0)]))) == 0
     assert time.monotonic() - begun < 15, "whoever has ended is not waited for"
     assert peer._bank.guests == {}
-    assert peer.lend(Visits.of([(1, 0), (1, 1)])).pairs == [(1, 1)]
+    assert peer.read_models(Visits.of([(1, 0), (1, 1)])).pairs == [(1, 1)]

@@ -22,8 +22,8 @@ BROKEN = 2
 class WithoutBroken(Federico):
     """Nobody gets to see the broken model but its owner."""
 
-    def pull(self, neighbors: list[np.ndarray]) -> Visits:
-        return super().pull([row[row != BROKEN] for row in neighbors])
+    def pull(self, round_index: int, neighbors: list[np.ndarray]) -> Visits:
+        return super().pull(round_index, [row[row != BROKEN] for row in neighbors])
 
 
 @pytest.fixture(params=["epochs", "gradient"])

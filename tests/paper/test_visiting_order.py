@@ -20,8 +20,8 @@ Play = Callable[..., list[Round]]
 class Shuffled(Federico):
     """Visits, and what they send, in an order of their own."""
 
-    def pull(self, neighbors: list[np.ndarray]) -> Visits:
-        visits = super().pull(neighbors)
+    def pull(self, round_index: int, neighbors: list[np.ndarray]) -> Visits:
+        visits = super().pull(round_index, neighbors)
         return visits[np.random.default_rng(len(visits)).permutation(len(visits))]
 
     def m_step(self, visits: Visits, round_index: int) -> Updates:
@@ -51,7 +51,7 @@ def test_everything_before_the_update_sees_round_start_models(
 ) -> None:
     federico = method("federico", blobs((7, 4, 5, 6)), neighbors=2, solo_rounds=0)
     start = federico.bank.rows.clone()
-    visits = federico.pull(federico.sample(1))
+    visits = federico.pull(1, federico.sample(1))
     federico.e_step(visits)
     updates = federico.m_step(visits, 1)
     assert torch.equal(federico.bank.rows, start)

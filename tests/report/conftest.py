@@ -37,6 +37,7 @@ DESCRIPTION = Description(
 EMPTY: dict[str, Any] = {
     "accuracy": None, "loss": None, "neighbors": [], "posterior": [], "sent": [0, 0, 0],
     "received": [0, 0, 0], "moved": 0,
+    "evaluation_sent": [0, 0, 0], "evaluation_received": [0, 0, 0], "evaluation_moved": 0,
 }  # fmt: skip
 
 

@@ -8,7 +8,19 @@ from federico.runs.records import Record
 
 
 def record(accuracy: list[float] | None = None, loss: list[float | None] | None = None) -> Record:
-    return Record(1, accuracy, loss, neighbors=[], posterior=[], sent=[], received=[], moved=0)
+    return Record(
+        1,
+        accuracy,
+        loss,
+        neighbors=[],
+        posterior=[],
+        sent=[],
+        received=[],
+        moved=0,
+        evaluation_sent=[],
+        evaluation_received=[],
+        evaluation_moved=0,
+    )
 
 
 def test_accuracy_is_weighted_by_the_size_of_each_clients_whole_data(

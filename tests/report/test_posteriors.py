@@ -8,7 +8,7 @@ from federico.runs.records import Record
 
 
 def record(index: int, posterior: list[dict[str, float]]) -> Record:
-    return Record(index, None, None, [], posterior, [0] * 3, [0] * 3, 0)
+    return Record(index, None, None, [], posterior, [0] * 3, [0] * 3, 0, [0] * 3, [0] * 3, 0)
 
 
 def legend(shown: Collaboration) -> list[str]:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from federico.errors import RunError
+from federico.exchange.protocol import ByteCount, Traffic
 from federico.learning.learner import Scores
 from federico.methods.method import Posterior, Round, Spent
 from federico.runs.layout import RunDir
@@ -30,6 +31,9 @@ def make(index: int = 1, loss: list[float | None] | None = None) -> Record:
         [8, 0],
         [0, 8],
         8,
+        [0, 4],
+        [4, 0],
+        4,
     )
 
 
@@ -109,18 +113,22 @@ def test_record_names_peers_and_hides_what_is_not_finite(tmp_path: Path) -> None
         Posterior(np.array([1]), np.ones(1)),
     ]
     played = Round([np.array([2]), np.array([], dtype=np.int64)], posterior)
-    traffic = (np.array([4, 0, 0, 99]), np.array([0, 4, 0, 99]))  # the last is no client
+    training = ByteCount(np.array([4, 0, 0, 99]), np.array([0, 4, 0, 99]))  # the last is no client
+    evaluation = ByteCount(np.array([0, 7, 0, 1]), np.array([7, 0, 1, 0]))
+    traffic = {"training": training, "evaluation": evaluation}
     record = Record.of(7, ("a", "b", "c"), 3, scores, played, traffic)
     assert record.loss == [None, None, 0.5]
     assert record.neighbors == [["c"], []]
     assert record.posterior == [{"a": 0.25, "c": 0.75}, {"b": 1.0}]
-    assert (record.sent, record.received) == ([4, 0, 0], [0, 4, 0])
+    assert (record.sent, record.received, record.moved) == ([4, 0, 0], [0, 4, 0], 103)
+    assert (record.evaluation_sent, record.evaluation_received) == ([0, 7, 0], [7, 0, 1])
+    assert record.evaluation_moved == 8
     Journal(tmp_path).append(record)
     assert json.loads((tmp_path / "records.jsonl").read_text())["loss"] == [None, None, 0.5]
 
 
 def test_round_that_was_not_evaluated_has_no_scores() -> None:
-    record = Record.of(1, ("a",), 1, None, Round(), (np.zeros(1, np.int64), np.zeros(1, np.int64)))
+    record = Record.of(1, ("a",), 1, None, Round(), Traffic(1).take())
     assert record.accuracy is None
     assert record.loss is None
     assert mean_accuracy(record, [3]) is None

@@ -46,24 +46,24 @@ class ExchangeContract:
     ) -> None:
         before = bank.rows.clone()
         wanted = Visits.of([(0, 1), (2, 3), (1, 0)])
-        came = exchange.pull(wanted)
+        came = exchange.pull(1, wanted)
         assert came.pairs == wanted.pairs
         assert torch.equal(bank.rows[bank.places(came.owners)], before[[1, 3, 0]])
 
     def test_nothing_wanted_is_nothing_pulled(self, exchange: Exchange) -> None:
-        assert exchange.pull(Visits.of([])).pairs == []
+        assert exchange.pull(1, Visits.of([])).pairs == []
 
     def test_pushed_updates_move_no_model(self, exchange: Exchange, bank: Bank) -> None:
         before = bank.rows.clone()
-        exchange.push(updates_of([(0, 1), (1, 1)]))
-        exchange.collect()
+        exchange.push(1, updates_of([(0, 1), (1, 1)]))
+        exchange.collect(1)
         assert torch.equal(bank.rows, before)
 
     def test_updates_arrive_whole_ordered_by_owner_then_contributor(
         self, exchange: Exchange
     ) -> None:
-        exchange.push(updates_of([(2, 3), (0, 2), (2, 0), (0, 0), (2, 2)]))
-        arrived = exchange.collect()
+        exchange.push(1, updates_of([(2, 3), (0, 2), (2, 0), (0, 0), (2, 2)]))
+        arrived = exchange.collect(1)
         assert arrived.owners.tolist() == [0, 0, 2, 2, 2]
         assert arrived.contributors.tolist() == [0, 2, 0, 2, 3]
         assert arrived.coefficients.tolist() == [0.0, 2.0, 20.0, 22.0, 23.0]
@@ -74,39 +74,57 @@ class ExchangeContract:
         arrived = []
         for order in (pairs, pairs[::-1]):
             exchange = connect(bank, PEERS)
-            exchange.push(updates_of(order))
-            arrived.append(exchange.collect().rows)
+            exchange.push(1, updates_of(order))
+            arrived.append(exchange.collect(1).rows)
         assert torch.equal(*arrived)
 
     def test_no_update_at_all_can_be_pushed(self, exchange: Exchange) -> None:
-        exchange.push(updates_of([]))
-        assert len(exchange.collect()) == 0
+        exchange.push(1, updates_of([]))
+        assert len(exchange.collect(1)) == 0
 
     def test_an_update_arrives_once(self, exchange: Exchange) -> None:
-        for value in (1.0, 2.0):
-            exchange.push(updates_of([(0, 1)], value))
-            assert exchange.collect().rows[:, 2].tolist() == [value]
+        for round_index, value in ((1, 1.0), (2, 2.0)):
+            exchange.push(round_index, updates_of([(0, 1)], value))
+            assert exchange.collect(round_index).rows[:, 2].tolist() == [value]
 
     def test_a_model_pulled_costs_its_bytes_at_both_ends(self, exchange: Exchange) -> None:
-        exchange.pull(Visits.of([(0, 1), (2, 1), (3, 0)]))
-        sent, received = exchange.traffic.take()
+        exchange.pull(1, Visits.of([(0, 1), (2, 1), (3, 0)]))
+        counted = exchange.traffic.take()["training"]
+        sent, received = counted.sent, counted.received
         assert (sent / MODEL_BYTES).tolist() == [1, 2, 0, 0]
         assert (received / MODEL_BYTES).tolist() == [1, 0, 1, 1]
 
     def test_an_update_costs_its_row_and_its_coefficient(self, exchange: Exchange) -> None:
-        exchange.push(updates_of([(0, 1), (0, 3)]))
-        exchange.collect()
-        sent, received = exchange.traffic.take()
+        exchange.push(1, updates_of([(0, 1), (0, 3)]))
+        exchange.collect(1)
+        counted = exchange.traffic.take()["training"]
+        sent, received = counted.sent, counted.received
         assert sent.tolist() == [0, MODEL_BYTES + 8, 0, MODEL_BYTES + 8]
         assert received.tolist() == [2 * (MODEL_BYTES + 8), 0, 0, 0]
 
     def test_what_stays_at_home_costs_nothing(self, exchange: Exchange) -> None:
-        exchange.pull(Visits.of([(1, 1)]))
-        exchange.push(updates_of([(1, 1)]))
-        exchange.collect()
-        assert [counted.sum() for counted in exchange.traffic.take()] == [0, 0]
+        exchange.pull(1, Visits.of([(1, 1)]))
+        exchange.push(1, updates_of([(1, 1)]))
+        exchange.collect(1)
+        assert exchange.traffic.take()["training"].moved == 0
 
     def test_counting_starts_again_after_it_is_taken(self, exchange: Exchange) -> None:
-        exchange.pull(Visits.of([(0, 1)]))
+        exchange.pull(1, Visits.of([(0, 1)]))
         exchange.traffic.take()
-        assert [counted.sum() for counted in exchange.traffic.take()] == [0, 0]
+        assert exchange.traffic.take()["training"].moved == 0
+
+    def test_models_read_for_evaluation_are_those_after_the_round(
+        self, exchange: Exchange, bank: Bank
+    ) -> None:
+        before = bank.rows.clone()
+        wanted = Visits.of([(0, 1), (2, 3), (1, 1)])
+        came = exchange.read_models(0, wanted)
+        assert came.pairs == wanted.pairs
+        assert torch.equal(bank.rows[bank.places(came.owners)], before[[1, 3, 1]])
+
+    def test_bytes_read_for_evaluation_are_counted_apart(self, exchange: Exchange) -> None:
+        exchange.read_models(0, Visits.of([(0, 1), (2, 1), (3, 3)]))
+        counted = exchange.traffic.take()
+        assert counted["training"].moved == 0
+        assert (counted["evaluation"].sent / MODEL_BYTES).tolist() == [0, 2, 0, 0]
+        assert (counted["evaluation"].received / MODEL_BYTES).tolist() == [1, 0, 1, 0]

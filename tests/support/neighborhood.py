@@ -7,7 +7,8 @@ from socket import socket
 import torch
 import zenoh
 
-from federico.learning.bank import Bank
+from federico.exchange.protocol import Updates
+from federico.learning.bank import Bank, Visits
 from federico.learning.layout import ModelLayout
 from federico.network.exchange import NetworkExchange
 from federico.network.limits import Limits
@@ -17,6 +18,26 @@ from federico.network.wire.signing import Signer
 DIGEST = b"d" * 32
 PATIENT = Limits(deadline=60, patience=60, clip=1e9, refuse=1e9)
 """Nothing is late on a slow machine, nothing is shortened."""
+
+
+class RoundKeeper(NetworkExchange):
+    """A peer that counts its rounds itself, so that a test names them only where they matter."""
+
+    round = 1
+
+    def pull(self, wanted: Visits) -> Visits:
+        return super().pull(self.round, wanted)
+
+    def read_models(self, visits: Visits) -> Visits:
+        return super().read_models(self.round - 1, visits)
+
+    def push(self, updates: Updates) -> None:
+        super().push(self.round, updates)
+
+    def collect(self) -> Updates:
+        arrived = super().collect(self.round)
+        self.round += 1
+        return arrived
 
 
 def names(count: int) -> tuple[str, ...]:
@@ -38,11 +59,12 @@ def join(
     limits: Limits = PATIENT,
     lockstep: bool = True,
     relays: tuple[str, ...] = (),
-) -> list[NetworkExchange]:
+    kind: type[NetworkExchange] = RoundKeeper,
+) -> list[RoundKeeper]:
     """A peer for each session and seal, each with a bank of its own; all of them know that the others are here."""
     roster = Roster("test", DIGEST, names(len(signers)), relays)
     peers = [
-        NetworkExchange(
+        kind(
             bank_of(layout, i), len(signers), session=session, roster=roster, me=roster.members[i], seal=seal,
             limits=limits, lockstep=lockstep,
         )

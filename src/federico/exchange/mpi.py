@@ -105,12 +105,17 @@ class MpiExchange:
         self._model_bytes = bank.layout.size * bank.rows.element_size()
         self._arrived: Updates | None = None
 
-    def pull(self, wanted: Visits) -> Visits:
+    def pull(self, round_index: int, wanted: Visits) -> Visits:
         """The round-start models of all wanted owners become guests of this bank."""
         self.traffic.count(wanted.owners, wanted.clients, self._model_bytes)
-        return self.lend(wanted)
+        return self._bring(wanted)
 
-    def lend(self, visits: Visits) -> Visits:
+    def read_models(self, round_index: int, visits: Visits) -> Visits:
+        """The models of these visits become guests of this bank, to be measured."""
+        self.traffic.count(visits.owners, visits.clients, self._model_bytes, "evaluation")
+        return self._bring(visits)
+
+    def _bring(self, visits: Visits) -> Visits:
         """ModelRequest the hosts of these owners for their rows, answer what others ask."""
         away = np.unique(visits.owners)
         hosts = self._hosting.hosts(away)
@@ -122,7 +127,7 @@ class MpiExchange:
         swap(self._comm, torch.split(answers, counts), out=guests)
         return visits
 
-    def push(self, updates: Updates) -> None:
+    def push(self, round_index: int, updates: Updates) -> None:
         """Send each update to the rank that hosts its owner; one's own owners' stay."""
         hosts = self._hosting.hosts(updates.owners)
         order = np.argsort(hosts, kind="stable")
@@ -139,7 +144,7 @@ class MpiExchange:
             pairs[:, 0].numpy(), pairs[:, 1].numpy(), coefficients.numpy(), rows
         )
 
-    def collect(self) -> Updates:
+    def collect(self, round_index: int) -> Updates:
         """What has arrived, in the order that does not depend on ranks."""
         assert self._arrived is not None, "collect comes after push"
         updates, self._arrived = self._arrived, None

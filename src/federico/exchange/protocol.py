@@ -7,7 +7,7 @@ updates reach their owner only through `collect`, after everybody has pushed; by
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
 import torch
@@ -15,6 +15,9 @@ from torch import Tensor
 
 from federico.learning.bank import Visits
 from federico.types import FloatArray, IntArray
+
+Purpose: TypeAlias = Literal["training", "evaluation"]
+"""What bytes were moved for."""
 
 
 @dataclass(frozen=True)
@@ -45,37 +48,69 @@ class Updates:
         return self.rows if isinstance(self.rows, Tensor) else torch.stack([*self.rows])
 
 
+@dataclass(frozen=True)
+class ByteCount:
+    """Bytes sent and received by each participant, for one purpose."""
+
+    sent: IntArray
+    received: IntArray
+
+    @classmethod
+    def zero(cls, participants: int) -> "ByteCount":
+        """Nothing sent and nothing received yet."""
+        return cls(np.zeros(participants, dtype=np.int64), np.zeros(participants, dtype=np.int64))
+
+    @property
+    def moved(self) -> int:
+        """Bytes of all messages, each counted once: everything is sent by somebody."""
+        return int(self.sent.sum())
+
+
 class Traffic:
-    """Bytes sent and received by each participant since the last `take`."""
+    """Bytes sent and received by each participant since the last `take`, by what they were for.
+
+    Training is what the method itself moves: pulled models and pushed updates. Evaluation is what
+    reading models for a score or a prediction moves on top of it.
+    """
 
     def __init__(self, participants: int) -> None:
-        self.sent = np.zeros(participants, dtype=np.int64)
-        self.received = np.zeros(participants, dtype=np.int64)
+        """`participants`: the clients, and whoever else owns a model."""
+        self._participants = participants
         self._lock = threading.Lock()  # a peer on a network answers in threads
+        self._counts = self._zero()
 
-    def count(self, senders: IntArray, receivers: IntArray, size: int) -> None:
+    def count(
+        self, senders: IntArray, receivers: IntArray, size: int, purpose: Purpose = "training"
+    ) -> None:
         """Each sender sent its receiver `size` bytes; what stays with oneself is not traffic."""
         moved = senders != receivers
         with self._lock:
-            np.add.at(self.sent, senders[moved], size)
-            np.add.at(self.received, receivers[moved], size)
+            counted = self._counts[purpose]
+            np.add.at(counted.sent, senders[moved], size)
+            np.add.at(counted.received, receivers[moved], size)
 
-    def sends(self, sender: int, size: int) -> None:
-        """Bytes that went out; who gets them counts them too, somewhere else."""
+    def sends(self, sender: int, size: int, purpose: Purpose = "training") -> None:
+        """Count bytes that went out; whoever gets them counts them too, in another process."""
         with self._lock:
-            self.sent[sender] += size
+            self._counts[purpose].sent[sender] += size
 
-    def receives(self, receiver: int, size: int) -> None:
-        """Bytes that came in."""
+    def receives(self, receiver: int, size: int, purpose: Purpose = "training") -> None:
+        """Count bytes that came in."""
         with self._lock:
-            self.received[receiver] += size
+            self._counts[purpose].received[receiver] += size
 
-    def take(self) -> tuple[IntArray, IntArray]:
-        """(sent, received) so far; counting starts again at zero."""
+    def take(self) -> dict[Purpose, ByteCount]:
+        """Return what was counted so far, and start again at zero."""
         with self._lock:
-            counted = self.sent, self.received
-            self.sent, self.received = np.zeros_like(self.sent), np.zeros_like(self.received)
+            counted = self._counts
+            self._counts = self._zero()
         return counted
+
+    def _zero(self) -> dict[Purpose, ByteCount]:
+        return {
+            "training": ByteCount.zero(self._participants),
+            "evaluation": ByteCount.zero(self._participants),
+        }
 
 
 @dataclass(frozen=True)
@@ -101,18 +136,27 @@ class Hosting:
 
 
 class Exchange(Protocol):
-    """Carries models to visitors and updates to owners, for the peers that this process hosts."""
+    """Carries models to visitors and updates to owners, for the peers that this process hosts.
+
+    Every verb is told the round it belongs to: an exchange keeps no round counter of its own.
+    """
 
     traffic: Traffic
 
-    def pull(self, wanted: Visits) -> Visits:
-        """Bring the model of every wanted visit's owner into the bank; returns the visits that can take place."""
+    def pull(self, round_index: int, wanted: Visits) -> Visits:
+        """Bring each wanted owner's model, as it was when this round started, into the bank.
 
-    def lend(self, visits: Visits) -> Visits:
-        """Bring the models of these visits into the bank, to be measured; returns the visits that can take place."""
+        Returns the visits that can take place; what could not be had is left out.
+        """
 
-    def push(self, updates: Updates) -> None:
-        """Send each update to its owner."""
+    def push(self, round_index: int, updates: Updates) -> None:
+        """Send each update to the owner of its model."""
 
-    def collect(self) -> Updates:
-        """The updates that arrived for the owners hosted here, ordered by owner, then contributor."""
+    def collect(self, round_index: int) -> Updates:
+        """Return the updates for the owners hosted here, ordered by owner, then contributor."""
+
+    def read_models(self, round_index: int, visits: Visits) -> Visits:
+        """Bring the visited models, as they are after this round, into the bank for evaluation.
+
+        Returns the visits that can take place. The bytes are counted apart from training.
+        """

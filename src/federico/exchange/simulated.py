@@ -17,23 +17,24 @@ class SimulatedExchange:
         self._model_bytes = bank.layout.size * bank.rows.element_size()
         self._pushed: Updates | None = None
 
-    def pull(self, wanted: Visits) -> Visits:
-        """All of it, for what it would cost on a wire."""
+    def pull(self, round_index: int, wanted: Visits) -> Visits:
+        """Every model is here already: only count what it would cost on a wire."""
         self.traffic.count(wanted.owners, wanted.clients, self._model_bytes)
         return wanted
 
-    def lend(self, visits: Visits) -> Visits:
-        """Every model is here."""
+    def read_models(self, round_index: int, visits: Visits) -> Visits:
+        """Every model is here already: only count what it would cost on a wire."""
+        self.traffic.count(visits.owners, visits.clients, self._model_bytes, "evaluation")
         return visits
 
-    def push(self, updates: Updates) -> None:
+    def push(self, round_index: int, updates: Updates) -> None:
         """Hold the updates until they are collected."""
         self.traffic.count(
             updates.contributors, updates.owners, self._model_bytes + COEFFICIENT_BYTES
         )
         self._pushed = updates
 
-    def collect(self) -> Updates:
+    def collect(self, round_index: int) -> Updates:
         """What was pushed, in the order that does not depend on who pushed first."""
         assert self._pushed is not None, "collect comes after push"
         updates, self._pushed = self._pushed, None

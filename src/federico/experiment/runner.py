@@ -223,7 +223,6 @@ def resume(
 def play_round(method: Method, index: int, *, evaluate: bool) -> Record:
     """One round and, where asked for, what it has come to on the clients' test data."""
     played, clock = method.round(index), method.context.clock
-    traffic = method.exchange.traffic.take()
     scores = None
     if evaluate:
         with clock("evaluate"):
@@ -231,6 +230,7 @@ def play_round(method: Method, index: int, *, evaluate: bool) -> Record:
             scores = method.learner.score(mixtures.bank, mixtures.visits, mixtures.weights)
             scores = scores.take(method.context.hosted)
     with clock("record"):
+        traffic = method.exchange.traffic.take()
         return Record.of(index, method.names, method.context.count, scores, played, traffic)
 
 

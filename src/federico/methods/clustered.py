@@ -77,10 +77,10 @@ class Clustered(Method):
         """FedAvg in every cluster, after those that are torn have split."""
         clock = self.context.clock
         with clock("pull"):
-            visits = self.exchange.pull(self.to_cluster())
+            visits = self.exchange.pull(round_index, self.to_cluster())
         self.push_moves(visits, round_index)
         with clock("update"):
-            updates = finite(self.exchange.collect())
+            updates = finite(self.exchange.collect(round_index))
             if round_index > self.opt.min_round:
                 self.split(updates)
             return Round(posteriors=self.update(updates))

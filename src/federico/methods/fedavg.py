@@ -36,10 +36,10 @@ class FedAvg(Method):
         """The global model moves by sum_i (n_i / n) delta_i."""
         clock = self.context.clock
         with clock("pull"):
-            visits = self.exchange.pull(self.to_global())
+            visits = self.exchange.pull(round_index, self.to_global())
         self.push_moves(visits, round_index)
         with clock("update"):
-            average_into(self.bank, self.exchange.collect())
+            average_into(self.bank, self.exchange.collect(round_index))
         return Round()
 
     def mixtures(self, round_index: int) -> Mixtures:

@@ -41,7 +41,7 @@ class FedAvgPlus(FedAvg):
     def mixtures(self, round_index: int) -> Mixtures:
         """Tuned copies, with a fresh optimizer; the global model stays as it is."""
         epochs, visits = self.opt.tune_epochs, self.to_global()
-        self.exchange.lend(visits)
+        self.exchange.read_models(round_index, visits)
         moved = self.learner.train(self.bank, visits, round_index, epochs=epochs, fresh=True)
         assert isinstance(moved, Tensor), "nothing of it is sent"
         for row, place in zip(moved, self.bank.places(visits.owners).tolist(), strict=True):

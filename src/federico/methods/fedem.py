@@ -66,12 +66,12 @@ class FedEM(Method):
         """EM: whose sample is it, then every component learns from all samples by how much they are its own."""
         clock = self.context.clock
         with clock("pull"):
-            visits = self.exchange.pull(self.to_components())
+            visits = self.exchange.pull(round_index, self.to_components())
         with clock("e_step"):
             q = self.e_step(visits)
         self.push_moves(visits, round_index, q)
         with clock("update"):
-            average_into(self.bank, self.exchange.collect())
+            average_into(self.bank, self.exchange.collect(round_index))
         return Round(
             posteriors=[Posterior(np.array(list(self.owners())), row) for row in self.proportions]
         )

@@ -183,16 +183,16 @@ class Federico(Method):
         with clock("sample"):
             neighbors = self.sample(round_index)
         with clock("pull"):
-            visits = self.pull(neighbors)
+            visits = self.pull(round_index, neighbors)
         with clock("e_step"):
             self.e_step(visits)
         with clock("m_step"):
             updates = self.m_step(visits, round_index)
         with clock("push"):
-            self.exchange.push(updates)
+            self.exchange.push(round_index, updates)
         del updates  # what is sent need not lie here while what has come is added up
         with clock("update"):
-            self.update(self.exchange.collect())
+            self.update(self.exchange.collect(round_index))
         return Round(neighbors, [*self.posteriors.values()])
 
     def sample(self, round_index: int) -> list[IntArray]:

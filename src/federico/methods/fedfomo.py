@@ -82,7 +82,7 @@ class FedFomo(Local):
         with clock("sample"):
             neighbors = self.sample(round_index)
         with clock("pull"):
-            visits = self.pull(neighbors)
+            visits = self.pull(round_index, neighbors)
         with clock("e_step"):
             gains = self.gains(visits)
         with clock("update"):

@@ -193,7 +193,7 @@ class Method(ABC):
         A client of whose mixture nothing is left has its own model.
         """
         asked = self.mixtures(round_index)
-        came = self.exchange.lend(asked.visits)
+        came = self.exchange.read_models(round_index, asked.visits)
         if len(came) == len(asked.visits):
             return asked
         here, left = set(came.pairs), np.setdiff1d(asked.visits.clients, came.clients)
@@ -205,11 +205,13 @@ class Method(ABC):
             asked.bank, visits, weights / np.bincount(visits.clients, weights)[visits.clients]
         )
 
-    def pull(self, neighbors: Sequence[IntArray]) -> Visits:
+    def pull(self, round_index: int, neighbors: Sequence[IntArray]) -> Visits:
         """Visits of every hosted client to its own model and to those of its neighbors that came."""
         own = self.context.to_own()
         counts = [len(sampled) for sampled in neighbors]
-        came = self.exchange.pull(Visits(np.repeat(own.clients, counts), np.concatenate(neighbors)))
+        came = self.exchange.pull(
+            round_index, Visits(np.repeat(own.clients, counts), np.concatenate(neighbors))
+        )
         clients = np.concatenate([own.clients, came.clients])
         owners = np.concatenate([own.owners, came.owners])
         return Visits(clients, owners)[np.lexsort((owners, clients))]
@@ -225,7 +227,7 @@ class Method(ABC):
             )
         with clock("push"):
             samples = self.learner.samples[visits.clients].astype(np.float64)
-            self.exchange.push(Updates(visits.owners, visits.clients, samples, moves))
+            self.exchange.push(round_index, Updates(visits.owners, visits.clients, samples, moves))
 
     def state(self) -> dict[str, Tensor]:
         """All that must be saved of the hosted peers to go on later, bit for bit.

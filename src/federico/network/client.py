@@ -5,6 +5,7 @@ import logging
 import secrets
 
 from federico.errors import ProtocolError
+from federico.exchange.protocol import Purpose
 from federico.exchange.simulated import COEFFICIENT_BYTES
 from federico.learning.row_files import RowFile
 from federico.network.local_peer import LocalPeer
@@ -46,19 +47,23 @@ class PeerClient:
             sealed.header.require(version=version)
         return sealed
 
-    def fetch(self, owner: int, announced: SignedMessage, row: Array, deadline: Deadline) -> bool:
+    def fetch(
+        self, owner: int, announced: SignedMessage, row: Array, deadline: Deadline, purpose: Purpose
+    ) -> bool:
         """Bring the announced model into `row`; whether all of it came. Raises RefusedError if it is gone already."""
         peer, name, chunk_plan = self._peer, self._peer.roster.members[owner], self._peer.chunk_plan
         key = peer.roster.question(name, peer.name, "piece")
 
         def question(index: int) -> Question:
-            return Question(key, ChunkRequest(announced.header.digest, index).encode())
+            return Question(
+                key, ChunkRequest(announced.header.digest, index, purpose == "evaluation").encode()
+            )
 
         def keep(index: int, chunk: bytes) -> None:
             if hashlib.sha256(chunk).digest() != announced.digests[index]:
                 raise ProtocolError(f"chunk {index} is not the announced one")
             unpack(chunk, peer.schema.wire, row[chunk_plan.part(index)])
-            peer.traffic.receives(peer.number, len(chunk))
+            peer.traffic.receives(peer.number, len(chunk), purpose)
 
         attempts = self._attempts(name, deadline)
         return ask_all(self._line, question, keep, chunk_plan.chunks, deadline, attempts)

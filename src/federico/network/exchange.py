@@ -20,7 +20,7 @@ import zenoh
 from torch import Tensor
 
 from federico.errors import ProtocolError
-from federico.exchange.protocol import Traffic, Updates
+from federico.exchange.protocol import Purpose, Traffic, Updates
 from federico.learning.bank import Bank, Visits
 from federico.learning.row_files import RowFile, RowFiles
 from federico.network.client import PeerClient
@@ -62,8 +62,6 @@ class NetworkExchange:
         folder: Path | None = None,
     ) -> None:
         """`bank` holds the model of `me` alone; in `folder` updates wait until they are collected."""
-        self.round = 1
-        """The round being played, or the next one; set before the first pull to go on after a restart."""
         self.traffic = Traffic(participants)
         self.reputation = Reputation(limits)
         self.presence = Presence(session, roster, me)
@@ -85,20 +83,27 @@ class NetworkExchange:
         self._reach = 0.0
         """Length of the last own update, the measure for those of others; the own model's before there is one."""
 
-    def pull(self, wanted: Visits) -> Visits:
+    def pull(self, round_index: int, wanted: Visits) -> Visits:
         """See `Exchange.pull`. Offers the own model as it is now to others, under the number of this round."""
-        self._publish()
-        version = self.round if self._lockstep else LATEST
-        came = self._fetch(self._others(wanted), version, patient=self._lockstep)
+        self._publish(round_index)
+        version = round_index if self._lockstep else LATEST
+        came = self._fetch(
+            self._others(wanted), version, patient=self._lockstep, purpose="training"
+        )
         return wanted[np.flatnonzero(np.isin(wanted.owners, [self._peer.number, *came]))]
 
-    def lend(self, visits: Visits) -> Visits:
-        """See `Exchange.lend`. The model of an owner who does not answer is the last one it gave."""
-        self._publish()
-        self._fetch(self._others(visits), self.round if self._lockstep else LATEST, patient=False)
+    def read_models(self, round_index: int, visits: Visits) -> Visits:
+        """See `Exchange.read_models`.
+
+        The model after a round is the one that the next round starts with. Where an owner does not
+        answer, it is the last one it gave.
+        """
+        self._publish(round_index + 1)
+        version = round_index + 1 if self._lockstep else LATEST
+        self._fetch(self._others(visits), version, patient=False, purpose="evaluation")
         return visits[np.flatnonzero(np.isin(visits.owners, [self._peer.number, *self._held]))]
 
-    def push(self, updates: Updates) -> None:
+    def push(self, round_index: int, updates: Updates) -> None:
         """See `Exchange.push`. Returns when all are acknowledged, refused, or the deadline has passed."""
         deadline, own = self._line.deadline(), self._peer.number
         sent = []
@@ -109,16 +114,16 @@ class NetworkExchange:
             if owner == own:
                 self._keep_own(float(coefficient), row)
             else:
-                sent.append(self._delivery(owner, float(coefficient), row, deadline))
+                sent.append(self._delivery(owner, float(coefficient), row, round_index, deadline))
         _side_by_side(sent)
         if self._lockstep:
-            self.presence.finish(self.round)
+            self.presence.finish(round_index)
 
-    def collect(self) -> Updates:
-        """See `Exchange.collect`. The round ends here."""
+    def collect(self, round_index: int) -> Updates:
+        """See `Exchange.collect`. The own model may change from here on."""
         if self._lockstep:
             self.presence.wait_finished(
-                self._peer.roster.members, self.round, self._line.deadline().left
+                self._peer.roster.members, round_index, self._line.deadline().left
             )
         arrived = [
             (parcel.sealed.header.contributor, parcel.sealed.header.coefficient, parcel.row_file)
@@ -127,7 +132,7 @@ class NetworkExchange:
         if self._own is not None:
             arrived.append((self._peer.number, *self._own))
         self._owner.shelf.settle()
-        self._own, self.round = None, self.round + 1
+        self._own = None
         arrived.sort(key=lambda update: update[0])
         return self._assemble(arrived)
 
@@ -143,21 +148,23 @@ class NetworkExchange:
         self._line.hurry()
         self.presence.hurry()
 
-    def _publish(self) -> None:
-        """Once a round. What is not finite would be held against this peer."""
-        if self._published == self.round:
+    def _publish(self, version: int) -> None:
+        """Offer the own model under the number of the round that starts with it, once. What is not finite would be held against this peer."""
+        if self._published == version:
             return
         row = self._bank.home[0].numpy()
         if np.isfinite(square_sum(row)):
-            self._owner.publish(self.round, row)
+            self._owner.publish(version, row)
         else:
             log.warning("this peer's model is not finite: it is not offered to others")
-        self._published = self.round
+        self._published = version
 
     def _others(self, visits: Visits) -> list[int]:
         return [owner for owner in np.unique(visits.owners).tolist() if owner != self._peer.number]
 
-    def _fetch(self, owners: list[int], version: int, *, patient: bool) -> list[int]:
+    def _fetch(
+        self, owners: list[int], version: int, *, patient: bool, purpose: Purpose
+    ) -> list[int]:
         """Bring the models of these owners into the bank; returns those that came, or are as they were."""
         names, deadline = self._peer.roster.members, self._line.deadline()
         asked = [owner for owner in owners if patient or self.presence.here(names[owner])]
@@ -171,14 +178,23 @@ class NetworkExchange:
         }
         self._held = {owner: header for owner, header in self._held.items() if owner in guests}
         came = _side_by_side(
-            [self._fetching(owner, guests[owner], version, deadline, patient) for owner in asked]
+            [
+                self._fetching(owner, guests[owner], version, deadline, patient, purpose)
+                for owner in asked
+            ]
         )
         for owner in guests.keys() - self._held.keys():
             self._bank.dismiss(owner)
         return [owner for owner, whole in zip(asked, came, strict=True) if whole]
 
     def _fetching(
-        self, owner: int, row: Array, version: int, deadline: Deadline, patient: bool
+        self,
+        owner: int,
+        row: Array,
+        version: int,
+        deadline: Deadline,
+        patient: bool,
+        purpose: Purpose,
     ) -> Callable[[], bool]:
         def fetch() -> bool:
             for _ in range(EDITIONS):
@@ -186,18 +202,20 @@ class NetworkExchange:
                 if announced is None:
                     return False
                 try:
-                    return self._bring(owner, announced, row, deadline)
+                    return self._bring(owner, announced, row, deadline, purpose)
                 except RefusedError as error:  # a newer one has taken its place meanwhile
                     log.info("%s: %s", self._peer.roster.members[owner], error)
             return False
 
         return self._guarded(owner, fetch)
 
-    def _bring(self, owner: int, announced: SignedMessage, row: Array, deadline: Deadline) -> bool:
+    def _bring(
+        self, owner: int, announced: SignedMessage, row: Array, deadline: Deadline, purpose: Purpose
+    ) -> bool:
         """What is in the row already is not sent again."""
         known = self._held.pop(owner, None)
         there = known is not None and known.digest == announced.header.digest
-        if not there and not self._visitor.fetch(owner, announced, row, deadline):
+        if not there and not self._visitor.fetch(owner, announced, row, deadline, purpose):
             return False
         self._held[owner] = announced.header
         return True
@@ -218,7 +236,7 @@ class NetworkExchange:
         return float(np.sqrt(sum(square_sum(row[part]) for part in self._peer.chunk_plan.parts)))
 
     def _delivery(
-        self, owner: int, coefficient: float, row: RowFile, deadline: Deadline
+        self, owner: int, coefficient: float, row: RowFile, round_index: int, deadline: Deadline
     ) -> Callable[[], bool]:
         def deliver() -> bool:
             base = self._held[owner]
@@ -236,7 +254,7 @@ class NetworkExchange:
                     "an update for %s is not finite: not sent", self._peer.roster.members[owner]
                 )
                 return False
-            delivered = self._visitor.deliver(base, row, coefficient, self.round, deadline)
+            delivered = self._visitor.deliver(base, row, coefficient, round_index, deadline)
             if delivered:
                 self._given[owner] = version
             return delivered

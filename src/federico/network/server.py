@@ -5,6 +5,7 @@ from pathlib import Path
 import zenoh
 
 from federico.errors import ProtocolError
+from federico.exchange.protocol import Purpose
 from federico.exchange.simulated import COEFFICIENT_BYTES
 from federico.network.local_peer import LocalPeer
 from federico.network.model_store import ModelStore
@@ -85,7 +86,8 @@ class PeerServer:
 
     def _chunk(self, visitor: int, piece: ChunkRequest) -> bytes:
         chunk = self.shelf.chunk(piece.digest, visitor, piece.index)
-        self._peer.traffic.sends(self._peer.number, len(chunk))
+        purpose: Purpose = "evaluation" if piece.for_evaluation else "training"
+        self._peer.traffic.sends(self._peer.number, len(chunk), purpose)
         return chunk
 
     def _offer(self, contributor: int, message: bytes) -> bytes:

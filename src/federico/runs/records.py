@@ -4,7 +4,7 @@ Seconds differ from run to run and so have a file of their own, `timings.jsonl`.
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from federico.errors import RunError
+from federico.exchange.protocol import ByteCount, Purpose
 from federico.learning.learner import Scores
 from federico.methods.method import Round, Spent
 from federico.runs.atomic import disk_errors, publish_text
-from federico.types import FloatArray, IntArray
+from federico.types import FloatArray
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,12 @@ class Record:
     """Bytes each client received."""
     moved: int
     """Bytes of all messages, each counted once, to and from a server included."""
+    evaluation_sent: list[int]
+    """Bytes each client sent so that others could evaluate its model."""
+    evaluation_received: list[int]
+    """Bytes each client received to evaluate: the models it read after the round."""
+    evaluation_moved: int
+    """Bytes of all messages that only evaluation needed, each counted once."""
 
     @classmethod
     def joined(cls, parts: Sequence["Record"]) -> "Record":
@@ -53,6 +60,12 @@ class Record:
             [sum(counts) for counts in zip(*(part.sent for part in parts), strict=True)],
             [sum(counts) for counts in zip(*(part.received for part in parts), strict=True)],
             sum(part.moved for part in parts),
+            [sum(counts) for counts in zip(*(part.evaluation_sent for part in parts), strict=True)],
+            [
+                sum(counts)
+                for counts in zip(*(part.evaluation_received for part in parts), strict=True)
+            ],
+            sum(part.evaluation_moved for part in parts),
         )
 
     @classmethod
@@ -63,10 +76,11 @@ class Record:
         clients: int,
         scores: Scores | None,
         played: Round,
-        traffic: Sequence[IntArray],
+        traffic: Mapping[Purpose, ByteCount],
     ) -> "Record":
         """From what a round and its evaluation gave; `names` are the clients', then those of other owners."""
-        sent, received = (counted[:clients].tolist() for counted in traffic)
+        training = traffic["training"]
+        evaluation = traffic["evaluation"]
         return cls(
             index,
             None if scores is None or scores.accuracy is None else scores.accuracy.tolist(),
@@ -79,9 +93,12 @@ class Record:
                 }
                 for row in played.posteriors
             ],
-            sent,
-            received,
-            int(traffic[0].sum()),
+            training.sent[:clients].tolist(),
+            training.received[:clients].tolist(),
+            training.moved,
+            evaluation.sent[:clients].tolist(),
+            evaluation.received[:clients].tolist(),
+            evaluation.moved,
         )
 
 

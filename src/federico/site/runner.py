@@ -52,7 +52,6 @@ class SitePeer:
         """All that is left of its rounds; then serve until nobody needs it."""
         threading.Thread(target=self._hurry_when_stopped, args=(exchange,), daemon=True).start()
         done = resume(self._saves, method, self._journal, log.warning, SingleProcess())
-        exchange.round = done + 1
         with Reporter(self._site, self._folder, exchange, read_records(self._folder)) as reporter:
             if done and done == self._cell.rounds_done:
                 self._serve_again(exchange, reporter)
@@ -142,7 +141,7 @@ class SitePeer:
             "all %d rounds are played already: the personal model is in %s", self._rounds, model
         )
         log.info("looking for others who are behind, to serve them")
-        exchange.lend(Visits.of([]))  # offers the own model
+        exchange.read_models(self._rounds, Visits.of([]))  # offers the own model
         self._serve(exchange, reporter, LOOK_AROUND)
 
     def _serve(self, exchange: NetworkExchange, reporter: Reporter, awaited: float) -> None:

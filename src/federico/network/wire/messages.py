@@ -47,10 +47,12 @@ class ModelRequest(FixedMessage):
 class ChunkRequest(FixedMessage):
     """Asks an owner for one chunk of an announced model."""
 
-    layout = struct.Struct("<32sI")
+    layout = struct.Struct("<32sI?")
     digest: bytes
     """Of the whole model, so that chunks of two versions never meet."""
     index: int
+    for_evaluation: bool = False
+    """Whether it is read to evaluate or predict, so that both sides count its bytes alike."""
 
 
 @dataclass(frozen=True)
