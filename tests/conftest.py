@@ -3,6 +3,7 @@
 The command line without a new process, and a throw-away certificate authority.
 """
 
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -145,6 +146,24 @@ class BatchNormNet(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.head(self.norm(x))
+
+
+@pytest.fixture
+def real_data(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
+    """Finds real data: the folder that holds the file or folder of this name, or skips the test.
+
+    That is FEDERICO_DATA or, in development, `../shared/data`. The code under test looks there too.
+    """
+    development = Path(__file__).parents[2] / "shared" / "data"
+    folder = Path(os.environ.get("FEDERICO_DATA", development))
+
+    def find(name: str) -> Path:
+        if not (folder / name).exists():
+            pytest.skip(f"{name} is not in {folder}: set FEDERICO_DATA to the folder that holds it")
+        monkeypatch.setenv("FEDERICO_DATA", str(folder))
+        return folder
+
+    return find
 
 
 @pytest.fixture(scope="session")

@@ -1,9 +1,7 @@
 """Small experiment files, and finished runs to look at."""
 
-import os
 import shutil
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -30,8 +28,6 @@ model = { kind = "linear" }
 federico = { neighbors = 1 }
 system = { threads = 1 }
 """
-
-DATA = Path(os.environ.get("FEDERICO_DATA", Path(__file__).parents[3] / "shared" / "data"))
 
 
 @pytest.fixture
@@ -81,15 +77,3 @@ def hospitals(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "people.csv").write_text("\n".join(["site,age,pressure,sick", *rows]) + "\n")
     (folder / "wards.toml").write_text(HOSPITALS)
     return run_inside(folder, "wards.toml")
-
-
-@pytest.fixture
-def real_data(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Points the command at the folder of real data, for tests that name what they need of it."""
-
-    def need(name: str) -> None:
-        if not (DATA / name).exists():
-            pytest.skip(f"{name} is not in {DATA}: set FEDERICO_DATA to the folder that holds it")
-        monkeypatch.setenv("FEDERICO_DATA", str(DATA))
-
-    return need

@@ -2,6 +2,8 @@ import functools
 import hashlib
 import io
 import json
+import subprocess
+import sys
 import tarfile
 import threading
 from collections.abc import Callable, Iterator
@@ -137,3 +139,27 @@ def test_list_says_what_is_here(
     text = federico("data", "list").out
     assert all(kind in text for kind in entries)
     assert "you name the" in text
+
+
+LIST_AND_NAME_WHAT_WAS_LOADED = """
+import sys
+from federico.cli.main import main
+
+sys.argv = ["federico", "data", "list", "--json"]
+try:
+    main()
+finally:
+    slow = ("torch", "pandas", "pyarrow", "sklearn", "PIL", "federico.experiment")
+    sys.stderr.write(" ".join(name for name in slow if name in sys.modules))
+"""
+
+
+def test_list_does_not_wait_for_packages_that_it_does_not_need() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LIST_AND_NAME_WHAT_WAS_LOADED],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "digits" in done.stdout
+    assert done.stderr == ""

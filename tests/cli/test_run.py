@@ -122,7 +122,7 @@ def test_regression_is_told_as_squared_error(federico: Command) -> None:
     ],
 )
 def test_shipped_experiment_runs_on_its_real_data(
-    federico: Command, real_data: Callable[[str], None], file: str, needs: str, changes: list[str]
+    federico: Command, real_data: Callable[[str], Path], file: str, needs: str, changes: list[str]
 ) -> None:
     real_data(needs)
     settings = [

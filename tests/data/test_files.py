@@ -3,8 +3,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from federico.data.files import read_npz
+from federico.data.files import data_folder, read_npz
 from federico.errors import DataError
+
+
+def test_data_folder_is_what_the_environment_says(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("FEDERICO_DATA", str(tmp_path))
+    assert data_folder() == tmp_path
+    monkeypatch.delenv("FEDERICO_DATA")
+    assert data_folder() == Path("data")
 
 
 def test_arrays_come_in_the_order_asked(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from torch import nn
 
 from federico.data.sources.python import from_clients
 from federico.errors import ConfigError, DataError
-from federico.experiment.build import data_folder, device, prepare
+from federico.experiment.build import device, prepare
 from federico.experiment.config import Experiment
 from federico.methods import METHODS
 
@@ -114,15 +114,6 @@ def test_unknown_device_is_refused_before_anything_is_loaded(tiny: Tiny, name: s
 
 def test_auto_device_is_one_that_works() -> None:
     torch.ones(2, device=device("auto")).sum()
-
-
-def test_data_folder_is_what_the_environment_says(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("FEDERICO_DATA", str(tmp_path))
-    assert data_folder() == tmp_path
-    monkeypatch.delenv("FEDERICO_DATA")
-    assert data_folder() == Path("data")
 
 
 def test_missing_data_is_named_with_its_folder(

@@ -14,8 +14,8 @@ from rich.table import Table
 
 from federico.cli.console import PLAIN, err, out, print_json
 from federico.data.download import fetch
+from federico.data.files import data_folder
 from federico.data.sources import catalogue
-from federico.experiment.build import data_folder
 
 PRESENT = {True: "here", False: "not here", None: "you name the files"}
 

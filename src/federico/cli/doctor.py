@@ -9,7 +9,8 @@ import torch
 from rich.table import Table
 
 from federico.cli.console import out, print_json
-from federico.experiment.build import data_folder, device, prepare
+from federico.data.files import data_folder
+from federico.experiment.build import device, prepare
 from federico.experiment.config import load
 from federico.experiment.memory_plan import Plan, available_bytes, gib, memory_limit, plan, scratch
 

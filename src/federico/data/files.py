@@ -1,5 +1,6 @@
-"""Reading of files with errors that name them."""
+"""Where data files lie, and reading them with errors that name the file."""
 
+import os
 import zipfile
 import zlib
 from pathlib import Path
@@ -8,6 +9,11 @@ import numpy as np
 
 from federico.errors import DataError
 from federico.types import Array
+
+
+def data_folder() -> Path:
+    """The folder that relative data paths start from: FEDERICO_DATA, or `data` if it is not set."""
+    return Path(os.environ.get("FEDERICO_DATA", "data"))
 
 
 def existing(

@@ -1,17 +1,16 @@
 """From an experiment and a seed to everything a method needs: all that can be wrong is found here, before round 1."""
 
 import hashlib
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import torch
 from torch import nn
 
 from federico.data.dataset import Client, Dataset, Schema
+from federico.data.files import data_folder
 from federico.data.partition import Partition, subsample
 from federico.data.split import Shares, clients, share_out, warnings_for
 from federico.errors import ConfigError
@@ -99,11 +98,6 @@ def _data(client: Client, *, hosted: bool) -> ClientData:
     keep = slice(None) if hosted else slice(0)
     train, test = ((part.x[keep], part.y[keep]) for part in (client.train, client.test))
     return ClientData(client.id, train, test)
-
-
-def data_folder() -> Path:
-    """Where relative data paths start: FEDERICO_DATA, or `data` in the current folder."""
-    return Path(os.environ.get("FEDERICO_DATA", "data"))
 
 
 def prepare(

@@ -4,10 +4,11 @@ import numpy as np
 
 from federico.data.conform import conform
 from federico.data.dataset import Client, Dataset
+from federico.data.files import data_folder
 from federico.data.partition import Partition
 from federico.data.split import Shares, clients
 from federico.errors import ConfigError
-from federico.experiment.build import Setup, assemble, data_folder, divide, draw
+from federico.experiment.build import Setup, assemble, divide, draw
 from federico.site.site_file import Site
 
 NOTHING = np.empty(0, dtype=np.int64)
