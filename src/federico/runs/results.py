@@ -1,0 +1,176 @@
+"""Results: one JSON line for every finished cell, in `results.jsonl`.
+
+A cell is one row (a method with its options) in one column (a problem), at one learning rate, on
+one seed. Its line holds every figure that a table or a report shows, so that results can be read,
+moved and merged without the runs they come from: merging is a union by key, and means are taken
+on reading. Nothing here needs torch.
+
+    runs/<name>/     table.json  results.jsonl  config.toml  <cell>/ ...
+    results/<name>/  table.json  results.jsonl  *.png          (kept: the same two files, no cells)
+"""
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from federico.errors import RunError
+from federico.runs.atomic import disk_errors, publish_text
+from federico.types import Task
+
+RESULTS = "results.jsonl"
+RateKind: TypeAlias = Literal["given", "best", "tuning"]
+"""The learning rate that the file gives, the best one found by tuning, or one being tried."""
+Key: TypeAlias = tuple[str, str, str, float, int, int]
+"""(settings, row, column, rate, seed, rounds): two lines with one key are the same measurement."""
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where a result comes from: what was typed, with which code, on which machine."""
+
+    command: str
+    commit: str
+    """The checkout's commit; with `-dirty` if it had changes, empty if it was not a checkout."""
+    machine: str
+    versions: dict[str, str]
+    finished: str
+    """When the cell was finished: ISO 8601, UTC; empty where that was never recorded."""
+
+
+@dataclass(frozen=True)
+class CellResult:
+    """One finished cell. Lists by client follow the order of `clients`."""
+
+    settings: str
+    """A hash of every setting that can change a number, but not of seed, rounds or rate."""
+    row: str
+    method: str
+    title: str
+    """The row's name for people."""
+    column: str
+    rate: float
+    rate_kind: RateKind
+    seed: int
+    rounds: int
+    task: Task
+    clients: list[str]
+    distribution: list[int] | None
+    """The clients' true distributions, where the partition knows them; for reports only."""
+    train_samples: list[int]
+    test_samples: list[int]
+    model_parameters: int
+    evaluated: list[int]
+    """The rounds that were evaluated; figures have one entry for each."""
+    figures: dict[str, list[list[float | None]]]
+    """By metric (`accuracy`, `loss`), then evaluated round, then client; None is not finite."""
+    bytes_by_round: list[int]
+    """Bytes of all messages that training needed, in each round."""
+    evaluation_bytes_by_round: list[int]
+    """Bytes that reading models for evaluation needed on top, in each round."""
+    wall_seconds: dict[str, float]
+    """Seconds by the clock on the wall, by phase, over the whole run."""
+    processor_seconds_by_round: list[float]
+    """Seconds of all threads in each round, without evaluation and checkpoints."""
+    on_own_distribution: float | None
+    """Mean over clients of the posterior's weight on peers of their own distribution."""
+    effective_collaborators: float | None
+    """Mean over clients of 1 / sum of squared posterior weights."""
+    provenance: Provenance
+
+    @property
+    def key(self) -> Key:
+        """What makes this measurement different from every other."""
+        return (self.settings, self.row, self.column, self.rate, self.seed, self.rounds)
+
+
+@dataclass(frozen=True)
+class StoredAggregate:
+    """Means over several seeds from before results were stored cell by cell.
+
+    Kept, and marked as such wherever it is shown, until the cells are measured again.
+    """
+
+    settings: str
+    row: str
+    method: str
+    title: str
+    column: str
+    rate: float
+    rate_kind: RateKind
+    rounds: int
+    by_seed: dict[int, float]
+    """The figure after the last round; accuracies as fractions. "inf" was diverged."""
+    by_client: dict[str, float]
+    """Each client's own figure, mean over seeds."""
+    curve_rounds: list[int]
+    curve_mean: list[float]
+    curve_sd: list[float]
+    bytes_moved: list[float]
+    """Bytes of all messages up to each round of the curve, mean over seeds."""
+    processor_seconds: list[float]
+    """Seconds of all threads up to each round of the curve, mean over seeds."""
+    on_own_distribution: float | None
+    effective_collaborators: float | None
+    provenance: list[Provenance]
+    stored_as: Literal["aggregate"] = field(default="aggregate")
+
+
+def append_result(folder: Path, result: CellResult) -> None:
+    """Add the line of a finished cell to the results of a run."""
+    line = json.dumps(asdict(result), allow_nan=False)
+    path = folder / RESULTS
+    with disk_errors(path), path.open("a", encoding="utf-8") as file:
+        file.write(line + "\n")
+
+
+def read_results(folder: Path) -> tuple[list[CellResult], list[StoredAggregate]]:
+    """Read all lines; of two with the same key the later one counts."""
+    path = folder / RESULTS
+    cells: dict[Key, CellResult] = {}
+    aggregates: list[StoredAggregate] = []
+    for number, raw in _lines(path):
+        try:
+            provenance = raw.pop("provenance")
+            if raw.get("stored_as") == "aggregate":
+                raw["by_seed"] = {int(seed): float(value) for seed, value in raw["by_seed"].items()}
+                known = [Provenance(**each) for each in provenance]
+                aggregates.append(StoredAggregate(**raw, provenance=known))
+            else:
+                cell = CellResult(**raw, provenance=Provenance(**provenance))
+                cells[cell.key] = cell
+        except (TypeError, KeyError, AttributeError, ValueError) as error:
+            raise RunError(
+                f"{path}: line {number} is not a result ({error}); delete that line to read the rest"
+            ) from None
+    return list(cells.values()), aggregates
+
+
+def merge_results(target: Path, results: Iterable[CellResult]) -> None:
+    """Add results to a folder that keeps them: a union by key, the new ones count."""
+    kept, aggregates = read_results(target)
+    union = {cell.key: cell for cell in kept}
+    for result in results:
+        union[result.key] = result
+
+    lines = [json.dumps(asdict(each), allow_nan=False) for each in aggregates]
+    lines += [json.dumps(asdict(each), allow_nan=False) for each in union.values()]
+    publish_text(target / RESULTS, "".join(line + "\n" for line in lines))
+
+
+def _lines(path: Path) -> list[tuple[int, dict[str, Any]]]:
+    """The whole lines of the file with their numbers; a last line cut short by a crash is left out."""
+    if not path.exists():
+        return []
+    text = path.read_text(encoding="utf-8")
+    whole = text[: text.rfind("\n") + 1]
+    found = []
+    for number, line in enumerate(whole.splitlines(), start=1):
+        try:
+            found.append((number, json.loads(line)))
+        except ValueError as error:
+            raise RunError(
+                f"{path}: line {number} is damaged ({error}); delete that line to read the rest"
+            ) from None
+    return found
