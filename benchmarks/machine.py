@@ -9,6 +9,8 @@ from statistics import median
 
 import torch
 
+from federico import compat
+
 SIZE = 1536
 BURST_SECONDS = 0.25
 BURSTS = 3
@@ -22,13 +24,13 @@ class Limit:
     """
 
     def __init__(self) -> None:
-        self.threads = torch.get_num_threads()
+        self.threads = compat.thread_count()
         self.rates: list[float] = []
         self._a, self._b = torch.randn(SIZE, SIZE), torch.randn(SIZE, SIZE)
 
     def measure(self) -> None:
         """Some more bursts, on all threads that the work has."""
-        torch.set_num_threads(self.threads)
+        compat.use_threads(self.threads)
         self._a @ self._b  # threads that slept wake up
         self.rates += [self._burst() for _ in range(BURSTS)]
 
@@ -50,7 +52,7 @@ def facts() -> dict[str, str]:
     return {
         "processor": _processor(),
         "cores": str(os.cpu_count()),
-        "threads": str(torch.get_num_threads()),
+        "threads": str(compat.thread_count()),
         "python": platform.python_version(),
         "torch": str(torch.__version__),
     }

@@ -5,10 +5,10 @@ Usage: python -m benchmarks.profile [WORKLOAD]
 
 import sys
 
-import torch
 from torch.profiler import ProfilerActivity, profile
 
 from benchmarks.workloads import WORKLOADS
+from federico import compat
 from federico.experiment.build import prepare
 from federico.methods.method import Method
 
@@ -30,7 +30,8 @@ def share_of_operations(method: Method, rounds: int) -> list[tuple[str, float]]:
 
 def main() -> None:
     work = WORKLOADS[sys.argv[1] if len(sys.argv) > 1 else "mlp"]
-    torch.set_num_threads(1)
+    compat.keep_freed_memory()
+    compat.use_threads(1)
     method = prepare(work.load(1, "federico.solo_rounds=0"), 0).method("federico")
     for name, share in share_of_operations(method, 3)[:TOP]:
         print(f"{share:6.1%}  {name}")

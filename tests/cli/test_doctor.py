@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from federico.experiment import memory_plan as memory
 
@@ -27,6 +28,14 @@ def test_machine_is_described(federico: Command) -> None:
         "data folder",
     } <= facts.keys()
     assert float(facts["memory free"].removesuffix(" GiB")) > 0
+
+
+def test_a_device_that_is_not_there_is_not_named(
+    federico: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: False)
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: torch.device("cuda"))
+    assert json.loads(federico("doctor", "--json").out)["device"] == "cpu"
 
 
 def test_experiment_is_weighed(federico: Command, tiny: Path) -> None:

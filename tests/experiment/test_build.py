@@ -116,6 +116,14 @@ def test_auto_device_is_one_that_works() -> None:
     torch.ones(2, device=device("auto")).sum()
 
 
+def test_auto_device_is_the_cpu_where_torch_was_built_for_what_is_not_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: False)
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: torch.device("cuda"))
+    assert device("auto") == torch.device("cpu")
+
+
 def test_missing_data_is_named_with_its_folder(
     tiny: Tiny, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

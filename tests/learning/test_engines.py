@@ -5,8 +5,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from federico import compat
 from federico.learning import engines as engines_module
-from federico.learning.engines import Engine, Looped, Stacked, Vmapped, chain, fusible, vmappable
+from federico.learning.engines import Engine, Looped, Stacked, Vmapped, chain, vmappable
 from federico.learning.layout import ModelLayout
 from federico.learning.models import perceptron
 from federico.learning.objectives import objective_for
@@ -255,26 +256,13 @@ def test_a_single_model_is_measured_in_one_product_per_layer(
     engines = [Stacked(layers, objective_for("classification"), rows, torch.zeros_like(rows)) for rows in (
         row, row.repeat(2, 1),
     )]  # fmt: skip
-    linear = engines_module._linear
+    linear = compat.fused_linear
     monkeypatch.setattr(
-        engines_module, "_linear", lambda *arguments: called.append(1) or linear(*arguments)
+        compat, "fused_linear", lambda *arguments: called.append(1) or linear(*arguments)
     )
     alone, of_two = (engine.outputs(x) for engine in engines)
     assert len(called) == len(layers), "only where never more than one is in hand"
     torch.testing.assert_close(alone, of_two)
-
-
-def test_other_numbers_and_a_torch_without_it_take_the_plain_way(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    assert fusible(torch.zeros(1))
-    assert not fusible(torch.zeros(1, dtype=torch.float64))
-
-    def missing(*_: object) -> None:
-        raise AttributeError
-
-    monkeypatch.setattr(engines_module, "_linear", missing)
-    assert not fusible(torch.zeros(1))
 
 
 @pytest.mark.parametrize("samples", [SAMPLES, engines_module.MANY])

@@ -196,3 +196,16 @@ def test_a_function_whose_modules_share_a_part_is_refused() -> None:
         ModelLayout(lambda: nn.Sequential(norm, nn.Linear(2, 2)))
     assert norm.running_mean is not None
     assert norm.running_mean.device.type == "cpu", "nothing of the caller's is touched"
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
+def test_a_recurrent_layer_computes_with_the_row(kind: type[nn.RNNBase]) -> None:
+    """It keeps a list of its weights, which has to follow them."""
+    layout = ModelLayout(lambda: kind(2, 3))
+    row = layout.initial(0, "a")
+    module = layout.bind(row, layout.initial_counters())
+    before, _ = module(torch.ones(1, 2))
+    row.zero_()
+    after, _ = module(torch.ones(1, 2))
+    assert before.any()
+    assert not after.any(), "all weights are 0 now, so nothing comes out"

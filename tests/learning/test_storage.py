@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 import torch
 
+from federico import compat
 from federico.errors import RunError
 from federico.learning import storage
 from federico.learning.row_files import LARGE, RowFiles
 from federico.learning.storage import Storage
-from federico.learning.workers import _keep_freed_memory
 
 CPU = torch.device("cpu")
 
@@ -72,7 +72,7 @@ def resident() -> int:
 
 def test_memory_of_large_tensors_is_given_back() -> None:
     """The heap would keep it: between two that go there is one that stays."""
-    _keep_freed_memory()
+    compat.keep_freed_memory()
 
     before = resident()
     rows = [Storage().empty(4 << 20, dtype=torch.float32, device=CPU).fill_(1) for _ in range(8)]

@@ -5,9 +5,9 @@ import os
 import platform
 from pathlib import Path
 
-import torch
 from rich.table import Table
 
+from federico import compat
 from federico.cli.console import out, print_json
 from federico.data.files import data_folder
 from federico.experiment.build import device, prepare
@@ -57,4 +57,4 @@ def _print(facts: dict[str, str]) -> None:
     for name, value in facts.items():
         table.add_row(name, value)
     out.print(table)
-    out.print(f"threads used by torch: {torch.get_num_threads()}", highlight=False)
+    out.print(f"threads used by torch: {compat.thread_count()}", highlight=False)

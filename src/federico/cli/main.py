@@ -1,6 +1,5 @@
 """The command line: parse, call, print. Nothing heavy is imported before a command needs it."""
 
-import os
 import sys
 from importlib.metadata import version as installed_version
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from federico import compat
 from federico.cli import network
 from federico.cli.network import Json, Overrides
 from federico.compare import presets
@@ -236,8 +236,7 @@ def doctor(
 
 def main() -> None:
     """Entry point: errors a user can act on become one line and an exit code."""
-    # Read once, when torch is loaded: idle threads sleep instead of taking a core from those at work.
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    compat.let_idle_threads_sleep()
     try:
         app()
     except FedericoError as error:

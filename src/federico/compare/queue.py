@@ -17,8 +17,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-import torch
-
+from federico import compat
 from federico.compare.study import Cell
 from federico.errors import FedericoError, RunError
 from federico.exchange.processes import SingleProcess
@@ -148,7 +147,7 @@ def _leave_with_parent() -> None:
 
 
 def _play_cell(cell: Cell, folder: Path, command: str, hear: Hear, crew: int = 1) -> None:
-    run, threads = RunDir(folder / cell.name), torch.get_num_threads()
+    run, threads = RunDir(folder / cell.name), compat.thread_count()
     if run.cell(cell.method, cell.seed).rounds_done < cell.experiment.rounds:
         _wait_until_free(run)
         simulate(
@@ -158,7 +157,7 @@ def _play_cell(cell: Cell, folder: Path, command: str, hear: Hear, crew: int = 1
             command=command,
             team=SingleProcess(crew),
         )
-        torch.set_num_threads(threads)  # what this cell has set is not for the next
+        compat.use_threads(threads)  # what this cell has set is not for the next
         if cell.at == "tuning":
             _keep_records_only(run.cell(cell.method, cell.seed))
     hear(News(cell, cell.experiment.rounds, finished=True))

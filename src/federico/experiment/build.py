@@ -7,8 +7,8 @@ from functools import partial
 
 import numpy as np
 import torch
-from torch import nn
 
+from federico import compat
 from federico.data.dataset import Client, Dataset, Schema
 from federico.data.files import data_folder
 from federico.data.partition import Partition, subsample
@@ -24,7 +24,6 @@ from federico.learning.layout import ModelLayout
 from federico.learning.learner import ClientData, Learner
 from federico.learning.models import Factory
 from federico.learning.storage import Storage
-from federico.learning.workers import give_back_freed_memory
 from federico.methods import METHODS
 from federico.methods.method import Method, MethodContext
 from federico.types import IntArray
@@ -78,7 +77,7 @@ class Setup:
         epochs = experiment.training.local_epochs
         federation = MethodContext(self.shares.ids, learner, connect, hosting, self.seed, epochs)
         method = METHODS[name](federation, experiment.method_options(name))
-        give_back_freed_memory()  # on the way there were models that no round needs
+        compat.give_back_freed_memory()  # on the way there were models that no round needs
         return method
 
 
@@ -179,8 +178,7 @@ def assemble(
 def device(name: str) -> torch.device:
     """The device of that name; `auto` is an accelerator if there is one."""
     if name == "auto":
-        accelerator = torch.accelerator.current_accelerator()
-        return accelerator or torch.device("cpu")
+        return compat.accelerator() or torch.device("cpu")
     try:
         chosen = torch.device(name)
         torch.empty(0, device=chosen)
@@ -215,7 +213,7 @@ def _check_batches(
     layout: ModelLayout, names: Sequence[str], trained: IntArray, batch_size: int
 ) -> None:
     """Batch norm cannot train on a batch of one sample."""
-    if not any(isinstance(m, nn.modules.batchnorm._BatchNorm) for m in layout.template.modules()):
+    if not any(map(compat.is_batch_norm, layout.template.modules())):
         return
     for name, samples in zip(names, trained, strict=True):
         if samples % batch_size == 1:

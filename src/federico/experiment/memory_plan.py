@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from federico import compat
 from federico.data.dataset import Samples
 from federico.errors import ConfigError
 from federico.learning.batches import to_input
@@ -216,7 +217,7 @@ def _workspace(setup: "Setup") -> int:
     models = 2 * rows * layout.size * layout.dtype.itemsize
     # Both: what one leaves free in the heap hardly fits the other.
     samples = rows * (batch * taken.training + measured * taken.measuring)
-    return (system.threads or torch.get_num_threads()) * (models + int(HEAP_LOSS * samples))
+    return (system.threads or compat.thread_count()) * (models + int(HEAP_LOSS * samples))
 
 
 def _group_rooms() -> Iterator[int]:

@@ -9,8 +9,8 @@ from typing import Protocol
 
 import numpy as np
 import tomli_w
-import torch
 
+from federico import compat
 from federico.data.dataset import Client, Dataset
 from federico.errors import RunError
 from federico.exchange.processes import ProcessGroup, SingleProcess
@@ -64,9 +64,9 @@ def simulate(
     setups = [
         prepare(experiment, seed, dataset=dataset, factory=factory) for seed in experiment.seeds
     ]
-    torch.set_num_threads(
-        experiment.system.threads or max(1, torch.get_num_threads() // team.processes_here)
-    )
+    compat.keep_freed_memory()
+    share_of_threads = max(1, compat.thread_count() // team.processes_here)
+    compat.use_threads(experiment.system.threads or share_of_threads)
     storage = _storage(setups, run, observer, team)
     with run.locked() if team.rank == 0 else nullcontext():
         if team.rank == 0:

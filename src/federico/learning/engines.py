@@ -10,6 +10,7 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
+from federico import compat
 from federico.learning.layout import ModelLayout, Slot
 from federico.learning.objectives import Objective
 
@@ -17,26 +18,10 @@ MANY = 256
 """From so many samples on, the product of a layer is faster with samples as columns than as rows."""
 
 
-def _linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """A linear layer in one pass, as torch's compiler has it. It could do ReLU too, but turns NaN into 0 there."""
-    out: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
-    return out
-
-
 def _linear_of_many(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """The same for many samples: the kernel puts them in order for itself, and takes the weights as they lie."""
-    turned = _linear(weight, x, None)
+    turned = compat.fused_linear(weight, x, None)
     return (turned if bias is None else turned.add_(bias[:, None])).t()
-
-
-def fusible(rows: Tensor) -> bool:
-    """Whether layers of these numbers can run in one pass, found out by trying: torch does not promise it."""
-    if rows.device.type != "cpu" or rows.dtype != torch.float32:
-        return False
-    try:
-        return _linear(torch.ones(1, 2), torch.ones(1, 2), torch.ones(1)).item() == 3
-    except (RuntimeError, TypeError, AttributeError):
-        return False
 
 
 class Engine(Protocol):
@@ -71,7 +56,9 @@ def chain(layout: ModelLayout) -> list[Layer] | None:
         return None
     slots = {slot.name: slot for slot in layout.slots}
     layers: list[Layer] = []
-    for name, module in template._modules.items():  # named_children would skip a ReLU used twice
+    for name, module in template.named_modules(remove_duplicate=False):  # a ReLU may be used twice
+        if name == "" or "." in name:  # the chain itself, or something inside one of its layers
+            continue
         if type(module) is nn.Linear:
             if not _plain(module, name, slots):
                 return None
@@ -134,7 +121,7 @@ class Held:
 
     def measure(self, below: Tensor) -> Tensor:
         """The same for a single model, by the kernels that suit so many samples."""
-        linear = _linear if below.shape[1] < MANY else _linear_of_many
+        linear = compat.fused_linear if below.shape[1] < MANY else _linear_of_many
         out = linear(below[0], self.weight[0], None if self.bias is None else self.bias[0, 0])[None]
         return out.relu_() if self.relu else out
 
@@ -154,7 +141,7 @@ class Stacked:
         self.counters = torch.empty(0, dtype=torch.int64)
         self._layers, self._objective, self._grad = layers, objective, grad
         # By what may be in hand, not by what is: how visits are cut into stacks must not change a number.
-        self._fused = len(work) == 1 and fusible(work)
+        self._fused = len(work) == 1 and compat.can_fuse_linear(work)
         self.hold(work)
 
     def hold(self, rows: Tensor) -> None:
@@ -179,7 +166,7 @@ class Stacked:
         back = self._objective.slope(activations[-1], y, weights)
         for k in reversed(range(len(layers))):
             if layers[k].relu:
-                back = torch.ops.aten.threshold_backward(back, activations[k + 1], 0)
+                back = compat.relu_backward(back, activations[k + 1])
             layers[k].learn(activations[k], back)
             if k > 0:
                 back = torch.bmm(back, layers[k].weight)

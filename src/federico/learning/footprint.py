@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, UntypedStorage
 
+from federico import compat
 from federico.learning.layout import ModelLayout
 
 SAMPLES = 2
@@ -58,7 +59,7 @@ def _sent_through(layout: ModelLayout, sample: Tensor, count: int) -> Footprint:
         )
     x = sample.cpu().expand(count, *sample.shape).clone()
     with (
-        torch.random.fork_rng(devices=[]),
+        compat.seeded(0),
         torch.autograd.graph.saved_tensors_hooks(keep, _never),
         layout.precision(x.device),
     ):

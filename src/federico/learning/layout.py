@@ -4,12 +4,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from federico import rng
+from federico import compat, rng
 from federico.errors import ConfigError
 
 
@@ -103,7 +102,7 @@ class ModelLayout:
         module = self.new().to(row.device)
         for path, counter in zip(self.counters, counters, strict=True):
             owner, name = _owner_of(module, path)
-            owner._buffers[name] = counter
+            setattr(owner, name, counter)
         places = dict(module.named_parameters(remove_duplicate=False)) | dict(
             module.named_buffers(remove_duplicate=False)
         )
@@ -113,10 +112,7 @@ class ModelLayout:
         for path, tensor in places.items():  # tied tensors have several paths and stay tied
             if id(tensor) in bound:
                 owner, name = _owner_of(module, path)
-                tensors: dict[str, Any] = (
-                    owner._parameters if name in owner._parameters else owner._buffers
-                )
-                tensors[name] = bound[id(tensor)]
+                setattr(owner, name, bound[id(tensor)])
         return module
 
     @contextmanager
@@ -147,8 +143,7 @@ class ModelLayout:
 
         Always seeded: what a module draws outside the row, such as an index buffer, is the same in all of them.
         """
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+        with compat.seeded(seed):
             module = self._make()
         if not isinstance(module, nn.Module):
             raise ConfigError(

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from federico import compat
 from federico.learning.bank import Bank, Visits
 from federico.learning.batches import Batch, ClientTensors
 from federico.learning.layout import ModelLayout
@@ -359,9 +360,8 @@ class Learner:
         if self._workers.threads > 1:
             yield
             return
-        with torch.random.fork_rng(devices=[]):
-            name = self.names[int(visits.clients[0])]
-            torch.manual_seed(key(self.seed, "dropout", name, round_index, epoch) % 2**63)
+        name = self.names[int(visits.clients[0])]
+        with compat.seeded(key(self.seed, "dropout", name, round_index, epoch) % 2**63):
             yield
 
     def _orders(self, visits: Visits, round_index: int, epoch: int) -> list[IntArray]:

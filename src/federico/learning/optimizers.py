@@ -11,6 +11,7 @@ from pydantic import Field, PositiveFloat
 from torch import Tensor
 from torch.optim.sgd import sgd
 
+from federico import compat
 from federico.learning.storage import Storage
 from federico.options import Options
 
@@ -37,12 +38,18 @@ class Adam(Options):
 
     def step(self, params: Rows, grads: Rows, moments: list[Rows], steps: Rows) -> None:
         """One step of every row, in place."""
-        # What torch's own Adam comes down to, once it has sorted rows by device and type: ours are all alike.
-        torch._foreach_add_(steps, 1)
-        torch._fused_adam_(
-            params, grads, moments[0], moments[1], [], steps, amsgrad=False, maximize=False,
-            beta1=self.beta1, beta2=self.beta2, lr=self.learning_rate, weight_decay=0.0, eps=self.eps,
-        )  # fmt: skip
+        means, squares = moments
+        compat.adam_step(
+            params,
+            grads,
+            means,
+            squares,
+            steps,
+            learning_rate=self.learning_rate,
+            beta1=self.beta1,
+            beta2=self.beta2,
+            eps=self.eps,
+        )
 
 
 class SGD(Options):
@@ -61,7 +68,7 @@ class SGD(Options):
 
     def step(self, params: Rows, grads: Rows, moments: list[Rows], steps: Rows) -> None:
         """One step of every row, in place."""
-        torch._foreach_add_(steps, 1)
+        compat.add_one(steps)
         velocity: list[Tensor | None] = [*moments[0]] if moments else [None] * len(params)
         sgd(
             params, grads, velocity, foreach=True, weight_decay=0.0, momentum=self.momentum,

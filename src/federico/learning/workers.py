@@ -4,8 +4,6 @@ A stack runs on one thread from its first batch to its last: small matrix produc
 better alone than shared. How many threads there are changes no number beyond rounding.
 """
 
-import ctypes
-import platform
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
@@ -14,6 +12,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
+from federico import compat
 from federico.learning.engines import Engine, Looped, Stacked, Vmapped, chain, vmappable
 from federico.learning.layout import ModelLayout
 from federico.learning.objectives import Objective
@@ -57,14 +56,12 @@ class WorkerPool:
         self, layout: ModelLayout, objective: Objective, sample: Tensor, device: torch.device
     ) -> None:
         """`sample` is one input, to find out whether the model draws random numbers."""
-        give_back_freed_memory()
-        _keep_freed_memory()
         self.chained = chain(layout) is not None
         drawing = not self.chained and draws(layout, sample)
         vmapped = accelerated(device) and not drawing and vmappable(layout)
         self.capacity = capacity(layout, device, together=self.chained or vmapped)
         # Random numbers come from one generator for all threads: a model that draws them must run alone.
-        self.threads = 1 if accelerated(device) or drawing else torch.get_num_threads()
+        self.threads = 1 if accelerated(device) or drawing else compat.thread_count()
         self._size = layout.size
         self._workspaces: SimpleQueue[Workspace] = SimpleQueue()
         for _ in range(self.threads):
@@ -72,7 +69,7 @@ class WorkerPool:
                 Workspace(layout, objective, self.capacity, device, vmapped=vmapped)
             )
         self._pool = (
-            ThreadPoolExecutor(self.threads, initializer=_use_one_core)
+            ThreadPoolExecutor(self.threads, initializer=compat.use_one_thread)
             if self.threads > 1
             else None
         )
@@ -113,29 +110,10 @@ def draws(layout: ModelLayout, sample: Tensor) -> bool:
     module = layout.bind(
         torch.zeros(layout.size, dtype=layout.dtype), layout.initial_counters()
     ).train()
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
+    with compat.seeded(0), torch.no_grad():
         before = torch.get_rng_state()
         try:
             module(sample.cpu().expand(2, *sample.shape))
         except Exception:  # whatever a user's forward does with two equal samples
             return True
         return not torch.equal(before, torch.get_rng_state())
-
-
-def _use_one_core() -> None:
-    torch.set_num_threads(1)
-
-
-def give_back_freed_memory() -> None:
-    """What making things and moving them has left in the heap goes back to the system."""
-    if platform.libc_ver()[0] == "glibc":
-        ctypes.CDLL(None).malloc_trim(0)
-
-
-def _keep_freed_memory() -> None:
-    """Let glibc keep what is freed for the next step; fresh pages would cost thousands of faults every time."""
-    if platform.libc_ver()[0] == "glibc":
-        trim_threshold, mmap_max = -1, -4
-        libc = ctypes.CDLL(None)
-        libc.mallopt(mmap_max, 0)
-        libc.mallopt(trim_threshold, 1 << 30)

@@ -8,14 +8,12 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-import torch
-
+from federico import compat
 from federico.exchange.processes import SingleProcess
 from federico.exchange.protocol import Hosting
 from federico.experiment.build import Setup
 from federico.experiment.runner import checkpoint_due, play_round, resume
 from federico.learning.bank import Visits
-from federico.learning.workers import give_back_freed_memory
 from federico.methods.method import Method
 from federico.network.exchange import NetworkExchange
 from federico.network.session import close, open_session
@@ -119,7 +117,7 @@ class SitePeer:
                     writer.wait()  # so that there is never more than one copy of the state
                     writer.save(done, self._journal.size(), method.state())
                 reporter.played(record)
-                give_back_freed_memory()  # each thread of the network has had chunks in a heap of its own
+                compat.give_back_freed_memory()  # each thread of the network has had chunks in a heap of its own
         return done
 
     def _keep_model(self, method: Method, done: int) -> None:
@@ -166,7 +164,8 @@ def run_peer(site: Site, stop: threading.Event) -> None:
     papers = site.identity
     pki.check_own(papers.certificate, papers.key, papers.authority, site.name)
     setup = prepare(site)
-    torch.set_num_threads(setup.experiment.system.threads or torch.get_num_threads())
+    compat.keep_freed_memory()
+    compat.use_threads(setup.experiment.system.threads)
     for warning in setup.warnings:
         log.warning(warning)
     log.info(
