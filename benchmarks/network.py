@@ -34,7 +34,7 @@ from federico.network.limits import Limits
 from federico.network.roster import Roster
 from federico.network.session import Addresses, Identity, close, open_session
 from federico.network.wire.signing import Signer
-from federico.site import certificates as pki
+from federico.site.certificates import approve_request, create_authority, create_request
 
 SIDE = 3350
 VISITORS = 3
@@ -58,11 +58,11 @@ def resident(which: str) -> int:
 
 
 def credentials(folder: Path) -> dict[str, Identity]:
-    pki.init(folder / "authority", "benchmark")
+    create_authority(folder / "authority", "benchmark")
     made = {}
     for name in ROSTER.members:
-        wish = pki.request(folder / name, name, ["127.0.0.1"])
-        certificate = pki.approve(wish, folder / "authority")
+        wish = create_request(folder / name, name, ["127.0.0.1"])
+        certificate = approve_request(wish, folder / "authority")
         made[name] = Identity(
             name, certificate, wish.with_suffix(".key"), certificate.with_name("ca.pem")
         )

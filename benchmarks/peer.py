@@ -13,7 +13,12 @@ from typing import Any
 
 from federico.experiment.build import Setup, prepare
 from federico.experiment.config import validate
-from federico.site.local import Launched, lay_out, refuse_failures, start
+from federico.site.local_federation import (
+    LaunchedPeer,
+    create_federation,
+    raise_failures,
+    start_peer,
+)
 
 WIDTHS = {"large": 1930, "small": 8}
 
@@ -37,16 +42,16 @@ def setup_of(width: int, chosen: argparse.Namespace) -> Setup:
     return prepare(validate(experiment), 0)
 
 
-def watch(peers: list[Launched]) -> dict[str, int]:
+def watch(peers: list[LaunchedPeer]) -> dict[str, int]:
     """The largest peak of any peer: its own memory, and with maps of files."""
     peaks = {"RssAnon": 0, "VmHWM": 0}
     while running := [peer for peer in peers if peer.process.poll() is None]:
-        refuse_failures(peers)
+        raise_failures(peers)
         for peer in running:
             for name, size in status(peer.process.pid).items():
                 peaks[name] = max(peaks[name], size)
         time.sleep(0.01)
-    refuse_failures(peers)
+    raise_failures(peers)
     return peaks
 
 
@@ -61,8 +66,8 @@ def measure(setup: Setup) -> tuple[dict[str, int], bool]:
     """The peaks, and whether models lay on the disk."""
     with tempfile.TemporaryDirectory(dir=".") as folder:
         peers = [
-            start(site)
-            for site in lay_out(Path(folder), setup, limits={"deadline": 120.0}).values()
+            start_peer(site)
+            for site in create_federation(Path(folder), setup, limits={"deadline": 120.0}).values()
         ]
         try:
             return watch(peers), "lie on the disk" in (peers[0].folder / "output.txt").read_text()

@@ -20,7 +20,7 @@ from federico.compare.page import section
 from federico.compare.saved import read_saved
 from federico.compare.study import Compare
 from federico.experiment.config import Experiment
-from federico.site.federation_file import Agreement
+from federico.site.federation_file import FederationOptions
 from federico.site.site_file import SiteOptions
 
 DOCS = Path(__file__).parent
@@ -54,7 +54,7 @@ def federation_page() -> str:
         "`[training]` and `[federico]` of the one, and `[data]`, `[partition]` and `[split]` of the other, are"
     ]
     parts += ["those of an [experiment file](reference-options.md).\n"]
-    for name, cls in (("federation.toml", Agreement), ("site.toml", SiteOptions)):
+    for name, cls in (("federation.toml", FederationOptions), ("site.toml", SiteOptions)):
         parts += [f"# `{name}`\n"]
         parts += [
             _table(title, table) for title, table in _tables("", cls) if table not in _known()

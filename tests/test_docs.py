@@ -14,7 +14,7 @@ from federico.compare.study import parse_study
 from federico.config_file import validated
 from federico.experiment.config import load
 from federico.methods import METHODS
-from federico.site.federation_file import Agreement
+from federico.site.federation_file import FederationOptions
 from federico.site.site_file import SiteOptions
 
 ROOT = Path(__file__).parents[1]
@@ -106,7 +106,7 @@ def test_every_saved_figure_of_a_method_is_on_the_page_of_results() -> None:
 def test_toml_examples_are_valid(page: str, code: str) -> None:
     raw = tomllib.loads(code)
     if "members" in raw:
-        validated(Agreement, raw, page)
+        validated(FederationOptions, raw, page)
     elif "listen" in raw:
         validated(SiteOptions, raw, page)
     else:

@@ -10,9 +10,9 @@ import pytest
 
 from federico.experiment.build import prepare
 from federico.experiment.config import load
-from federico.site import preflight as check
-from federico.site.local import lay_out, with_clients
-from federico.site.state import Member, Status, write_status
+from federico.site import preflight
+from federico.site.local_federation import create_federation, with_clients
+from federico.site.status import MemberStatus, Status, write_status
 
 Command = Callable[..., Any]
 STATUS = Status(
@@ -27,9 +27,9 @@ STATUS = Status(
     posterior={"0": 0.75, "1": 0.25},
     sent=2_000_000,
     members={
-        "1": Member(True, None, True, "good", 0, ""),
-        "2": Member(False, 1e9, True, "good", 0, ""),
-        "3": Member(False, None, False, "paused", 3, "numbers that are not finite"),
+        "1": MemberStatus(True, None, True, "good", 0, ""),
+        "2": MemberStatus(False, 1e9, True, "good", 0, ""),
+        "3": MemberStatus(False, None, False, "paused", 3, "numbers that are not finite"),
     },
 )
 
@@ -37,8 +37,8 @@ STATUS = Status(
 @pytest.fixture
 def site(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The site file of one of four."""
-    monkeypatch.setattr(check, "JOINING", 0.0)
-    return lay_out(tmp_path / "four", prepare(with_clients(load(tiny), 4), 0))["0"]
+    monkeypatch.setattr(preflight, "SEARCH_SECONDS", 0.0)
+    return create_federation(tmp_path / "four", prepare(with_clients(load(tiny), 4), 0))["0"]
 
 
 def test_status_tells_round_accuracy_trust_and_who_is_away(

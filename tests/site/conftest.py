@@ -10,7 +10,7 @@ from federico.experiment.build import Setup, prepare
 from federico.experiment.config import validate
 from federico.network.presence import Presence
 from federico.network.session import close, open_session
-from federico.site.local import lay_out
+from federico.site.local_federation import create_federation
 from federico.site.site_file import Site, load_site
 
 
@@ -35,7 +35,7 @@ def setup_of_three() -> Setup:
 @pytest.fixture
 def sites(tmp_path: Path, setup_of_three: Setup) -> dict[str, Path]:
     """The site files by name."""
-    return lay_out(tmp_path, setup_of_three)
+    return create_federation(tmp_path, setup_of_three)
 
 
 @pytest.fixture
@@ -44,8 +44,8 @@ def listening() -> Callable[[Site], object]:
 
     @contextmanager
     def listen(site: Site) -> Iterator[None]:
-        session = open_session(site.identity, site.addresses, site.agreement.roster)
-        presence = Presence(session, site.agreement.roster, site.name)
+        session = open_session(site.identity, site.addresses, site.federation.roster)
+        presence = Presence(session, site.federation.roster, site.name)
         try:
             yield
         finally:

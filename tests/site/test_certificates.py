@@ -5,31 +5,36 @@ from pathlib import Path
 import pytest
 
 from federico.errors import IdentityError
-from federico.site import certificates as pki
+from federico.network.session import Identity
+from federico.site.certificates import (
+    CertificateInfo,
+    approve_request,
+    check_certificate,
+    create_authority,
+    create_request,
+    read_certificate,
+    renew_certificate,
+)
 
 
 @pytest.fixture
 def ca(tmp_path: Path) -> Path:
-    pki.init(tmp_path / "ca", "authority")
+    create_authority(tmp_path / "ca", "authority")
     return tmp_path / "ca"
 
 
 @pytest.fixture
 def north(tmp_path: Path, ca: Path) -> Path:
     """The certificate of a site; its key and the authority's certificate lie beside it."""
-    return pki.approve(
-        pki.request(tmp_path / "keys", "north", ["127.0.0.1", "north.example.org"]), ca
+    return approve_request(
+        create_request(tmp_path / "keys", "north", ["127.0.0.1", "north.example.org"]), ca
     )
 
 
-def check(certificate: Path, name: str = "north", **changes: datetime) -> pki.CertificateInfo:
-    return pki.check_own(
-        certificate,
-        certificate.with_name("north.key"),
-        certificate.with_name("ca.pem"),
-        name,
-        **changes,
-    )
+def check(certificate: Path, name: str = "north", now: datetime | None = None) -> CertificateInfo:
+    key = certificate.with_name("north.key")
+    authority = certificate.with_name("ca.pem")
+    return check_certificate(Identity(name, certificate, key, authority), now)
 
 
 def test_a_certificate_names_its_peer_and_where_it_is_dialled(north: Path) -> None:
@@ -40,9 +45,9 @@ def test_a_certificate_names_its_peer_and_where_it_is_dialled(north: Path) -> No
 
 
 def test_lives_are_short(north: Path, ca: Path) -> None:
-    life = pki.show(north).last - datetime.now(UTC)
+    life = read_certificate(north).last - datetime.now(UTC)
     assert timedelta(days=89) < life < timedelta(days=91)
-    assert pki.show(ca / "ca.pem").last - datetime.now(UTC) < timedelta(days=5 * 366)
+    assert read_certificate(ca / "ca.pem").last - datetime.now(UTC) < timedelta(days=5 * 366)
 
 
 def test_keys_are_for_their_owners_eyes(north: Path, ca: Path) -> None:
@@ -55,7 +60,8 @@ def test_the_key_is_not_in_the_request(north: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "again", [lambda d: pki.init(d / "ca", "x"), lambda d: pki.request(d / "keys", "north", [])]
+    "again",
+    [lambda d: create_authority(d / "ca", "x"), lambda d: create_request(d / "keys", "north", [])],
 )
 def test_no_key_is_ever_overwritten(tmp_path: Path, north: Path, again) -> None:  # type: ignore[no-untyped-def]
     before = {path: path.read_bytes() for path in tmp_path.rglob("*.key")}
@@ -65,18 +71,18 @@ def test_no_key_is_ever_overwritten(tmp_path: Path, north: Path, again) -> None:
 
 
 def test_renewal_keeps_key_name_and_addresses(north: Path, ca: Path) -> None:
-    before = pki.show(north)
-    pki.renew(north, ca, days=200)
+    before = read_certificate(north)
+    renew_certificate(north, ca, days=200)
     after = check(north)
     assert (after.name, after.addresses) == (before.name, before.addresses)
     assert after.last > before.last + timedelta(days=100)
 
 
 def test_an_expired_one_can_be_renewed(north: Path, ca: Path) -> None:
-    pki.renew(north, ca, days=0)
+    renew_certificate(north, ca, days=0)
     with pytest.raises(IdentityError, match=r"expired on .* renew"):
         check(north)
-    pki.renew(north, ca)
+    renew_certificate(north, ca)
     check(north)
 
 
@@ -86,12 +92,12 @@ def test_a_clock_that_is_behind_is_named(north: Path) -> None:
 
 
 def test_another_authority_is_named(north: Path, tmp_path: Path) -> None:
-    pki.init(tmp_path / "other", "authority")
+    create_authority(tmp_path / "other", "authority")
     north.with_name("ca.pem").write_bytes((tmp_path / "other" / "ca.pem").read_bytes())
     with pytest.raises(IdentityError, match="another authority"):
         check(north)
     with pytest.raises(IdentityError, match="another authority"):
-        pki.renew(north, tmp_path / "other")
+        renew_certificate(north, tmp_path / "other")
 
 
 def test_another_name_is_named(north: Path) -> None:
@@ -100,7 +106,7 @@ def test_another_name_is_named(north: Path) -> None:
 
 
 def test_another_key_is_named(north: Path, tmp_path: Path) -> None:
-    pki.request(tmp_path / "more", "north", [])
+    create_request(tmp_path / "more", "north", [])
     north.with_name("north.key").write_bytes((tmp_path / "more" / "north.key").read_bytes())
     with pytest.raises(IdentityError, match="not the key of this certificate"):
         check(north)
@@ -115,12 +121,12 @@ def test_a_key_that_others_can_read_is_refused(north: Path) -> None:
 @pytest.mark.parametrize("name", ["", "../north", "a b", "a/b", "n*", "x" * 65])
 def test_names_that_could_be_something_else_are_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(IdentityError, match="a name has"):
-        pki.request(tmp_path, name, [])
+        create_request(tmp_path, name, [])
 
 
 def test_an_address_with_a_port_is_refused_before_a_key_is_made(tmp_path: Path) -> None:
     with pytest.raises(IdentityError, match="without a port"):
-        pki.request(tmp_path, "north", ["north.example.org:7447"])
+        create_request(tmp_path, "north", ["north.example.org:7447"])
     assert not list(tmp_path.iterdir())
 
 
@@ -130,7 +136,7 @@ def test_a_changed_request_is_refused(north: Path, ca: Path) -> None:
     lines[-3] = lines[-3][::-1]
     request.write_text("\n".join(lines))
     with pytest.raises(IdentityError, match=r"not a signing request|changed on the way"):
-        pki.approve(request, ca)
+        approve_request(request, ca)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +145,7 @@ def test_a_changed_request_is_refused(north: Path, ca: Path) -> None:
 def test_files_that_are_no_certificate_are_named(tmp_path: Path, file: str, reason: str) -> None:
     (tmp_path / "junk.pem").write_text("junk")
     with pytest.raises(IdentityError, match=rf"{file}: .*{reason}"):
-        pki.show(tmp_path / file)
+        read_certificate(tmp_path / file)
 
 
 def test_the_authoritys_own_certificate_is_never_replaced_by_a_members(
@@ -147,8 +153,8 @@ def test_the_authoritys_own_certificate_is_never_replaced_by_a_members(
 ) -> None:
     before = (ca / "ca.pem").read_bytes()
     for replace in (
-        lambda: pki.renew(ca / "ca.pem", ca),
-        lambda: pki.approve(pki.request(tmp_path, "ca", []), ca),
+        lambda: renew_certificate(ca / "ca.pem", ca),
+        lambda: approve_request(create_request(tmp_path, "ca", []), ca),
     ):
         with pytest.raises(IdentityError, match="an authority's own certificate"):
             replace()

@@ -5,7 +5,7 @@ import pytest
 
 from federico.data.dataset import Column, Schema
 from federico.errors import ConfigError
-from federico.site.federation_file import Agreement, Sample, load_agreement
+from federico.site.federation_file import FederationOptions, SampleOptions, load_federation
 
 TEXT = """
 name = "hospitals"
@@ -17,9 +17,9 @@ labels = ["ill", "well"]
 """
 
 
-def agreement(**changes: Any) -> Agreement:
+def federation(**changes: Any) -> FederationOptions:
     sample = {"input_shape": [64], "labels": ["ill", "well"]}
-    return Agreement.model_validate(
+    return FederationOptions.model_validate(
         {"name": "hospitals", "members": ["south", "north"], "sample": sample, **changes}
     )
 
@@ -31,14 +31,14 @@ def write(folder: Path, text: str) -> Path:
 
 
 def test_how_the_file_is_written_does_not_change_what_was_agreed(tmp_path: Path) -> None:
-    plain = load_agreement(write(tmp_path, TEXT))
-    wordy = load_agreement(
+    plain = load_federation(write(tmp_path, TEXT))
+    wordy = load_federation(
         write(
             tmp_path,
             "# a remark\nrounds = 30\n" + TEXT.replace('"south", "north"', '"north","south"'),
         )
     )
-    assert plain.digest == wordy.digest == agreement().digest
+    assert plain.digest == wordy.digest == federation().digest
     assert len(plain.digest) == 32
 
 
@@ -57,11 +57,11 @@ def test_how_the_file_is_written_does_not_change_what_was_agreed(tmp_path: Path)
     ],
 )
 def test_whatever_matters_changes_the_digest(change: dict[str, Any]) -> None:
-    assert agreement(**change).digest != agreement().digest
+    assert federation(**change).digest != federation().digest
 
 
 def test_members_stand_in_one_order_everywhere() -> None:
-    assert agreement().roster.members == ("north", "south")
+    assert federation().roster.members == ("north", "south")
 
 
 def test_everything_wrong_is_said_at_once(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_everything_wrong_is_said_at_once(tmp_path: Path) -> None:
         + "[limits]\ndeadlines = 3\n"
     )
     with pytest.raises(ConfigError) as caught:
-        load_agreement(write(tmp_path, text))
+        load_federation(write(tmp_path, text))
     lines = str(caught.value).splitlines()
     assert len(lines) == 4
     assert all(line.startswith(str(tmp_path / "federation.toml")) for line in lines)
@@ -94,7 +94,7 @@ def test_everything_wrong_is_said_at_once(tmp_path: Path) -> None:
 )
 def test_what_cannot_be_is_refused(change: dict[str, Any], reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
-        agreement(**change)
+        federation(**change)
 
 
 @pytest.mark.parametrize(
@@ -108,4 +108,4 @@ def test_what_cannot_be_is_refused(change: dict[str, Any], reason: str) -> None:
     ],
 )
 def test_a_schema_can_be_agreed_on(schema: Schema) -> None:
-    assert Sample.of(schema).as_schema() == schema
+    assert SampleOptions.from_schema(schema).as_schema() == schema

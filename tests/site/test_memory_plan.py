@@ -8,8 +8,8 @@ from federico.errors import ConfigError
 from federico.experiment.build import Setup
 from federico.network.limits import Limits
 from federico.site import memory_plan as memory
-from federico.site.build import prepare
 from federico.site.memory_plan import NETWORK_BYTES, outlook, plan, storage
+from federico.site.prepare import prepare_site
 from federico.site.site_file import Site
 
 ROW = 4 * (64 * 6 + 6 + 6 * 10 + 10)
@@ -17,7 +17,7 @@ ROW = 4 * (64 * 6 + 6 + 6 * 10 + 10)
 
 @pytest.fixture
 def setup(north: Site) -> Setup:
-    return prepare(north)
+    return prepare_site(north)
 
 
 def allowed(site: Site, size: int) -> Site:
@@ -32,9 +32,9 @@ def test_a_peer_holds_its_own_models_and_not_those_of_all(setup: Setup) -> None:
 
 
 def test_a_fresh_optimizer_takes_room_while_it_is_there(north: Site) -> None:
-    method = north.agreement.federico.model_copy(update={"optimizer_state": "fresh"})
-    site = replace(north, agreement=north.agreement.model_copy(update={"federico": method}))
-    parts = plan(prepare(site), Limits()).parts
+    method = north.federation.federico.model_copy(update={"optimizer_state": "fresh"})
+    site = replace(north, federation=north.federation.model_copy(update={"federico": method}))
+    parts = plan(prepare_site(site), Limits()).parts
     assert parts["optimizers"] == 0
     assert parts["updates or checkpoint"] == 2 * 3 * ROW
 
@@ -62,7 +62,7 @@ def test_what_fits_lies_in_memory_and_what_does_not_on_the_disk(
 
 def test_what_fits_nowhere_is_refused(north: Site, tmp_path: Path) -> None:
     small = allowed(north, 1 << 20)
-    setup = prepare(small)
+    setup = prepare_site(small)
     for ask in (storage, outlook):
         with pytest.raises(
             ConfigError, match=r"even with all models on the disk; there is 0\.00 GiB"

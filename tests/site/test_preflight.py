@@ -6,25 +6,25 @@ from typing import Any
 import pytest
 from pydantic import ByteSize
 
-from federico.site import certificates as pki
-from federico.site import preflight as module
-from federico.site.preflight import check
+from federico.site import preflight
+from federico.site.certificates import renew_certificate
+from federico.site.preflight import check_site
 from federico.site.site_file import Site, load_site
 
 
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Members that are there will be seen, however busy the machine."""
-    monkeypatch.setattr(module, "JOINING", 60.0)
+    monkeypatch.setattr(preflight, "SEARCH_SECONDS", 60.0)
 
 
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "JOINING", 0.0)
+    monkeypatch.setattr(preflight, "SEARCH_SECONDS", 0.0)
 
 
 def found(site: Site) -> dict[str, tuple[str, str]]:
-    return {finding.what: (finding.grade, finding.message) for finding in check(site)}
+    return {finding.subject: (finding.grade, finding.message) for finding in check_site(site)}
 
 
 @pytest.mark.usefixtures("patient")
@@ -43,7 +43,7 @@ def test_a_site_that_is_ready(
 @pytest.mark.usefixtures("hasty")
 def test_everything_wrong_is_found_in_one_go(sites: dict[str, Path], tmp_path: Path) -> None:
     site = load_site(sites["1"])
-    pki.renew(site.identity.certificate, tmp_path / "ca", days=0)
+    renew_certificate(site.identity.certificate, tmp_path / "ca", days=0)
     findings = found(replace(site, options=site.options.model_copy(update={"part": "7"})))
     wrong = {what: message for what, (grade, message) in findings.items() if grade == "wrong"}
     assert "expired" in wrong["certificate"]
@@ -82,9 +82,9 @@ def test_a_port_in_use_is_named(north: Site, listening: Callable[[Site], Any]) -
 def test_a_member_with_another_file_is_named(
     sites: dict[str, Path], north: Site, listening: Callable[[Site], Any]
 ) -> None:
-    """The other one's agreement differs in a number nobody would notice."""
-    other = replace(north, agreement=north.agreement.model_copy(update={"seed": 7}))
+    """The other one's federation file differs in a number nobody would notice."""
+    other = replace(north, federation=north.federation.model_copy(update={"seed": 7}))
     with listening(other), listening(load_site(sites["2"])):
         grade, message = found(load_site(sites["1"]))["member 0"]
     assert grade == "wrong"
-    assert other.agreement.roster.version in message
+    assert other.federation.roster.version in message

@@ -9,7 +9,12 @@ import pytest
 
 from federico.errors import NetworkError
 from federico.network.session import Identity
-from federico.site import certificates as pki
+from federico.site.certificates import (
+    approve_request,
+    create_authority,
+    create_request,
+    renew_certificate,
+)
 from federico.site.probe import probe
 from federico.site.site_file import Site, load_site
 
@@ -30,9 +35,9 @@ def papers(sites: dict[str, Path]) -> Identity:
 
 def foreign(papers: Identity, folder: Path, name: str = "1") -> Identity:
     """Papers of the same name from another authority, but the right authority to check others with."""
-    pki.init(folder / "other", "small-authority")
-    certificate = pki.approve(
-        pki.request(folder / "foreign", name, ["127.0.0.1"]), folder / "other"
+    create_authority(folder / "other", "small-authority")
+    certificate = approve_request(
+        create_request(folder / "foreign", name, ["127.0.0.1"]), folder / "other"
     )
     return Identity(name, certificate, certificate.with_name(f"{name}.key"), papers.authority)
 
@@ -60,7 +65,7 @@ def test_another_authority_here(door: str, papers: Identity, tmp_path: Path) -> 
 
 
 def test_expired_here(door: str, papers: Identity, tmp_path: Path) -> None:
-    pki.renew(papers.certificate, tmp_path / "ca", days=0)
+    renew_certificate(papers.certificate, tmp_path / "ca", days=0)
     # The other side says why, or has hung up before it could be heard.
     with pytest.raises(NetworkError, match=r"this site's certificate(; has it| has) expired"):
         probe(door, papers, EVERYBODY)
@@ -69,7 +74,7 @@ def test_expired_here(door: str, papers: Identity, tmp_path: Path) -> None:
 def test_expired_there(
     north: Site, papers: Identity, tmp_path: Path, listening: Callable[[Site], Any]
 ) -> None:
-    pki.renew(north.identity.certificate, tmp_path / "ca", days=0)
+    renew_certificate(north.identity.certificate, tmp_path / "ca", days=0)
     with listening(north), pytest.raises(NetworkError, match="its certificate has expired"):
         probe(north.options.listen[0], papers, EVERYBODY)
 

@@ -18,7 +18,7 @@ def test_paths_start_at_the_site_file(sites: dict[str, Path], tmp_path: Path) ->
     assert site.state == tmp_path / "1" / "state"
     assert site.identity.certificate == tmp_path / "1" / "keys" / "1.pem"
     assert site.identity.key.exists()
-    assert site.place == 1
+    assert site.member_index == 1
 
 
 def test_a_name_that_is_no_members_is_refused(sites: dict[str, Path]) -> None:
@@ -28,7 +28,7 @@ def test_a_name_that_is_no_members_is_refused(sites: dict[str, Path]) -> None:
 
 def test_a_peer_that_nobody_could_meet_is_refused(sites: dict[str, Path]) -> None:
     text = sites["0"].read_text()
-    start, end = text.index("listen ="), text.index("linger")
+    start, end = text.index("listen ="), text.index("wait_for_members")
     sites["0"].write_text(text[:start] + text[end:])
     with pytest.raises(ConfigError, match="nobody could ever meet"):
         load_site(sites["0"])
@@ -39,7 +39,7 @@ def test_a_peer_that_nobody_could_meet_is_refused(sites: dict[str, Path]) -> Non
     [
         ("127.0.0.1:", "tls/127.0.0.1:", "listen"),
         ("127.0.0.1:", '127.0.0.1:7447", "127.0.0.1:65536", "127.0.0.1:', "ports end at 65535"),
-        ("linger", "lingers", "did you mean 'linger'"),
+        ("keep_serving", "keep_servings", "did you mean 'keep_serving'"),
         (
             'kind = "label-groups"',
             'kind = "label-group"',

@@ -22,8 +22,8 @@ from federico.network import client as visitor
 from federico.network import exchange as zenoh
 from federico.network.server import PeerServer
 from federico.runs.records import Record, read_records
-from federico.site.local import lay_out
-from federico.site.state import Status, read_status
+from federico.site.local_federation import create_federation
+from federico.site.status import Status, read_status
 
 SMALL = {
     "name": "small",
@@ -47,7 +47,9 @@ def small(clients: int, *, groups: int = 1, seed: int = 0, **settings: object) -
 def fork_server() -> ForkServerContext:
     """What starts peers: a process that has imported all."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["peers", "federico.cli.peer", "sklearn.datasets"])
+    context.set_forkserver_preload(
+        ["peers", "federico.site.runner", "federico.site.relay", "sklearn.datasets"]
+    )
     return context
 
 
@@ -117,7 +119,9 @@ class Federation:
     """All sites of one federation; leaving the block leaves no peer behind."""
 
     def __init__(self, folder: Path, setup: Setup, **agreed: object) -> None:
-        self.sites = {name: Site(file) for name, file in lay_out(folder, setup, **agreed).items()}
+        self.sites = {
+            name: Site(file) for name, file in create_federation(folder, setup, **agreed).items()
+        }
         self._others: list[ForkServerProcess] = []
 
     def __enter__(self) -> "Federation":

@@ -17,7 +17,12 @@ from federico.cli.main import main
 from federico.experiment.runner import simulate
 from federico.runs.bundle import Bundle
 from federico.runs.records import read_records
-from federico.site import certificates as pki
+from federico.site.certificates import (
+    approve_request,
+    create_authority,
+    create_request,
+    renew_certificate,
+)
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +105,7 @@ def test_a_finished_peer_that_is_started_again_says_so_and_touches_nothing(
     begun = time.monotonic()
     site.start()
     assert site.wait() == 0
-    assert time.monotonic() - begun < site.options["gather"]
+    assert time.monotonic() - begun < site.options["wait_for_members"]
     assert "all 6 rounds are played already" in site.said[said:]
     assert "alone" not in site.said[said:]
     assert outcome_of(lock_step / "0") == kept, (
@@ -113,12 +118,12 @@ def test_a_finished_peer_that_is_started_again_says_so_and_touches_nothing(
 def test_a_finished_peer_serves_who_is_behind(tmp_path: Path) -> None:
     with Federation(tmp_path, small(2, rounds=30)) as federation:
         behind, finished = federation
-        finished.set(gather=0.1, linger=0.0)
+        finished.set(wait_for_members=0.1, keep_serving=0.0)
         finished.start()
         assert finished.wait() == 0
         behind.start()
         until("it waits for others", lambda: behind.status is not None)
-        finished.set(linger=PATIENCE)
+        finished.set(keep_serving=PATIENCE)
         finished.start()
         assert behind.wait() == finished.wait() == 0
         assert set(behind.records[-1].posterior[0]) == {"0", "1"}
@@ -151,7 +156,7 @@ def test_killed_restarted_stopped(tmp_path: Path) -> None:
             site.running.terminate()
         assert [site.wait() for site in federation] == [0, 0, 0]
         # Rounds are saved while the next is played, and told after they are given to be saved.
-        assert any(f"going on after round {before + off}\n" in victim.said for off in (-1, 0, 1))
+        assert any(f"resuming after round {before + off}\n" in victim.said for off in (-1, 0, 1))
         for site in federation:
             status = site.status
             assert status is not None
@@ -173,12 +178,14 @@ def test_papers_of_another_authority_stay_outside(tmp_path: Path) -> None:
     """Each side goes on alone; neither ever counts the other as here."""
     with Federation(tmp_path, small(2, rounds=4)) as federation:
         good, bad = federation
-        pki.init(tmp_path / "other", "authority")
+        create_authority(tmp_path / "other", "authority")
         for old in ("1.key", "1.csr", "1.pem"):
             (tmp_path / "1" / "keys" / old).unlink()
-        pki.approve(pki.request(tmp_path / "1" / "keys", "1", ["127.0.0.1"]), tmp_path / "other")
+        approve_request(
+            create_request(tmp_path / "1" / "keys", "1", ["127.0.0.1"]), tmp_path / "other"
+        )
         for site in federation:
-            site.set(gather=3.0, linger=0.0)
+            site.set(wait_for_members=3.0, keep_serving=0.0)
         federation.start()
         assert [site.wait() for site in federation] == [0, 0]
         for site, other in ((good, bad), (bad, good)):
@@ -193,7 +200,7 @@ def test_papers_of_another_authority_stay_outside(tmp_path: Path) -> None:
 def test_expired_papers_are_refused_at_the_start(tmp_path: Path) -> None:
     with Federation(tmp_path, small(2, rounds=1)) as federation:
         site = federation["0"]
-        pki.renew(tmp_path / "0" / "keys" / "0.pem", tmp_path / "ca", days=0)
+        renew_certificate(tmp_path / "0" / "keys" / "0.pem", tmp_path / "ca", days=0)
         site.start()
         assert site.wait() == 6
         assert "expired" in site.said

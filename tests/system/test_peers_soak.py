@@ -17,8 +17,8 @@ from peers import PATIENCE, Federation, Site, small, until
 from federico.api import Quiet
 from federico.experiment.runner import simulate
 from federico.runs.records import read_records
-from federico.site import certificates as pki
-from federico.site.local import free_addresses, train_alone
+from federico.site.certificates import approve_request, create_request
+from federico.site.local_federation import free_addresses, train_alone
 
 pytestmark = pytest.mark.slow
 
@@ -53,7 +53,7 @@ def test_three_of_eight_are_killed(tmp_path: Path, run: int) -> None:
     setup = small(8, groups=3, seed=run, rounds=20, **HARD)
     with Federation(tmp_path, setup, limits={"deadline": deadline}) as federation:
         for site in federation:
-            site.set(linger=1.0)
+            site.set(keep_serving=1.0)
         federation.start()
         doomed = {name: draw.randint(2, 15) for name in draw.sample(sorted(federation.sites), 3)}
         for name, round_index in sorted(doomed.items(), key=lambda item: item[1]):
@@ -83,7 +83,7 @@ def test_one_comes_late(tmp_path: Path) -> None:
     with Federation(tmp_path, setup) as federation:
         late, *others = federation
         for site in federation:
-            site.set(gather=1.0)
+            site.set(wait_for_members=1.0)
         for site in others:
             site.start()
         until("half the rounds", lambda: all(site.round >= 30 for site in others))
@@ -100,7 +100,7 @@ def test_sites_that_only_dial_out_meet_at_a_relay(tmp_path: Path) -> None:
     setup = small(3, rounds=10, federico={"neighbors": 2})
     with Federation(tmp_path, setup, relays=["relay"], mode="lock-step") as federation:
         keys, address = tmp_path / "relay", free_addresses(1)[0]
-        pki.approve(pki.request(keys, "relay", ["127.0.0.1"]), tmp_path / "ca")
+        approve_request(create_request(keys, "relay", ["127.0.0.1"]), tmp_path / "ca")
         command = [
             "relay",
             str(tmp_path / "federation.toml"),
@@ -130,7 +130,7 @@ def in_company(folder: Path, trick: str) -> list[float]:
         with Federation(folder / f"{trick}{seed}", setup, limits={"deadline": 5.0}) as federation:
             bad, *good = federation
             for site in federation:
-                site.set(gather=10.0 if trick else 3.0, linger=2.0)
+                site.set(wait_for_members=10.0 if trick else 3.0, keep_serving=2.0)
             if trick:
                 bad.start(trick)
             for site in good:
@@ -211,7 +211,9 @@ def test_a_member_is_cut_off_and_back(tmp_path: Path, islands: list[str]) -> Non
             keys = site.file.parent / "keys"
             for old in keys.iterdir():
                 old.unlink()
-            pki.approve(pki.request(keys, site.name, [f"10.77.0.{place + 1}"]), tmp_path / "ca")
+            approve_request(
+                create_request(keys, site.name, [f"10.77.0.{place + 1}"]), tmp_path / "ca"
+            )
             site.set(
                 listen=[f"10.77.0.{place + 1}:7447"],
                 connect=[] if place == 0 else ["10.77.0.1:7447"],

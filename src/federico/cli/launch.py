@@ -6,50 +6,71 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from rich.live import Live
-from rich.table import Table
+import typer
 
 from federico.cli.console import PLAIN, err, out, print_json
-from federico.experiment.build import Setup, prepare
-from federico.experiment.config import load
-from federico.site.local import (
-    Launched,
-    lay_out,
-    refuse_failures,
-    refuse_other_count,
-    start,
-    train_alone,
-    with_clients,
-)
-from federico.site.state import Status
+from federico.cli.options import Json, Overrides, Quiet
 
-REFRESH = 0.5
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from federico.site.local_federation import LaunchedPeer
+    from federico.site.status import Status
+
+REFRESH_SECONDS = 0.5
+SHOWN_COLLABORATORS = 4
+SMALLEST_SHOWN_WEIGHT = 0.01
 
 
-def launch_experiment(
-    peers: int,
-    file: Path,
-    overrides: list[str],
-    directory: Path | None,
-    *,
-    quiet: bool,
-    as_json: bool,
+def launch(
+    peers: Annotated[int, typer.Argument(help="How many peers.", min=2)],
+    file: Annotated[Path, typer.Argument(help="Experiment file (TOML).")],
+    overrides: Overrides = [],  # noqa: B006 (typer copies it)
+    directory: Annotated[
+        Path | None,
+        typer.Option(
+            help="Where certificates and sites are kept; a temporary folder if not given."
+        ),
+    ] = None,
+    quiet: Quiet = False,
+    json: Json = False,
 ) -> None:
-    """Run it to its end, then show what each peer has come to, beside training alone."""
+    """Try it: a federation of real peer processes on this machine, with throw-away certificates."""
+    from federico.experiment.build import prepare
+    from federico.experiment.config import load
+    from federico.site.local_federation import (
+        check_peer_count,
+        create_federation,
+        raise_failures,
+        train_alone,
+        with_clients,
+    )
+
     experiment = with_clients(load(file, overrides), peers)
     setup = prepare(experiment, experiment.seeds[0])
-    refuse_other_count(setup, peers)
-    with _folder(directory) as folder, _running(list(lay_out(folder, setup).values())) as started:
-        _watch(started, quiet=quiet or as_json)
-        refuse_failures(started)
-        _show(started, setup, quiet=quiet, as_json=as_json)
-        if directory is not None and not (quiet or as_json):
+    check_peer_count(setup, peers)
+
+    with _folder(directory) as folder:
+        site_files = list(create_federation(folder, setup).values())
+        with _running_peers(site_files) as launched:
+            _watch(launched, quiet=quiet or json)
+            raise_failures(launched)
+        statuses = [peer.status for peer in launched if peer.status]
+
+    alone = train_alone(setup)
+    if json:
+        print_json(_result_as_json(statuses, alone))
+    elif not quiet:
+        out.print(_result_table(statuses, alone))
+        if directory is not None:
             out.print(f"Sites, logs and personal models are in {directory}", **PLAIN)
 
 
 @contextmanager
 def _folder(directory: Path | None) -> Iterator[Path]:
+    """The folder for all sites, which is removed at the end unless it was asked for."""
     if directory is not None:
         yield directory
         return
@@ -58,93 +79,126 @@ def _folder(directory: Path | None) -> Iterator[Path]:
 
 
 @contextmanager
-def _running(sites: list[Path]) -> Iterator[list[Launched]]:
-    """However this ends, no peer is left behind."""
-    started: list[Launched] = []
+def _running_peers(site_files: list[Path]) -> Iterator["list[LaunchedPeer]"]:
+    """Start the peers; however the block ends, none is left behind."""
+    from federico.site.local_federation import start_peer
+
+    launched = []
     try:
-        started += [start(site) for site in sites]
-        yield started
+        for site_file in site_files:
+            launched.append(start_peer(site_file))
+        yield launched
     finally:
-        for peer in started:
+        for peer in launched:
             if peer.process.poll() is None:
                 peer.process.send_signal(signal.SIGTERM)
-        for peer in started:
+        for peer in launched:
             peer.process.wait()
 
 
-def _watch(peers: list[Launched], *, quiet: bool) -> None:
+def _watch(peers: "list[LaunchedPeer]", *, quiet: bool) -> None:
+    """Show a live table until all peers have ended or one has failed."""
+    from rich.live import Live
+
     with Live(console=err, auto_refresh=False, transient=True) as live:
         while any(peer.process.poll() is None for peer in peers):
             if not quiet and err.is_terminal:
-                live.update(_progress(peers), refresh=True)
-            if any(peer.failure() for peer in peers):
+                live.update(_progress_table(peers), refresh=True)
+            if any(peer.failure for peer in peers):
                 return
-            time.sleep(REFRESH)
+            time.sleep(REFRESH_SECONDS)
 
 
-def _progress(peers: list[Launched]) -> Table:
-    table = Table(
-        "peer", "phase", "round", "accuracy", "trusts", "MB sent", title="Peers on this machine"
-    )
+def _progress_table(peers: "list[LaunchedPeer]") -> "Table":
+    from rich.table import Table
+
+    table = Table(title="Peers on this machine")
+    for column in ("peer", "phase", "round", "accuracy", "trusts", "MB sent"):
+        table.add_column(column)
     for peer in peers:
         status = peer.status
         if status is None:
             table.add_row(peer.name, "starting", "", "", "", "")
-        else:
-            table.add_row(
-                peer.name,
-                status.phase,
-                f"{status.round}/{status.rounds}",
-                _score(status.accuracy, status.loss),
-                _trusted(status),
-                f"{status.sent / 1e6:.2f}",
-            )
+            continue
+        table.add_row(
+            peer.name,
+            status.phase,
+            f"{status.round}/{status.rounds}",
+            _format_score(status),
+            _collaborators(status),
+            f"{status.sent / 1e6:.2f}",
+        )
     return table
 
 
-def _show(peers: list[Launched], setup: Setup, *, quiet: bool, as_json: bool) -> None:
-    statuses = [status for peer in peers if (status := peer.status)]
-    alone = train_alone(setup)
-    accuracy = setup.schema.task == "classification"
-    ours = [status.accuracy if accuracy else status.loss for status in statuses]
-    if as_json:
-        rows = zip(statuses, ours, alone, strict=True)
-        print_json(
-            {
-                s.name: {"federico": mine, "alone": own, "posterior": s.posterior}
-                for s, mine, own in rows
-            }
+def _result_as_json(
+    statuses: "list[Status]", alone: list[float | None]
+) -> dict[str, dict[str, object]]:
+    result: dict[str, dict[str, object]] = {}
+    for status, alone_score in zip(statuses, alone, strict=True):
+        result[status.name] = {
+            "federico": _score(status),
+            "alone": alone_score,
+            "posterior": status.posterior,
+        }
+    return result
+
+
+def _result_table(statuses: "list[Status]", alone: list[float | None]) -> "Table":
+    """What each peer has reached with the others and by itself."""
+    from rich.table import Table
+
+    accuracy = any(status.accuracy is not None for status in statuses)
+    measure = "Accuracy" if accuracy else "Loss"
+    table = Table(title=f"{measure} on each peer's own test data")
+    for column in ("peer", "FedeRiCo", "alone", "trusts"):
+        table.add_column(column)
+    for status, alone_score in zip(statuses, alone, strict=True):
+        table.add_row(
+            status.name,
+            _format(_score(status), accuracy=accuracy),
+            _format(alone_score, accuracy=accuracy),
+            _collaborators(status),
         )
-        return
-    if quiet:
-        return
-    title = "Accuracy" if accuracy else "Loss"
-    table = Table(
-        "peer", "FedeRiCo", "alone", "trusts", title=f"{title} on each peer's own test data"
-    )
-    for status, mine, own in zip(statuses, ours, alone, strict=True):
-        table.add_row(status.name, _value(mine, accuracy), _value(own, accuracy), _trusted(status))
+
     table.add_section()
-    table.add_row("mean", _mean(ours, accuracy), _mean(alone, accuracy), "")
-    out.print(table)
+    together = _mean([_score(status) for status in statuses])
+    table.add_row(
+        "mean",
+        _format(together, accuracy=accuracy),
+        _format(_mean(alone), accuracy=accuracy),
+        "",
+    )
+    return table
 
 
-def _score(accuracy: float | None, loss: float | None) -> str:
-    return _value(loss if accuracy is None else accuracy, accuracy is not None)
+def _score(status: "Status") -> float | None:
+    """The accuracy, or the loss in regression; None before the first evaluation."""
+    if status.accuracy is not None:
+        return status.accuracy
+    return status.loss
 
 
-def _value(value: float | None, accuracy: bool) -> str:
-    if value is None:
+def _format_score(status: "Status") -> str:
+    return _format(_score(status), accuracy=status.accuracy is not None)
+
+
+def _format(score: float | None, *, accuracy: bool) -> str:
+    if score is None:
         return ""
-    return f"{value:.1%}" if accuracy else f"{value:.4g}"
+    return f"{score:.1%}" if accuracy else f"{score:.4g}"
 
 
-def _mean(values: list[float | None], accuracy: bool) -> str:
-    known = [value for value in values if value is not None]
-    return _value(sum(known) / len(known), accuracy) if known else ""
+def _mean(scores: list[float | None]) -> float | None:
+    known = [score for score in scores if score is not None]
+    if not known:
+        return None
+    return sum(known) / len(known)
 
 
-def _trusted(status: Status) -> str:
-    """The heaviest of the posterior."""
-    row = sorted(status.posterior.items(), key=lambda item: -item[1])[:4]
-    return ", ".join(f"{name} {weight:.0%}" for name, weight in row if weight >= 0.01)
+def _collaborators(status: "Status") -> str:
+    """The members with the largest weights in the posterior."""
+    posterior = status.posterior
+    heaviest = sorted(posterior, key=lambda name: -posterior[name])[:SHOWN_COLLABORATORS]
+    shown = [name for name in heaviest if posterior[name] >= SMALLEST_SHOWN_WEIGHT]
+    return ", ".join(f"{name} {posterior[name]:.0%}" for name in shown)

@@ -9,8 +9,11 @@ import typer
 from typer.core import TyperGroup
 
 from federico import compat
-from federico.cli import network
-from federico.cli.network import Json, Overrides
+from federico.cli.launch import launch
+from federico.cli.options import Json, Overrides, Quiet
+from federico.cli.peer import peer_app
+from federico.cli.pki import pki_app
+from federico.cli.relay import relay
 from federico.compare import presets
 from federico.errors import FedericoError
 
@@ -42,10 +45,10 @@ app = typer.Typer(
 )
 data_app = typer.Typer(help="Get and list data sets.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
-app.add_typer(network.pki_app, name="pki")
-app.add_typer(network.peer_app, name="peer")
-app.command()(network.launch)
-app.command()(network.relay)
+app.add_typer(pki_app, name="pki")
+app.add_typer(peer_app, name="peer")
+app.command()(launch)
+app.command()(relay)
 
 
 def _show_version(wanted: bool) -> None:
@@ -83,9 +86,6 @@ Save = Annotated[
     bool, typer.Option("--save", help="Add result and figures to results/<name>.json and .png.")
 ]
 Directory = Annotated[Path, typer.Option(help="Where run directories are kept.")]
-Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="Print nothing but warnings and errors.")
-]
 
 
 @app.command()

@@ -1,116 +1,162 @@
-"""`federico peer` and `federico relay`."""
+"""`federico peer run`, `check` and `status`."""
 
-import logging
 import os
-import signal
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import datetime
-from logging.handlers import RotatingFileHandler
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
-from rich.table import Table
-from rich.text import Text
+import typer
+from typer.core import TyperGroup
 
 from federico.cli.console import PLAIN, out, print_json
-from federico.runs.atomic import disk_errors
-from federico.site.preflight import check
-from federico.site.relay import run_relay
-from federico.site.runner import run_peer
-from federico.site.site_file import load_site
-from federico.site.state import Member, Status, read_status
+from federico.cli.logs import logging_to
+from federico.cli.options import Json, Quiet
+from federico.cli.signals import stop_on_signals
 
-FORMAT = "%(asctime)s %(levelname)-7s %(message)s"
-LOG_BYTES = 1 << 20
-COLORS = {"ok": "green", "wait": "yellow", "wrong": "bold red"}
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from federico.site.preflight import Finding
+    from federico.site.status import MemberStatus, Status
+
+GRADE_COLORS = {"ok": "green", "wait": "yellow", "wrong": "bold red"}
 
 
-def run(file: Path, *, quiet: bool) -> None:
-    """Live until the rounds are over or somebody says stop."""
+class PeerCommands(TyperGroup):
+    """`federico peer site.toml` is short for `federico peer run site.toml`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put in the command that was left out."""
+        if args and not args[0].startswith("-") and args[0] not in self.commands:
+            args = ["run", *args]
+        return super().parse_args(ctx, args)
+
+
+peer_app = typer.Typer(
+    cls=PeerCommands, help="Run one site's peer, check it, look at it.", no_args_is_help=True
+)
+SiteFile = Annotated[Path, typer.Argument(help="Site file (TOML).")]
+
+
+@peer_app.command("run")
+def run(file: SiteFile, quiet: Quiet = False) -> None:
+    """Join, train, serve; resumes where it stopped. SIGTERM or Ctrl-C: end the round, save, leave."""
+    from federico.runs.atomic import disk_errors
+    from federico.site.runner import run_peer
+    from federico.site.site_file import load_site
+
     site = load_site(file)
     with disk_errors(site.state):
         site.state.mkdir(parents=True, exist_ok=True)
-    with _log(site.state / "peer.log", quiet=quiet), _stopped_by_signals() as stop:
-        run_peer(site, stop)
+    with logging_to(site.state / "peer.log", quiet=quiet):
+        run_peer(site, stop_on_signals())
 
 
-def relay(federation: Path, name: str, keys: Path, listen: list[str], *, quiet: bool) -> None:
-    """Pass messages on until somebody says stop."""
-    with _log(None, quiet=quiet), _stopped_by_signals() as stop:
-        run_relay(federation, name, keys, listen, stop)
+@peer_app.command("check")
+def check(file: SiteFile, json: Json = False) -> None:
+    """Find what would fail before anything is started."""
+    from federico.site.preflight import check_site
+    from federico.site.site_file import load_site
 
-
-def check_site(file: Path, *, as_json: bool) -> None:
-    """Print what was found; anything wrong is an error."""
     findings = []
-    for finding in check(load_site(file)):
+    for finding in check_site(load_site(file)):
         findings.append(finding)
-        if not as_json:
-            mark = Text(f"{finding.grade:<6}", COLORS[finding.grade])
-            out.print(mark, Text(f"{finding.what}: {finding.message}"), sep="", soft_wrap=True)
-    if as_json:
-        print_json(
-            [
-                {"what": found.what, "grade": found.grade, "message": found.message}
-                for found in findings
-            ]
-        )
-    wrong = {finding.what: finding.fault for finding in findings if finding.fault is not None}
-    for fault in wrong.values():  # the first is what `federico peer` would leave with
-        raise fault(f"{file}: would not work yet: {', '.join(wrong)}")
+        if not json:
+            _print_finding(finding)  # as soon as it is known: some take seconds
+    if json:
+        print_json([_finding_as_json(finding) for finding in findings])
+    _raise_first_error(file, findings)
 
 
-def show_status(file: Path, *, as_json: bool) -> None:
-    """What the peer of this site last said."""
-    status = read_status(load_site(file).state)
-    if as_json:
-        print_json(asdict(status))
+def _print_finding(finding: "Finding") -> None:
+    from rich.text import Text
+
+    grade = Text(f"{finding.grade:<6}", GRADE_COLORS[finding.grade])
+    out.print(grade, Text(f"{finding.subject}: {finding.message}"), sep="", soft_wrap=True)
+
+
+def _finding_as_json(finding: "Finding") -> dict[str, str]:
+    return {"what": finding.subject, "grade": finding.grade, "message": finding.message}
+
+
+def _raise_first_error(file: Path, findings: "list[Finding]") -> None:
+    """End with the exit code with which `federico peer run` would end."""
+    wrong = [finding for finding in findings if finding.grade == "wrong"]
+    if not wrong:
         return
-    out.print(_headline(status), **PLAIN)
+    error = wrong[0].error
+    assert error is not None, "what is wrong has an error"
+    subjects = ", ".join(finding.subject for finding in wrong)
+    raise error(f"{file}: would not work yet: {subjects}")
+
+
+@peer_app.command("status")
+def status(file: SiteFile, json: Json = False) -> None:
+    """Show how the peer is doing: round, accuracy, collaborators, bytes, who is away."""
+    from federico.site.status import find_state_folder, read_status
+
+    current = read_status(find_state_folder(file))
+    if json:
+        print_json(asdict(current))
+        return
+    out.print(_headline(current), **PLAIN)
+    out.print(_member_table(current))
+
+
+def _headline(status: "Status") -> str:
+    where = f"{status.name} in {status.federation}"
+    progress = f"{status.phase}, round {status.round} of {status.rounds}{_score(status)}"
+    sent = f"{status.sent / 1e6:.1f} MB sent"
+    received = f"{status.received / 1e6:.1f} MB received"
+    age = time.time() - status.updated
+    return f"{where}: {progress}; {sent}, {received}; written {age:.0f} s ago"
+
+
+def _score(status: "Status") -> str:
+    if status.accuracy is not None:
+        return f", accuracy {status.accuracy:.1%} on its own test data"
+    if status.loss is not None:
+        return f", loss {status.loss:.4g} on its own test data"
+    return ""
+
+
+def _member_table(status: "Status") -> "Table":
+    from rich.table import Table
+
+    running = _is_running(status)
+    weights = {name: f"{weight:.1%}" for name, weight in status.posterior.items()}
+
     table = Table("member", "here", "trust", "reputation")
-    row = {name: f"{weight:.1%}" for name, weight in status.posterior.items()}
-    runs = _runs(status)
-    table.add_row(
-        f"{status.name} (this site)", "yes" if runs else "not running", row.get(status.name, ""), ""
-    )
+    here = "yes" if running else "not running"
+    table.add_row(f"{status.name} (this site)", here, weights.get(status.name, ""), "")
     for name, member in status.members.items():
         table.add_row(
-            name, _presence(member, runs=runs), row.get(name, "not met yet"), _conduct(member)
+            name,
+            _presence(member, running=running),
+            weights.get(name, "not met yet"),
+            _reputation(member),
         )
-    out.print(table)
+    return table
 
 
-def _headline(status: Status) -> str:
-    score = (
-        "" if status.accuracy is None else f", accuracy {status.accuracy:.1%} on its own test data"
-    )
-    if not score and status.loss is not None:
-        score = f", loss {status.loss:.4g} on its own test data"
-    moved = f"{status.sent / 1e6:.1f} MB sent, {status.received / 1e6:.1f} MB received"
-    said = f"said {time.time() - status.updated:.0f} s ago"
-    where = f"{status.name} in {status.federation}: {status.phase}, round {status.round} of {status.rounds}"
-    return f"{where}{score}; {moved}; {said}"
-
-
-def _runs(status: Status) -> bool:
-    """Whether it goes on; a peer that was killed could not say so."""
+def _is_running(status: "Status") -> bool:
+    """Whether the process that wrote the status is still there: one that was killed could not say."""
     if status.phase in ("finished", "stopped"):
         return False
     try:
-        os.kill(status.pid, 0)
+        os.kill(status.pid, 0)  # signal 0 is not delivered: it only asks whether it could be
     except ProcessLookupError:
         return False
     except PermissionError:
-        pass  # it is somebody else's process
+        pass  # it is there, and somebody else's
     return True
 
 
-def _presence(member: Member, *, runs: bool) -> str:
+def _presence(member: "MemberStatus", *, running: bool) -> str:
     if member.here:
-        return "yes" if runs else "when this site ended"
+        return "yes" if running else "when this site ended"
     if not member.same_file:
         return "with another federation file"
     if member.last_seen is None:
@@ -118,37 +164,7 @@ def _presence(member: Member, *, runs: bool) -> str:
     return f"away since {datetime.fromtimestamp(member.last_seen).astimezone():%F %T}"
 
 
-def _conduct(member: Member) -> str:
+def _reputation(member: "MemberStatus") -> str:
     if member.reputation == "good" and not member.strikes:
         return "good"
     return f"{member.reputation}, {member.strikes} strikes: {member.reason}"
-
-
-@contextmanager
-def _stopped_by_signals() -> Iterator[threading.Event]:
-    """An event that SIGTERM and Ctrl-C set: the round at hand is finished and saved."""
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
-    yield stop
-
-
-@contextmanager
-def _log(file: Path | None, *, quiet: bool) -> Iterator[None]:
-    """What a person can read: to standard error, and to the state folder."""
-    handlers: list[logging.Handler] = [] if quiet else [logging.StreamHandler()]
-    if file is not None:
-        handlers.append(
-            RotatingFileHandler(file, maxBytes=LOG_BYTES, backupCount=3, encoding="utf-8")
-        )
-    logger = logging.getLogger("federico")
-    logger.setLevel(logging.INFO)
-    for handler in handlers:
-        handler.setFormatter(logging.Formatter(FORMAT))
-        logger.addHandler(handler)
-    try:
-        yield
-    finally:
-        for handler in handlers:
-            logger.removeHandler(handler)
-            handler.close()

@@ -1,84 +1,135 @@
-"""`federico pki`."""
+"""`federico pki init`, `request`, `approve`, `renew` and `show`."""
 
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from rich.table import Table
+import typer
 
 from federico.cli.console import PLAIN, out, print_json
-from federico.site import certificates as pki
+from federico.cli.options import Json
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from federico.site.certificates import CertificateInfo
+
+pki_app = typer.Typer(help="Certificates: who is who in a federation.", no_args_is_help=True)
+
+Authority = Annotated[
+    Path, typer.Option("--ca", help="Folder of the authority: ca.pem and ca.key.")
+]
+Days = Annotated[int, typer.Option(help="Days the certificate is valid.", min=1, max=825)]
 
 
-def init(folder: Path, name: str) -> None:
-    """Make the authority and say who gets what."""
-    identity = pki.init(folder, name)
-    out.print(
-        f"{folder / 'ca.pem'}: goes to every member. Fingerprint {identity.fingerprint}", **PLAIN
-    )
+@pki_app.command("init")
+def init(
+    folder: Annotated[Path, typer.Argument(help="Where ca.pem and ca.key are written.")] = Path(
+        "ca"
+    ),
+    name: Annotated[str, typer.Option(help="Name of the authority.")] = "federation",
+) -> None:
+    """Make the federation's certificate authority."""
+    from federico.site.certificates import create_authority
+
+    authority = create_authority(folder, name)
+    certificate = folder / "ca.pem"
+    out.print(f"{certificate}: goes to every member. Fingerprint {authority.fingerprint}", **PLAIN)
     out.print(f"{folder / 'ca.key'}: stays here, and nowhere else", **PLAIN)
 
 
-def request(name: str, addresses: list[str], folder: Path) -> None:
-    """Make key and request."""
-    wish = pki.request(folder, name, addresses)
-    out.print(f"{folder / name}.key: stays on this site", **PLAIN)
+@pki_app.command("request")
+def request(
+    name: Annotated[str, typer.Argument(help="The peer's name, as in the federation's members.")],
+    address: Annotated[
+        list[str],
+        typer.Option(help="Host name or IP address that others dial; several times for several."),
+    ] = [],  # noqa: B006 (typer copies it)
+    keys: Annotated[Path, typer.Option(help="Folder of the site's key and certificate.")] = Path(
+        "keys"
+    ),
+) -> None:
+    """On the site: make a key, which stays, and a request to be signed."""
+    from federico.site.certificates import create_request
+
+    path = create_request(keys, name, address)
+    out.print(f"{keys / name}.key: stays on this site", **PLAIN)
     out.print(
-        f"{wish}: send it to whoever runs the authority, who signs it with `federico pki approve`",
+        f"{path}: send it to whoever runs the authority, who signs it with `federico pki approve`",
         **PLAIN,
     )
 
 
-def approve(wish: Path, authority: Path, days: int) -> None:
-    """Sign, and say what to send back."""
-    certificate = pki.approve(wish, authority, days)
-    _say_signed(certificate)
+@pki_app.command("approve")
+def approve(
+    request: Annotated[Path, typer.Argument(help="A site's request (.csr).")],
+    ca: Authority = Path("ca"),
+    days: Days = 90,
+) -> None:
+    """At the authority: sign a request whose sender you know; the certificate appears beside it."""
+    from federico.site.certificates import approve_request
+
+    certificate = approve_request(request, ca, days)
+    _print_signed(certificate)
     out.print(f"Send back {certificate} and {certificate.with_name('ca.pem')}", **PLAIN)
 
 
-def renew(certificate: Path, authority: Path, days: int) -> None:
-    """Sign again."""
-    _say_signed(pki.renew(certificate, authority, days))
+@pki_app.command("renew")
+def renew(
+    certificate: Annotated[Path, typer.Argument(help="The certificate to be replaced (.pem).")],
+    ca: Authority = Path("ca"),
+    days: Days = 90,
+) -> None:
+    """At the authority: make a certificate valid for longer; the site's key stays the same."""
+    from federico.site.certificates import renew_certificate
+
+    _print_signed(renew_certificate(certificate, ca, days))
 
 
-def show(certificates: list[Path], *, as_json: bool) -> None:
-    """A line per certificate."""
-    identities = {str(path): pki.show(path) for path in certificates}
-    if as_json:
-        print_json(
-            {
-                path: {
-                    **asdict(identity),
-                    "first": identity.first.isoformat(),
-                    "last": identity.last.isoformat(),
-                }
-                for path, identity in identities.items()
-            }
-        )
+@pki_app.command("show")
+def show(
+    certificates: Annotated[list[Path], typer.Argument(help="Certificates (.pem).")],
+    json: Json = False,
+) -> None:
+    """Show what certificates say."""
+    from federico.site.certificates import read_certificate
+
+    shown = {str(path): read_certificate(path) for path in certificates}
+    if json:
+        print_json({path: _as_json(certificate) for path, certificate in shown.items()})
         return
-    for path, identity in identities.items():
+    for path, certificate in shown.items():
         out.print(path, style="bold", **PLAIN)
-        out.print(_facts(identity))
+        out.print(_as_table(certificate))
 
 
-def _facts(identity: pki.CertificateInfo) -> Table:
+def _as_json(certificate: "CertificateInfo") -> dict[str, object]:
+    return asdict(certificate) | {
+        "first": certificate.first.isoformat(),
+        "last": certificate.last.isoformat(),
+    }
+
+
+def _as_table(certificate: "CertificateInfo") -> "Table":
+    from rich.table import Table
+
     table = Table.grid(padding=(0, 2))
     table.add_column()
     table.add_column(overflow="fold")  # a fingerprint that is cut cannot be compared
-    for name, value in {
-        "  name": identity.name,
-        "  addresses": ", ".join(identity.addresses) or "none",
-        "  valid": f"{identity.first:%F %H:%M} to {identity.last:%F %H:%M} UTC",
-        "  issued by": identity.issuer,
-        "  SHA-256": identity.fingerprint,
-    }.items():
-        table.add_row(name, value)
+    table.add_row("  name", certificate.name)
+    table.add_row("  addresses", ", ".join(certificate.addresses) or "none")
+    table.add_row("  valid", f"{certificate.first:%F %H:%M} to {certificate.last:%F %H:%M} UTC")
+    table.add_row("  issued by", certificate.issuer)
+    table.add_row("  SHA-256", certificate.fingerprint)
     return table
 
 
-def _say_signed(certificate: Path) -> None:
-    identity = pki.show(certificate)
-    addresses = ", ".join(identity.addresses) or "no address (it only dials out)"
+def _print_signed(path: Path) -> None:
+    from federico.site.certificates import read_certificate
+
+    certificate = read_certificate(path)
+    addresses = ", ".join(certificate.addresses) or "no address (it only dials out)"
     out.print(
-        f"{certificate}: {identity.name}, {addresses}, valid until {identity.last:%F %H:%M} UTC",
+        f"{path}: {certificate.name}, {addresses}, valid until {certificate.last:%F %H:%M} UTC",
         **PLAIN,
     )

@@ -1,7 +1,8 @@
-"""Who is who: a certificate authority for the federation, and per site a key that never leaves it.
+"""Who is who: a certificate authority for the federation, and for each site a key that stays there.
 
-A leaf names its peer (common name) and the addresses others dial (alternative names). There is no revocation list:
-lives are short, and who is not renewed, or not in the members, is out.
+A site's certificate names its peer (common name) and the addresses that others dial (alternative
+names). There is no revocation list: certificates are valid for a short time, and whoever is not
+renewed, or is no longer in the members, is out.
 """
 
 import ipaddress
@@ -27,12 +28,13 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from federico.errors import IdentityError
 from federico.network.roster import NAME
+from federico.network.session import Identity
 from federico.runs.atomic import disk_errors, publish_text
 
-CA_DAYS = 5 * 365
-LEAF_DAYS = 90
-SKEW = timedelta(minutes=5)
-"""A certificate is valid from a little before now on: clocks of two sites are never quite the same."""
+AUTHORITY_DAYS = 5 * 365
+SITE_DAYS = 90
+CLOCK_TOLERANCE = timedelta(minutes=5)
+"""A certificate is valid from a little before now: the clocks of two sites never quite agree."""
 
 
 @dataclass(frozen=True)
@@ -40,19 +42,23 @@ class CertificateInfo:
     """What a certificate says."""
 
     name: str
+    """The peer, relay or authority that it was issued to."""
     addresses: tuple[str, ...]
+    """Host names and IP addresses at which others may dial its holder."""
     first: datetime
+    """When it becomes valid."""
     last: datetime
+    """When it expires."""
     issuer: str
     fingerprint: str
     """SHA-256 of the certificate, to be compared over the telephone."""
 
-    def refuse_unless_valid(self, path: Path, now: datetime) -> None:
-        """Outside its life, say on which side, and what to do."""
+    def check_valid(self, path: Path, now: datetime) -> None:
+        """Refuse a certificate that is not valid yet or not any more; `path` is what errors name."""
         if now < self.first:
             raise IdentityError(
-                f"{path}: valid from {self.first:%F %T} UTC on, and the clock here says {now:%F %T}: "
-                "this clock is behind; set it right"
+                f"{path}: valid from {self.first:%F %T} UTC on, and the clock here says "
+                f"{now:%F %T}: this clock is behind; set it right"
             )
         if now > self.last:
             raise IdentityError(
@@ -60,162 +66,160 @@ class CertificateInfo:
             )
 
 
-def init(folder: Path, name: str) -> CertificateInfo:
-    """A new certificate authority: ca.pem, which everybody gets, and ca.key, which nobody gets."""
-    _refuse_name(name)
+def create_authority(folder: Path, name: str) -> CertificateInfo:
+    """Make a certificate authority: ca.pem, which everybody gets, and ca.key, which nobody gets."""
+    _check_name(name)
     with disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    key = _new_key(folder / "ca.key")
-    subject = _named(name)
-    authority = (
-        _builder(subject, subject, key.public_key(), CA_DAYS)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_usage(signs_certificates=True), critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .sign(key, hashes.SHA256())
+
+    key = _create_key(folder / "ca.key")
+    public_key = key.public_key()
+    subject = _common_name_of(name)
+    builder = _certificate_builder(subject, subject, public_key, AUTHORITY_DAYS)
+    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+    builder = builder.add_extension(_key_usage(signs_certificates=True), critical=True)
+    builder = builder.add_extension(
+        x509.SubjectKeyIdentifier.from_public_key(public_key), critical=False
     )
-    _publish(folder / "ca.pem", authority.public_bytes(Encoding.PEM))
-    return show(folder / "ca.pem")
+    certificate = builder.sign(key, hashes.SHA256())
+    _write_pem(folder / "ca.pem", certificate.public_bytes(Encoding.PEM))
+    return read_certificate(folder / "ca.pem")
 
 
-def request(folder: Path, name: str, addresses: list[str]) -> Path:
-    """A new key <name>.key and beside it the request <name>.csr that the authority is asked to sign."""
-    _refuse_name(name)
-    alternatives = [_address(address) for address in addresses]
+def create_request(folder: Path, name: str, addresses: list[str]) -> Path:
+    """Make a key <name>.key and the request <name>.csr that the authority is asked to sign."""
+    _check_name(name)
+    alternative_names = [_parse_address(address) for address in addresses]
     with disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    key = _new_key(folder / f"{name}.key")
-    wish = x509.CertificateSigningRequestBuilder().subject_name(_named(name))
-    if alternatives:
-        wish = wish.add_extension(x509.SubjectAlternativeName(alternatives), critical=False)
-    _publish(folder / f"{name}.csr", wish.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM))
-    return folder / f"{name}.csr"
+
+    key = _create_key(folder / f"{name}.key")
+    builder = x509.CertificateSigningRequestBuilder()
+    builder = builder.subject_name(_common_name_of(name))
+    if alternative_names:
+        extension = x509.SubjectAlternativeName(alternative_names)
+        builder = builder.add_extension(extension, critical=False)
+    request = builder.sign(key, hashes.SHA256())
+
+    path = folder / f"{name}.csr"
+    _write_pem(path, request.public_bytes(Encoding.PEM))
+    return path
 
 
-def approve(wish: Path, authority: Path, days: int = LEAF_DAYS) -> Path:
-    """Sign a request: <name>.pem and the authority's ca.pem appear beside it, to be sent back together."""
+def approve_request(path: Path, authority: Path, days: int = SITE_DAYS) -> Path:
+    """Sign a request; <name>.pem and the authority's ca.pem appear beside it, to be sent back."""
     try:
-        asked = x509.load_pem_x509_csr(_read(wish))
+        request = x509.load_pem_x509_csr(_read_bytes(path))
     except ValueError as error:
         raise IdentityError(
-            f"{wish}: not a signing request; `federico pki request` makes one"
+            f"{path}: not a signing request; `federico pki request` makes one"
         ) from error
-    if not asked.is_signature_valid:
+    if not request.is_signature_valid:
         raise IdentityError(
-            f"{wish}: its signature does not fit its key; it was changed on the way, ask for it again"
+            f"{path}: its signature does not match its key: it was changed on the way; "
+            "ask for it again"
         )
-    name = _common_name(asked.subject, wish)
-    return _issue(
-        wish.with_name(f"{name}.pem"),
-        name,
-        _alternatives(asked),
-        asked.public_key(),
-        authority,
-        days,
-    )
+
+    name = _read_common_name(request.subject, path)
+    certificate = path.with_name(f"{name}.pem")
+    _issue(certificate, name, _alternative_names(request), request.public_key(), authority, days)
+    return certificate
 
 
-def renew(certificate: Path, authority: Path, days: int = LEAF_DAYS) -> Path:
-    """The same certificate with a new life, in place of the old one; the site's key stays what it is."""
-    old = load(certificate)
-    _refuse_issuer(old, load(authority / "ca.pem"), certificate, authority / "ca.pem")
-    name = _common_name(old.subject, certificate)
-    return _issue(certificate, name, _alternatives(old), old.public_key(), authority, days)
+def renew_certificate(path: Path, authority: Path, days: int = SITE_DAYS) -> Path:
+    """Replace a certificate by one that is valid for longer; the site's key stays the same."""
+    old = _load_certificate(path)
+    _check_issuer(old, path, authority / "ca.pem")
+    name = _read_common_name(old.subject, path)
+    _issue(path, name, _alternative_names(old), old.public_key(), authority, days)
+    return path
 
 
-def show(path: Path) -> CertificateInfo:
-    """What a certificate says."""
-    return identity_of(load(path), path)
-
-
-def identity_of(certificate: x509.Certificate, path: Path | str) -> CertificateInfo:
-    """What a certificate says; `path` is what errors name."""
+def read_certificate(path: Path) -> CertificateInfo:
+    """What the certificate in a file says."""
+    certificate = _load_certificate(path)
+    addresses = [str(name.value) for name in _alternative_names(certificate)]
     return CertificateInfo(
-        _common_name(certificate.subject, path),
-        tuple(str(entry.value) for entry in _alternatives(certificate)),
-        certificate.not_valid_before_utc,
-        certificate.not_valid_after_utc,
-        _common_name(certificate.issuer, path),
-        certificate.fingerprint(hashes.SHA256()).hex(":"),
+        name=_read_common_name(certificate.subject, path),
+        addresses=tuple(addresses),
+        first=certificate.not_valid_before_utc,
+        last=certificate.not_valid_after_utc,
+        issuer=_read_common_name(certificate.issuer, path),
+        fingerprint=certificate.fingerprint(hashes.SHA256()).hex(":"),
     )
 
 
-def check_own(
-    certificate: Path, key: Path, authority: Path, name: str, now: datetime | None = None
-) -> CertificateInfo:
-    """All that can be wrong with a site's own papers, found without a network."""
-    mine = show(certificate)
-    _refuse_issuer(load(certificate), load(authority), certificate, authority)
-    if mine.name != name:
+def check_certificate(identity: Identity, now: datetime | None = None) -> CertificateInfo:
+    """Find all that can be wrong with a site's own key and certificate, without a network."""
+    now = now or datetime.now(UTC)
+    certificate = read_certificate(identity.certificate)
+    _check_issuer(_load_certificate(identity.certificate), identity.certificate, identity.authority)
+    if certificate.name != identity.name:
         raise IdentityError(
-            f"{certificate}: was issued to {mine.name!r}, the site file says name = {name!r}"
+            f"{identity.certificate}: was issued to {certificate.name!r}, "
+            f"the site file says name = {identity.name!r}"
         )
-    for path in (certificate, authority):
-        show(path).refuse_unless_valid(path, now or datetime.now(UTC))
-    _refuse_key(load(certificate), key)
-    return mine
-
-
-def load(path: Path) -> x509.Certificate:
-    """A certificate from a file."""
-    try:
-        return x509.load_pem_x509_certificate(_read(path))
-    except ValueError as error:
-        raise IdentityError(f"{path}: not a certificate in PEM form") from error
+    certificate.check_valid(identity.certificate, now)
+    read_certificate(identity.authority).check_valid(identity.authority, now)
+    _check_key(identity)
+    return certificate
 
 
 def _issue(
-    target: Path,
+    path: Path,
     name: str,
-    alternatives: list[x509.GeneralName],
-    public: CertificatePublicKeyTypes,
+    alternative_names: list[x509.GeneralName],
+    public_key: CertificatePublicKeyTypes,
     authority: Path,
     days: int,
-) -> Path:
-    if target.name == "ca.pem":
+) -> None:
+    """Write a certificate that the authority has signed, and the authority's own beside it."""
+    if path.name == "ca.pem":
         raise IdentityError(
-            f"{target}: is what an authority's own certificate is called; no member can be named 'ca'"
+            f"{path}: this is the name of an authority's own certificate; "
+            "no member can be named 'ca'"
         )
-    issuer, key = load(authority / "ca.pem"), _load_key(authority / "ca.key")
-    leaf = (
-        _builder(_named(name), issuer.subject, public, days)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_usage(signs_certificates=False), critical=True)
-        .add_extension(
-            x509.ExtendedKeyUsage(
-                [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
-            ),
-            critical=False,
-        )
-        .add_extension(
-            x509.AuthorityKeyIdentifier.from_issuer_public_key(key.public_key()), critical=False
-        )
+    issuer = _load_certificate(authority / "ca.pem")
+    issuer_key = _load_key(authority / "ca.key")
+
+    builder = _certificate_builder(_common_name_of(name), issuer.subject, public_key, days)
+    builder = builder.add_extension(
+        x509.BasicConstraints(ca=False, path_length=None), critical=True
     )
-    if alternatives:
-        leaf = leaf.add_extension(x509.SubjectAlternativeName(alternatives), critical=False)
-    _publish(target, leaf.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM))
-    if target.parent.resolve() != authority.resolve():
-        with disk_errors(target):
-            shutil.copyfile(authority / "ca.pem", target.with_name("ca.pem"))
-    return target
+    builder = builder.add_extension(_key_usage(signs_certificates=False), critical=True)
+    # A peer is dialled and dials, so it is a server and a client.
+    both_ends = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+    builder = builder.add_extension(x509.ExtendedKeyUsage(both_ends), critical=False)
+    builder = builder.add_extension(
+        x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()), critical=False
+    )
+    if alternative_names:
+        extension = x509.SubjectAlternativeName(alternative_names)
+        builder = builder.add_extension(extension, critical=False)
+
+    certificate = builder.sign(issuer_key, hashes.SHA256())
+    _write_pem(path, certificate.public_bytes(Encoding.PEM))
+    if path.parent.resolve() != authority.resolve():
+        with disk_errors(path):
+            shutil.copyfile(authority / "ca.pem", path.with_name("ca.pem"))
 
 
-def _builder(
-    subject: x509.Name, issuer: x509.Name, public: CertificatePublicKeyTypes, days: int
+def _certificate_builder(
+    subject: x509.Name, issuer: x509.Name, public_key: CertificatePublicKeyTypes, days: int
 ) -> x509.CertificateBuilder:
+    """What certificates of sites and authorities have in common."""
     now = datetime.now(UTC)
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(public)
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - SKEW)
-        .not_valid_after(now + timedelta(days=days))
-    )
+    builder = x509.CertificateBuilder()
+    builder = builder.subject_name(subject)
+    builder = builder.issuer_name(issuer)
+    builder = builder.public_key(public_key)
+    builder = builder.serial_number(x509.random_serial_number())
+    builder = builder.not_valid_before(now - CLOCK_TOLERANCE)
+    return builder.not_valid_after(now + timedelta(days=days))
 
 
-def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
+def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    """An authority signs certificates, and a site everything else."""
     return x509.KeyUsage(
         digital_signature=not signs_certificates,
         key_cert_sign=signs_certificates,
@@ -229,82 +233,100 @@ def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
     )
 
 
-def _new_key(path: Path) -> ec.EllipticCurvePrivateKey:
-    """Written for its owner's eyes only, and never over another."""
+def _create_key(path: Path) -> ec.EllipticCurvePrivateKey:
+    """Make a key that only its owner may read; no key is ever overwritten."""
     key = ec.generate_private_key(ec.SECP256R1())
     try:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
         raise IdentityError(
             f"{path}: there is a key already, and none is ever overwritten; move it away"
         ) from None
     except OSError as error:
         raise IdentityError(f"{path}: cannot be written: {error.strerror}") from error
-    with os.fdopen(handle, "wb") as file:
+    with os.fdopen(descriptor, "wb") as file:
         file.write(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
     return key
 
 
 def _load_key(path: Path) -> ec.EllipticCurvePrivateKey:
     try:
-        key = load_pem_private_key(_read(path), None)
+        key = load_pem_private_key(_read_bytes(path), None)
     except (ValueError, TypeError) as error:
-        raise IdentityError(f"{path}: not a key without a password in PEM form") from error
+        raise IdentityError(f"{path}: not a key in PEM form without a password") from error
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise IdentityError(f"{path}: not an elliptic-curve key; make it with `federico pki`")
     return key
 
 
-def _refuse_key(certificate: x509.Certificate, path: Path) -> None:
-    public = _load_key(path).public_key()
-    form = Encoding.DER, PublicFormat.SubjectPublicKeyInfo
-    if public.public_bytes(*form) != certificate.public_key().public_bytes(*form):
-        raise IdentityError(
-            f"{path}: is not the key of this certificate; put the key of its request there"
-        )
-    if path.stat().st_mode & 0o077:
-        raise IdentityError(
-            f"{path}: others on this machine can read the key; run `chmod 600 {path}`"
-        )
-
-
-def _refuse_issuer(
-    leaf: x509.Certificate, authority: x509.Certificate, path: Path, authority_path: Path
-) -> None:
+def _load_certificate(path: Path) -> x509.Certificate:
     try:
-        leaf.verify_directly_issued_by(authority)
+        return x509.load_pem_x509_certificate(_read_bytes(path))
+    except ValueError as error:
+        raise IdentityError(f"{path}: not a certificate in PEM form") from error
+
+
+def _check_key(identity: Identity) -> None:
+    """Refuse a key that belongs to another certificate, or that others can read."""
+    public_key = _load_key(identity.key).public_key()
+    certified = _load_certificate(identity.certificate).public_key()
+    if _key_bytes(public_key) != _key_bytes(certified):
+        raise IdentityError(
+            f"{identity.key}: is not the key of this certificate; put the key of its request there"
+        )
+    readable_by_others = identity.key.stat().st_mode & 0o077
+    if readable_by_others:
+        raise IdentityError(
+            f"{identity.key}: others on this machine can read the key; "
+            f"run `chmod 600 {identity.key}`"
+        )
+
+
+def _key_bytes(public_key: CertificatePublicKeyTypes) -> bytes:
+    return public_key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+
+
+def _check_issuer(certificate: x509.Certificate, path: Path, authority: Path) -> None:
+    """Refuse a certificate that another authority has signed."""
+    issuer = _load_certificate(authority)
+    try:
+        certificate.verify_directly_issued_by(issuer)
     except (ValueError, TypeError, InvalidSignature):
         raise IdentityError(
-            f"{path}: was issued by another authority than {authority_path}; "
+            f"{path}: was issued by another authority than {authority}; "
             "both must come from the same `federico pki approve`"
         ) from None
 
 
-def _named(name: str) -> x509.Name:
+def _common_name_of(name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 
-def _common_name(subject: x509.Name, path: Path | str) -> str:
+def _read_common_name(subject: x509.Name, path: Path) -> str:
     names = subject.get_attributes_for_oid(NameOID.COMMON_NAME)
-    if len(names) != 1 or not NAME.fullmatch(str(names[0].value)):
-        raise IdentityError(f"{path}: does not hold one usable name (common name)")
-    return str(names[0].value)
+    if len(names) == 1:
+        name = str(names[0].value)
+        if NAME.fullmatch(name):
+            return name
+    raise IdentityError(f"{path}: does not hold one usable name (common name)")
 
 
-def _alternatives(
+def _alternative_names(
     holder: x509.Certificate | x509.CertificateSigningRequest,
 ) -> list[x509.GeneralName]:
+    """The addresses in a certificate or a request; empty for a site that only dials out."""
     try:
-        return list(holder.extensions.get_extension_for_class(x509.SubjectAlternativeName).value)
+        extension = holder.extensions.get_extension_for_class(x509.SubjectAlternativeName)
     except x509.ExtensionNotFound:
         return []
+    return list(extension.value)
 
 
-def _address(text: str) -> x509.GeneralName:
+def _parse_address(text: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ipaddress.ip_address(text))
     except ValueError:
-        pass
+        pass  # then it is a host name
     if not NAME.fullmatch(text):
         raise IdentityError(
             f"--address {text!r}: write a host name or an IP address, without a port"
@@ -312,19 +334,19 @@ def _address(text: str) -> x509.GeneralName:
     return x509.DNSName(text)
 
 
-def _refuse_name(name: str) -> None:
+def _check_name(name: str) -> None:
     if not NAME.fullmatch(name):
         raise IdentityError(
             f"{name!r}: a name has 1 to 64 letters, digits, dots, dashes or underscores"
         )
 
 
-def _read(path: Path) -> bytes:
+def _read_bytes(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
         raise IdentityError(f"{path}: cannot be read: {error.strerror}") from error
 
 
-def _publish(path: Path, content: bytes) -> None:
-    publish_text(path, content.decode())
+def _write_pem(path: Path, pem: bytes) -> None:
+    publish_text(path, pem.decode())

@@ -1,7 +1,8 @@
-"""The federation file: what all members have agreed on, byte for byte the same meaning at every site."""
+"""The federation file: what all members have agreed on. It means the same at every site."""
 
 import hashlib
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -31,27 +32,27 @@ class ColumnOptions(Options):
     """A column of the tables that the sites keep."""
 
     name: str
-    """Its name at every site."""
+    """Its name, the same at every site."""
     categories: tuple[str, ...] | None = None
-    """The choices, where it holds choices; nothing where it holds numbers."""
+    """The possible choices, if the column holds choices; not set if it holds numbers."""
 
 
-class Sample(Options):
+class SampleOptions(Options):
     """What one sample looks like, at every site."""
 
     task: Task = "classification"
     """What is learned."""
     input_shape: tuple[PositiveInt, ...] = ()
-    """Shape of one input, such as [64] or [3, 32, 32]; follows from the columns where there are some."""
+    """Shape of one input, such as [64] or [3, 32, 32]; for tables it follows from the columns."""
     labels: tuple[str, ...] = ()
-    """Names of the classes, in order; a site need not have samples of all."""
+    """Names of the classes, in order; a site need not have samples of every class."""
     outputs: PositiveInt = 1
-    """For regression: how many values are predicted."""
+    """For regression: the number of values to predict."""
     columns: tuple[ColumnOptions, ...] = ()
     """For tables: the columns to learn from, in order."""
 
     @model_validator(mode="after")
-    def _complete(self) -> Self:
+    def _check_complete(self) -> Self:
         if bool(self.input_shape) == bool(self.columns):
             raise ValueError("give input_shape, or columns if the sites keep tables")
         if (self.task == "classification") != bool(self.labels):
@@ -61,38 +62,40 @@ class Sample(Options):
         return self
 
     def as_schema(self) -> Schema:
-        """The same for the data layer."""
+        """The same in the words of the data layer."""
         columns = tuple(Column(column.name, column.categories) for column in self.columns)
-        width = sum(
-            1 if column.categories is None else len(column.categories) for column in columns
-        )
         return Schema(
             self.task,
-            self.input_shape or (width,),
+            self.input_shape or (_table_width(columns),),
             len(self.labels) or self.outputs,
             self.labels,
             columns,
         )
 
     @classmethod
-    def of(cls, schema: Schema) -> "Sample":
-        """What to agree on, from somebody's data."""
-        columns = tuple(
-            ColumnOptions(name=column.name, categories=column.categories)
-            for column in schema.columns
-        )
-        shape = () if columns else schema.input_shape
-        outputs = 1 if schema.label_names else schema.outputs
+    def from_schema(cls, schema: Schema) -> "SampleOptions":
+        """What a federation agrees on whose data all looks like this."""
+        columns = []
+        for column in schema.columns:
+            columns.append(ColumnOptions(name=column.name, categories=column.categories))
         return cls(
             task=schema.task,
-            input_shape=shape,
+            input_shape=() if columns else schema.input_shape,
             labels=schema.label_names,
-            outputs=outputs,
-            columns=columns,
+            outputs=1 if schema.label_names else schema.outputs,
+            columns=tuple(columns),
         )
 
 
-class Agreement(Options):
+def _table_width(columns: Iterable[Column]) -> int:
+    """Numbers that a model is given for one row: one for a number, one per choice for a choice."""
+    width = 0
+    for column in columns:
+        width += 1 if column.categories is None else len(column.categories)
+    return width
+
+
+class FederationOptions(Options):
     """A whole federation file."""
 
     name: PeerName
@@ -100,16 +103,17 @@ class Agreement(Options):
     members: tuple[PeerName, ...] = Field(min_length=2)
     """The peers that take part, by the names in their certificates."""
     relays: tuple[PeerName, ...] = ()
-    """Names of certificates that may pass on what members say to each other, for sites that only dial out."""
+    """Certificate names of relays, which pass on messages of sites that can only dial out."""
     rounds: PositiveInt = 30
-    """Rounds each member plays."""
+    """Number of rounds that each member plays."""
     seed: NonNegativeInt = 0
     """Seed of all random streams."""
     mode: Literal["asynchronous", "lock-step"] = "asynchronous"
-    """Everybody at its own pace, or all in the same round: slower, and the same numbers as a simulation."""
+    """Every member at its own pace, or all in the same round: slower, but with the same numbers as a
+    simulation."""
     dtype: Literal["float32", "float64"] = "float32"
     """Precision of the models."""
-    sample: Sample
+    sample: SampleOptions
     """What every site's data looks like."""
     model: ModelOptions = MLP()
     """What everybody trains."""
@@ -122,14 +126,14 @@ class Agreement(Options):
 
     @field_validator("members", "relays")
     @classmethod
-    def _each_once(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+    def _check_unique(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         if len(set(names)) < len(names):
             raise ValueError("each name only once")
-        return tuple(sorted(names))  # so that the order in the file says nothing
+        return tuple(sorted(names))  # so that their order in the file does not matter
 
     @property
     def digest(self) -> bytes:
-        """SHA-256 of the meaning of the file: comments, order and spelled-out defaults do not change it."""
+        """SHA-256 of what the file means: comments, order and spelled-out defaults do not matter."""
         meaning = self.model_dump(mode="json")
         return hashlib.sha256(json.dumps(meaning, sort_keys=True).encode()).digest()
 
@@ -139,6 +143,7 @@ class Agreement(Options):
         return Roster(self.name, self.digest, self.members, self.relays)
 
 
-def load_agreement(path: Path) -> Agreement:
+def load_federation(path: Path) -> FederationOptions:
     """Read a federation file, or say all that is wrong with it."""
-    return validated(Agreement, read_tables(path, "federation file"), str(path))
+    tables = read_tables(path, "federation file")
+    return validated(FederationOptions, tables, str(path))

@@ -50,7 +50,7 @@ def plan(setup: Setup, limits: Limits) -> Plan:
 
 def storage(site: Site, setup: Setup) -> Storage:
     """Where models lie; what cannot fit anywhere is refused."""
-    needed, limit = plan(setup, site.agreement.limits), memory_limit(setup)
+    needed, limit = plan(setup, site.federation.limits), memory_limit(setup)
     place = scratch(needed, limit, site.state)
     if place is not None:
         log.warning(on_disk(needed, limit))
@@ -59,7 +59,7 @@ def storage(site: Site, setup: Setup) -> Storage:
 
 def outlook(site: Site, setup: Setup) -> str:
     """What the peer will need, or why it cannot have it."""
-    needed, limit = plan(setup, site.agreement.limits), memory_limit(setup)
+    needed, limit = plan(setup, site.federation.limits), memory_limit(setup)
     where = (
         "in memory"
         if scratch(needed, limit, site.state) is None

@@ -1,4 +1,4 @@
-"""What would fail, told before anything starts."""
+"""What `federico peer check` does: finds what would fail before anything is started."""
 
 import errno
 import socket
@@ -15,128 +15,102 @@ from federico.errors import FedericoError, NetworkError
 from federico.experiment.build import Setup
 from federico.network.presence import members_seen
 from federico.network.session import Addresses, close, open_session
-from federico.site import certificates as pki
-from federico.site.build import prepare
+from federico.site.certificates import check_certificate
 from federico.site.memory_plan import outlook
-from federico.site.probe import NobodyThereError, probe
+from federico.site.prepare import prepare_site
+from federico.site.probe import NobodyThereError, probe, split_address
 from federico.site.site_file import Site
 
-SOON = timedelta(days=14)
-JOINING = 4.0
-"""Seconds for the session to find the others, and for their answers."""
-
-
+EXPIRES_SOON = timedelta(days=14)
+SEARCH_SECONDS = 4.0
+"""Seconds for the session to find the other members, and for their answers."""
 Grade = Literal["ok", "wait", "wrong"]
 """`wait` is what will be ok once others are started."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing looked at."""
+    """The result of one check."""
 
-    what: str
+    subject: str
+    """What was checked."""
     grade: Grade
     message: str
-    fault: type[FedericoError] | None = None
-    """Of what is wrong: as what `federico peer` would report it."""
+    error: type[FedericoError] | None = None
+    """The error with which `federico peer run` would end; None unless the grade is `wrong`."""
 
 
-def check(site: Site) -> Iterator[Finding]:
-    """Everything a peer needs, one finding each, in the order in which it would need it."""
-    yield Finding("federation", "ok", _agreement(site))
-    yield _look("certificate", partial(_papers, site))
-    yield from _preparation(site)
+def check_site(site: Site) -> Iterator[Finding]:
+    """Check everything that a peer needs, in the order in which it would need it."""
+    yield Finding("federation", "ok", _describe_federation(site))
+    yield _find("certificate", partial(_check_own_certificate, site))
+    yield from _check_data_and_memory(site)
     for address in site.addresses.listen:
-        yield _look(f"listen {address}", partial(_listen, address))
+        yield _find(f"listen {address}", partial(_check_listen, address))
     for address in site.addresses.connect:
-        yield _look(f"connect {address}", partial(_connect, site, address))
+        yield _find(f"connect {address}", partial(_check_connect, site, address))
     if site.addresses.connect:
-        yield from _members(site)
+        yield from _check_members(site)
 
 
-def _members(site: Site) -> Iterator[Finding]:
-    """Who is there, as far as one can see from here; absence is no fault, another federation file is."""
-    roster = site.agreement.roster
-    session = open_session(site.identity, Addresses(connect=site.addresses.connect), roster)
+def _find(subject: str, check: Callable[[], str]) -> Finding:
+    """The finding of a check, which returns a message or raises an error."""
     try:
-        seen = _seen(session, site)
-    finally:
-        close(session)
-    for name in site.agreement.members:
-        if name != site.name:
-            yield _member(name, seen.get(name), roster.version)
-
-
-def _seen(session: zenoh.Session, site: Site) -> dict[str, str]:
-    """Until all are, or for long enough to find them."""
-    roster, seen, until = site.agreement.roster, dict[str, str](), time.monotonic() + JOINING
-    while seen.keys() != set(roster.members) - {site.name} and time.monotonic() < until:
-        time.sleep(0.2)
-        seen = members_seen(session, roster, JOINING)
-        seen.pop(site.name, None)
-    return seen
-
-
-def _member(name: str, version: str | None, agreed: str) -> Finding:
-    if version is None:
-        return Finding(f"member {name}", "wait", "not there now")
-    if version == agreed:
-        return Finding(f"member {name}", "ok", "here")
-    fault = f"here with version {version} of the federation file; make both files the same"
-    return Finding(f"member {name}", "wrong", fault, NetworkError)
-
-
-def _look(what: str, find: Callable[[], str]) -> Finding:
-    try:
-        return Finding(what, "ok", find())
+        return Finding(subject, "ok", check())
     except NobodyThereError as error:
-        return Finding(what, "wait", str(error))
+        return Finding(subject, "wait", str(error))
     except FedericoError as error:
-        return _wrong(what, error)
+        return Finding(subject, "wrong", str(error), type(error))
 
 
-def _wrong(what: str, error: FedericoError) -> Finding:
-    return Finding(what, "wrong", str(error), type(error))
+def _describe_federation(site: Site) -> str:
+    federation = site.federation
+    members = len(federation.members)
+    version = federation.roster.version
+    return f"{federation.name}, {members} members, version {version} (the same at every site)"
 
 
-def _agreement(site: Site) -> str:
-    agreed = site.agreement
-    return f"{agreed.name}, {len(agreed.members)} members, version {agreed.roster.version} (the same at every site)"
+def _check_own_certificate(site: Site) -> str:
+    now = datetime.now(UTC)
+    certificate = check_certificate(site.identity, now)
+    message = (
+        f"{certificate.name}, issued by {certificate.issuer}, "
+        f"valid until {certificate.last:%F %H:%M} UTC"
+    )
+    if certificate.last - now < EXPIRES_SOON:
+        message += "; renew it soon"
+    return message
 
 
-def _papers(site: Site) -> str:
-    papers, now = site.identity, datetime.now(UTC)
-    mine = pki.check_own(papers.certificate, papers.key, papers.authority, site.name, now)
-    soon = "; renew it soon" if mine.last - now < SOON else ""
-    return f"{mine.name}, issued by {mine.issuer}, valid until {mine.last:%F %H:%M} UTC{soon}"
-
-
-def _preparation(site: Site) -> Iterator[Finding]:
-    """The data is read once, and memory planned for what there is."""
+def _check_data_and_memory(site: Site) -> Iterator[Finding]:
+    """Read the data once, and plan the memory for what it holds."""
     try:
-        setup = prepare(site)
+        setup = prepare_site(site)
     except FedericoError as error:
-        yield _wrong("data and model", error)
+        yield Finding("data and model", "wrong", str(error), type(error))
         return
-    yield Finding("data and model", "ok", _data(site, setup))
-    yield _look("memory", partial(outlook, site, setup))
+    yield Finding("data and model", "ok", _describe_data(site, setup))
+    yield _find("memory", partial(outlook, site, setup))
 
 
-def _data(site: Site, setup: Setup) -> str:
-    own = setup.clients[site.place]
-    warnings = "".join(f"; {warning}" for warning in setup.warnings)
-    numbers = f"{len(own.train)} samples to train on, {len(own.test)} to test on"
-    return f"{numbers}, a model of {setup.layout.parameters:,} parameters{warnings}"
+def _describe_data(site: Site, setup: Setup) -> str:
+    own = setup.clients[site.member_index]
+    facts = (
+        f"{len(own.train)} samples to train on, {len(own.test)} to test on, "
+        f"a model of {setup.layout.parameters:,} parameters"
+    )
+    return "; ".join([facts, *setup.warnings])
 
 
-def _listen(address: str) -> str:
-    host, _, port = address.rpartition(":")
-    host = host.strip("[]")
+def _check_listen(address: str) -> str:
+    """Whether the address can be listened on: it is, for a moment."""
+    host, port = split_address(address)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family) as trial:
-        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    with socket.socket(family) as listener:
+        # A peer that has just ended leaves its port in a state in which it can be used again.
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            trial.bind((host, int(port)))
+            listener.bind((host, port))
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
                 raise NetworkError(
@@ -146,6 +120,46 @@ def _listen(address: str) -> str:
     return "free"
 
 
-def _connect(site: Site, address: str) -> str:
-    expected = {*site.agreement.members, *site.agreement.relays} - {site.name}
-    return f"{probe(address, site.identity, expected)} answers"
+def _check_connect(site: Site, address: str) -> str:
+    """Whether a member or a relay answers at an address that this site dials."""
+    expected = {*site.federation.members, *site.federation.relays} - {site.name}
+    name = probe(address, site.identity, expected)
+    return f"{name} answers"
+
+
+def _check_members(site: Site) -> Iterator[Finding]:
+    """Which members can be seen from here. Absence is no fault; another federation file is."""
+    roster = site.federation.roster
+    dialling_only = Addresses(connect=site.addresses.connect)
+    session = open_session(site.identity, dialling_only, roster)
+    try:
+        versions = _search_members(session, site)
+    finally:
+        close(session)
+
+    for name in roster.members:
+        if name != site.name:
+            yield _check_version(name, versions.get(name), roster.version)
+
+
+def _search_members(session: zenoh.Session, site: Site) -> dict[str, str]:
+    """The members found, each with its version of the federation file."""
+    roster = site.federation.roster
+    others = set(roster.members) - {site.name}
+    versions: dict[str, str] = {}
+    deadline = time.monotonic() + SEARCH_SECONDS
+    while versions.keys() != others and time.monotonic() < deadline:
+        time.sleep(0.2)
+        versions = members_seen(session, roster, SEARCH_SECONDS)
+        versions.pop(site.name, None)
+    return versions
+
+
+def _check_version(name: str, version: str | None, own_version: str) -> Finding:
+    subject = f"member {name}"
+    if version is None:
+        return Finding(subject, "wait", "not there now")
+    if version == own_version:
+        return Finding(subject, "ok", "here")
+    message = f"here with version {version} of the federation file; make both files the same"
+    return Finding(subject, "wrong", message, NetworkError)

@@ -1,6 +1,7 @@
-"""A relay for sites that only dial out: it sees what passes, and can neither change a message nor forge one.
+"""A relay for sites that can only dial out.
 
-Members sign what they send end to end: whoever gets a message finds out if it is not the sender's.
+It sees the messages that it passes on, but can neither change nor forge one unnoticed: members sign
+what they send, and check the signature of what they get.
 """
 
 import logging
@@ -9,26 +10,30 @@ from pathlib import Path
 
 from federico.errors import IdentityError
 from federico.network.session import Addresses, Identity, close, open_session
-from federico.site import certificates as pki
-from federico.site.federation_file import load_agreement
+from federico.site.certificates import check_certificate
+from federico.site.federation_file import load_federation
 
 log = logging.getLogger(__name__)
 
 
 def run_relay(
-    federation: Path, name: str, keys: Path, listen: list[str], stop: threading.Event
+    federation_file: Path, name: str, keys: Path, listen: list[str], stop: threading.Event
 ) -> None:
     """Pass messages on until told to stop."""
-    agreement = load_agreement(federation)
-    if name not in agreement.relays:
-        raise IdentityError(
-            f"{federation}: {name!r} is not in its relays: {', '.join(agreement.relays) or 'none'}"
-        )
-    papers = Identity(name, keys / f"{name}.pem", keys / f"{name}.key", keys / "ca.pem")
-    pki.check_own(papers.certificate, papers.key, papers.authority, name)
-    session = open_session(papers, Addresses(listen=listen), agreement.roster, mode="router")
+    federation = load_federation(federation_file)
+    if name not in federation.relays:
+        allowed = ", ".join(federation.relays) or "none"
+        raise IdentityError(f"{federation_file}: {name!r} is not in its relays: {allowed}")
+
+    identity = Identity(name, keys / f"{name}.pem", keys / f"{name}.key", keys / "ca.pem")
+    check_certificate(identity)
+
+    session = open_session(identity, Addresses(listen=listen), federation.roster, mode="router")
     log.info(
-        "%s passes on what the members of %s say, at %s", name, agreement.name, ", ".join(listen)
+        "%s relays the messages of the members of %s, at %s",
+        name,
+        federation.name,
+        ", ".join(listen),
     )
     try:
         stop.wait()

@@ -1,4 +1,13 @@
-"""A site's peer: joins, trains, serves, and goes on where it was. The method is the simulation's, to the letter."""
+"""Runs a site's peer: joins the others, plays the rounds that are left, then serves who is behind.
+
+A round is the same code as in a simulation; only the exchange is another one. A peer that is
+started again resumes after its last checkpoint.
+
+What happens on SIGTERM and Ctrl-C: `cli/signals.py` sets the event `stop`. A peer that waits for
+members, or serves them, ends at once. A peer in the middle of a round stops waiting for others,
+ends the round with what has arrived, saves a checkpoint and its personal model, and ends with
+phase "stopped" and exit code 0. A crash costs the rounds since the last checkpoint.
+"""
 
 import logging
 import threading
@@ -21,187 +30,227 @@ from federico.network.wire.signing import Signer
 from federico.runs import checkpoint
 from federico.runs.bundle import save_clients
 from federico.runs.layout import CellDir
-from federico.runs.records import Journal, read_records
-from federico.site import certificates as pki
-from federico.site.build import prepare
+from federico.runs.records import Journal, Record, read_records
+from federico.site.certificates import check_certificate
 from federico.site.memory_plan import storage
+from federico.site.prepare import prepare_site
 from federico.site.site_file import Site
-from federico.site.state import opened
-from federico.site.status import Reporter
+from federico.site.state_folder import open_state_folder
+from federico.site.status_writer import StatusWriter
 
 log = logging.getLogger(__name__)
-GLANCE = 0.5
+POLL_SECONDS = 0.5
 """Seconds between two looks at whether to stop, and at who has finished."""
-LOOK_AROUND = 5.0
-"""Seconds in which a peer that is started after its last round finds out who is behind."""
-
-
-class SitePeer:
-    """The life of one peer in a session, from its last checkpoint to its last round and a while beyond."""
-
-    def __init__(self, site: Site, setup: Setup, folder: Path, stop: threading.Event) -> None:
-        self._site, self._setup, self._folder, self._stop = site, setup, folder, stop
-        self._rounds = setup.experiment.rounds
-        self._saves = folder / "checkpoint"
-        self._journal = Journal(folder)
-        self._cell = CellDir(folder)
-
-    def live(self, method: Method, exchange: NetworkExchange) -> None:
-        """All that is left of its rounds; then serve until nobody needs it."""
-        threading.Thread(target=self._hurry_when_stopped, args=(exchange,), daemon=True).start()
-        done = resume(self._saves, method, self._journal, log.warning, SingleProcess())
-        with Reporter(self._site, self._folder, exchange, read_records(self._folder)) as reporter:
-            if done and done == self._cell.rounds_done:
-                self._serve_again(exchange, reporter)
-            else:
-                done = self._go_on(method, exchange, done, reporter)
-            reporter.enter("finished" if done == self._rounds else "stopped")
-
-    def _go_on(
-        self, method: Method, exchange: NetworkExchange, done: int, reporter: Reporter
-    ) -> int:
-        if done:
-            log.info("going on after round %d", done)
-        self._wait_for_others(exchange)
-        done = self._play(method, done, reporter)
-        self._keep_model(method, done)
-        if done == self._rounds:
-            self._cell.finish(done)
-        if done == self._rounds and not self._stop.is_set():
-            linger = self._site.options.linger
-            log.info(
-                "all rounds done; serving the others until they are done too, for %g s at most",
-                linger,
-            )
-            self._serve(exchange, reporter, linger)
-        return done
-
-    def _hurry_when_stopped(self, exchange: NetworkExchange) -> None:
-        self._stop.wait()
-        exchange.hurry()
-
-    def _wait_for_others(self, exchange: NetworkExchange) -> None:
-        """A start together is a better start, but nobody is waited for for long."""
-        members, until = self._site.agreement.members, time.monotonic() + self._site.options.gather
-        while not self._stop.is_set() and time.monotonic() < until:
-            if exchange.presence.wait(members, GLANCE):
-                return
-        missing = [
-            name for name in members if name != self._site.name and not exchange.presence.here(name)
-        ]
-        if missing and not self._stop.is_set():
-            alone = (
-                " This site trains alone until somebody comes."
-                if len(missing) == len(members) - 1
-                else ""
-            )
-            log.warning(
-                "not here: %s.%s `federico peer check` says who cannot be reached, and why",
-                ", ".join(missing),
-                alone,
-            )
-
-    def _play(self, method: Method, done: int, reporter: Reporter) -> int:
-        system = self._setup.experiment.system
-        reporter.enter("training")
-        with checkpoint.Writer(self._saves, self._journal.records) as writer:
-            while done < self._rounds and not self._stop.is_set():
-                done += 1
-                last = done == self._rounds
-                record = play_round(
-                    method, done, evaluate=last or done % system.evaluate_every == 0
-                )
-                self._journal.append(record)
-                self._journal.append_spent(done, method.context.clock.take())
-                if checkpoint_due(system, done, writer, last=last or self._stop.is_set()):
-                    writer.wait()  # so that there is never more than one copy of the state
-                    writer.save(done, self._journal.size(), method.state())
-                reporter.played(record)
-                compat.give_back_freed_memory()  # each thread of the network has had chunks in a heap of its own
-        return done
-
-    def _keep_model(self, method: Method, done: int) -> None:
-        """The personal model, as `federico predict` takes it."""
-        if done:
-            save_clients(
-                self._folder / "clients",
-                self._setup,
-                method,
-                method.predictors(done),
-                SingleProcess(),
-            )
-            log.info("personal model in %s", self._folder / "clients" / self._site.name)
-
-    def _serve_again(self, exchange: NetworkExchange, reporter: Reporter) -> None:
-        """The personal model stays as it is: those of others that are a part of it may be away now."""
-        model = self._folder / "clients" / self._site.name
-        log.info(
-            "all %d rounds are played already: the personal model is in %s", self._rounds, model
-        )
-        log.info("looking for others who are behind, to serve them")
-        exchange.read_models(self._rounds, Visits.of([]))  # offers the own model
-        self._serve(exchange, reporter, LOOK_AROUND)
-
-    def _serve(self, exchange: NetworkExchange, reporter: Reporter, awaited: float) -> None:
-        """Others may still need this model: as long as one who is behind is expected, here, or just was."""
-        others, presence = set(self._site.agreement.members) - {self._site.name}, exchange.presence
-        now = time.monotonic()
-        end, until = now + self._site.options.linger, now + awaited
-        presence.finish(self._rounds)
-        reporter.enter("serving")
-        while now < min(end, until) and not self._stop.is_set():
-            behind = [name for name in others if presence.reached(name) < self._rounds]
-            if not behind:
-                return
-            if any(map(presence.here, behind)):
-                until = max(until, now + LOOK_AROUND)
-            self._stop.wait(GLANCE)
-            now = time.monotonic()
+SEARCH_SECONDS = 5.0
+"""How long a peer that has already finished looks for members that are behind."""
 
 
 def run_peer(site: Site, stop: threading.Event) -> None:
-    """Check everything, then live."""
-    papers = site.identity
-    pki.check_own(papers.certificate, papers.key, papers.authority, site.name)
-    setup = prepare(site)
+    """Check everything that can be checked, then run the peer until it is done or told to stop."""
+    check_certificate(site.identity)
+    setup = prepare_site(site)
     compat.keep_freed_memory()
     compat.use_threads(setup.experiment.system.threads)
     for warning in setup.warnings:
         log.warning(warning)
-    log.info(
-        "%s joins %s, version %s", site.name, site.agreement.name, site.agreement.roster.version
-    )
-    with opened(site) as folder, _exchange(site) as connect:
-        peer = SitePeer(site, setup, folder, stop)
-        hosting = Hosting(len(site.agreement.members), site.place, len(site.agreement.members))
+
+    federation = site.federation
+    log.info("%s joins %s, version %s", site.name, federation.name, federation.roster.version)
+
+    with open_state_folder(site) as state_folder, _connector(site) as connect:
+        members = len(federation.members)
+        # As many processes as members, each of which hosts one.
+        hosting = Hosting(members, site.member_index, members)
         method = setup.hosted_method("federico", hosting, connect, storage(site, setup))
         exchange = method.exchange
         assert isinstance(exchange, NetworkExchange), "made by connect"
         try:
-            peer.live(method, exchange)
+            SitePeer(site, setup, state_folder, method, exchange, stop).run()
         finally:
             exchange.close()
 
 
 @contextmanager
-def _exchange(site: Site) -> Iterator["partial[NetworkExchange]"]:
-    """What connects a bank to the others, as long as the session lasts."""
-    papers, agreement = site.identity, site.agreement
-    session = open_session(papers, site.addresses, agreement.roster)
+def _connector(site: Site) -> Iterator["partial[NetworkExchange]"]:
+    """What connects a bank of models to the other members, for as long as the session lasts."""
+    identity = site.identity
+    signer = Signer(
+        identity.certificate.read_bytes(),
+        identity.key.read_bytes(),
+        identity.authority.read_bytes(),
+    )
+    roster = site.federation.roster
+    session = open_session(identity, site.addresses, roster)
     try:
         yield partial(
             NetworkExchange,
             session=session,
-            roster=agreement.roster,
+            roster=roster,
             me=site.name,
-            seal=Signer(
-                papers.certificate.read_bytes(),
-                papers.key.read_bytes(),
-                papers.authority.read_bytes(),
-            ),
-            limits=agreement.limits,
-            lockstep=agreement.mode == "lock-step",
+            seal=signer,
+            limits=site.federation.limits,
+            lockstep=site.federation.mode == "lock-step",
             folder=site.state,
         )
     finally:
         close(session)
+
+
+class SitePeer:
+    """One peer in an open session, from its last checkpoint to its last round and a while beyond."""
+
+    def __init__(
+        self,
+        site: Site,
+        setup: Setup,
+        state_folder: Path,
+        method: Method,
+        exchange: NetworkExchange,
+        stop: threading.Event,
+    ) -> None:
+        self._site = site
+        self._setup = setup
+        self._state_folder = state_folder
+        self._method = method
+        self._exchange = exchange
+        self._stop = stop
+
+        self._rounds = setup.experiment.rounds
+        self._others = [name for name in site.federation.members if name != site.name]
+        self._checkpoints = state_folder / "checkpoint"
+        self._journal = Journal(state_folder)
+        self._cell = CellDir(state_folder)
+        self._personal_model = state_folder / "clients" / site.name
+
+    def run(self) -> None:
+        """Play the rounds that are left, then serve the others until nobody needs this peer."""
+        threading.Thread(target=self._stop_waiting_when_stopped, daemon=True).start()
+
+        completed = resume(
+            self._checkpoints, self._method, self._journal, log.warning, SingleProcess()
+        )
+
+        earlier = read_records(self._state_folder)
+        with StatusWriter(self._site, self._state_folder, self._exchange, earlier) as status:
+            if completed and completed == self._cell.rounds_done:
+                self._serve_again(status)
+            else:
+                completed = self._play_and_serve(completed, status)
+            status.enter_phase("finished" if completed == self._rounds else "stopped")
+
+    def _stop_waiting_when_stopped(self) -> None:
+        """Once the peer is told to stop, no pull or push under way keeps it waiting."""
+        self._stop.wait()
+        self._exchange.hurry()
+
+    def _play_and_serve(self, completed: int, status: StatusWriter) -> int:
+        """All that a peer does that has not finished yet; returns how many rounds it has completed."""
+        if completed:
+            log.info("resuming after round %d", completed)
+        self._wait_for_members()
+        completed = self._play_rounds(completed, status)
+        if completed:
+            self._save_personal_model(completed)
+        if completed < self._rounds:
+            return completed
+
+        self._cell.finish(completed)
+        if not self._stop.is_set():
+            seconds = self._site.options.keep_serving
+            log.info("all rounds done; serving the others until they are, for up to %g s", seconds)
+            self._serve(status, seconds)
+        return completed
+
+    def _wait_for_members(self) -> None:
+        """Give the others a chance to be there for the first round, and say who is not."""
+        deadline = time.monotonic() + self._site.options.wait_for_members
+        while not self._stop.is_set() and time.monotonic() < deadline:
+            if self._exchange.presence.wait(self._site.federation.members, POLL_SECONDS):
+                return
+
+        missing = [name for name in self._others if not self._exchange.presence.here(name)]
+        if missing and not self._stop.is_set():
+            self._warn_of_missing(missing)
+
+    def _warn_of_missing(self, missing: list[str]) -> None:
+        alone = ""
+        if missing == self._others:
+            alone = " This site trains alone until somebody comes."
+        log.warning(
+            "not here: %s.%s `federico peer check` says who cannot be reached, and why",
+            ", ".join(missing),
+            alone,
+        )
+
+    def _play_rounds(self, completed: int, status: StatusWriter) -> int:
+        """Play until the last round, or the one at hand when told to stop; returns that round."""
+        status.enter_phase("training")
+        with checkpoint.Writer(self._checkpoints, self._journal.records) as writer:
+            while completed < self._rounds and not self._stop.is_set():
+                completed += 1
+                record = self._play_round(completed)
+                self._save_checkpoint(completed, writer)
+                status.round_done(record)
+                # Each thread of the network has had chunks of messages in a heap of its own.
+                compat.give_back_freed_memory()
+        return completed
+
+    def _play_round(self, round_index: int) -> Record:
+        """Play one round and append it to the records."""
+        every = self._setup.experiment.system.evaluate_every
+        evaluate = round_index == self._rounds or round_index % every == 0
+
+        record = play_round(self._method, round_index, evaluate=evaluate)
+        self._journal.append(record)
+        self._journal.append_spent(round_index, self._method.context.clock.take())
+        return record
+
+    def _save_checkpoint(self, round_index: int, writer: checkpoint.Writer) -> None:
+        """Begin to save the state after this round, if it is to be saved."""
+        last = round_index == self._rounds or self._stop.is_set()
+        if checkpoint_due(self._setup.experiment.system, round_index, writer, last=last):
+            writer.wait()  # so that there is never more than one copy of the state
+            writer.save(round_index, self._journal.size(), self._method.state())
+
+    def _save_personal_model(self, round_index: int) -> None:
+        """Save the personal model in the form that `federico predict` reads."""
+        predictors = self._method.predictors(round_index)
+        folder = self._personal_model.parent
+        save_clients(folder, self._setup, self._method, predictors, SingleProcess())
+        log.info("personal model in %s", self._personal_model)
+
+    def _serve_again(self, status: StatusWriter) -> None:
+        """Serve after all rounds were played by an earlier process.
+
+        The personal model stays as it is: the models of others that it consists of may be away now.
+        """
+        log.info(
+            "all %d rounds are played already: the personal model is in %s",
+            self._rounds,
+            self._personal_model,
+        )
+        log.info("looking for others who are behind, to serve them")
+        self._exchange.read_models(self._rounds, Visits.of([]))  # offers the own model
+        self._serve(status, SEARCH_SECONDS)
+
+    def _serve(self, status: StatusWriter, expected_seconds: float) -> None:
+        """Answer others until all have finished, or nobody who has not is expected any more.
+
+        Members that are behind are expected for this many seconds, and after that as long as one
+        of them is here or was a moment ago; but never longer than `keep_serving`.
+        """
+        presence = self._exchange.presence
+        presence.finish(self._rounds)
+        status.enter_phase("serving")
+
+        now = time.monotonic()
+        latest_end = now + self._site.options.keep_serving
+        expected_until = now + expected_seconds
+        while now < min(latest_end, expected_until) and not self._stop.is_set():
+            behind = [name for name in self._others if presence.reached(name) < self._rounds]
+            if not behind:
+                return
+            if any(presence.here(name) for name in behind):
+                expected_until = max(expected_until, now + SEARCH_SECONDS)
+            self._stop.wait(POLL_SECONDS)
+            now = time.monotonic()

@@ -1,4 +1,4 @@
-"""The site file: what one site says of itself, and shows nobody."""
+"""The site file: what one site says about itself, and shows to nobody."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,13 +21,14 @@ from federico.errors import IdentityError
 from federico.experiment.config import Experiment, Split, System
 from federico.network.session import Addresses, Identity
 from federico.options import Options
-from federico.site.federation_file import Agreement, PeerName, load_agreement
+from federico.site.federation_file import FederationOptions, PeerName, load_federation
 
 LAST_PORT = 65535
 
 
-def _port_exists(address: str) -> str:
-    if int(address.rpartition(":")[2]) > LAST_PORT:
+def _check_port(address: str) -> str:
+    port = int(address.rpartition(":")[2])
+    if port > LAST_PORT:
         raise ValueError(f"ports end at {LAST_PORT}")
     return address
 
@@ -35,7 +36,7 @@ def _port_exists(address: str) -> str:
 HostPort = Annotated[
     str,
     StringConstraints(pattern=r"^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}$"),
-    AfterValidator(_port_exists),
+    AfterValidator(_check_port),
 ]
 
 
@@ -45,39 +46,41 @@ class SiteOptions(Options):
     name: PeerName
     """The peer's name: the one in its certificate and in the federation's members."""
     federation: Path = Path("federation.toml")
-    """The federation file; paths start at the folder of the site file."""
+    """The federation file; paths are relative to the folder of the site file."""
     state: Path = Path("state")
     """Folder for checkpoints, records, status and the personal model."""
     keys: Path = Path("keys")
     """Folder of <name>.pem, <name>.key and ca.pem, as `federico pki` names them."""
     listen: tuple[HostPort, ...] = ()
-    """Addresses to listen on, such as 0.0.0.0:7447; none for a site that only dials out."""
+    """Addresses to listen on, such as 0.0.0.0:7447; none for a site that can only dial out."""
     connect: tuple[HostPort, ...] = ()
     """Addresses of one or two other members, or of the relay; the rest are found through them."""
-    linger: float = Field(default=60.0, ge=0)
-    """Seconds to go on serving others after the last round, if they have not finished."""
-    gather: PositiveFloat = 30.0
-    """Seconds to wait for the other members before the first round; then it starts with those who are there."""
+    wait_for_members: PositiveFloat = 30.0
+    """Seconds to wait for the other members before the first round; it then starts with those that
+    are there."""
+    keep_serving: float = Field(default=60.0, ge=0)
+    """Seconds to keep serving others after the last round, if they have not finished."""
     data: Source
     """The site's own samples."""
     partition: Partitioning | None = None
-    """For trying it out: cut the data as an experiment would, and take one part; all of it is the site's if not set."""
+    """For trying it out: divide the data as an experiment would, and take one part; if not set, all
+    of the data is the site's."""
     part: str | None = None
-    """Which part of the partition is this site's; the one of its own name if not set."""
+    """The part of the partition that is this site's; the one with the site's name if not set."""
     split: Split = Split()
-    """What is kept for testing."""
+    """How the data is divided for training and testing."""
     threads: PositiveInt | None = None
-    """Threads for computing; as many as there are cores if not set."""
+    """Threads to compute with; as many as there are cores if not set."""
     memory: ByteSize | None = None
-    """How much memory the peer may take, such as "8GiB"; what is free if not set. Where models and optimizers do not
-    fit, they lie on the disk of the state folder."""
+    """How much memory the peer may take, such as "8GiB"; what is free if not set. Models and optimizers
+    that do not fit are kept on the disk of the state folder."""
     evaluate_every: PositiveInt = 1
     """Rounds between evaluations on the site's own test data; the last round is always evaluated."""
     checkpoint_every: PositiveInt = 1
     """Rounds between checkpoints."""
 
     @model_validator(mode="after")
-    def _can_be_reached_or_reach(self) -> Self:
+    def _check_reachable(self) -> Self:
         if not (self.listen or self.connect):
             raise ValueError("listen and connect are both empty: nobody could ever meet this peer")
         return self
@@ -85,15 +88,16 @@ class SiteOptions(Options):
 
 @dataclass(frozen=True)
 class Site:
-    """A site file and the federation file it names, with every path where it really is."""
+    """A site file and the federation file that it names, with paths that can be opened."""
 
     options: SiteOptions
-    agreement: Agreement
+    federation: FederationOptions
     folder: Path
+    """The folder of the site file."""
 
     @property
     def name(self) -> str:
-        """The peer's name."""
+        """The name of the site's peer."""
         return self.options.name
 
     @property
@@ -103,56 +107,63 @@ class Site:
 
     @property
     def identity(self) -> Identity:
-        """The site's papers."""
+        """The site's key and certificate, and the certificate of the authority."""
         keys = self.folder / self.options.keys
         return Identity(
-            self.name, keys / f"{self.name}.pem", keys / f"{self.name}.key", keys / "ca.pem"
+            name=self.name,
+            certificate=keys / f"{self.name}.pem",
+            key=keys / f"{self.name}.key",
+            authority=keys / "ca.pem",
         )
 
     @property
     def addresses(self) -> Addresses:
-        """Where it listens, and whom it dials: not itself, so that all sites may be given one list."""
-        dialled = [
-            address for address in self.options.connect if address not in self.options.listen
-        ]
-        return Addresses(self.options.listen, dialled)
+        """Where the peer listens, and whom it dials.
+
+        It does not dial itself, so all sites may be given the same list of addresses.
+        """
+        listen = self.options.listen
+        connect = [address for address in self.options.connect if address not in listen]
+        return Addresses(listen, connect)
 
     @property
-    def place(self) -> int:
-        """Its number among the members."""
-        return self.agreement.members.index(self.name)
+    def member_index(self) -> int:
+        """The number of this site among the members, which is also its number as a client."""
+        return self.federation.members.index(self.name)
 
     @property
     def experiment(self) -> Experiment:
-        """What a simulation of this one peer would be given."""
-        agreed, mine = self.agreement, self.options
+        """The experiment that a simulation of this one peer would be given."""
+        federation = self.federation
+        options = self.options
+        system = System(
+            dtype=federation.dtype,
+            threads=options.threads,
+            memory=options.memory,
+            evaluate_every=options.evaluate_every,
+            checkpoint_every=options.checkpoint_every,
+        )
         return Experiment(
-            name=agreed.name,
+            name=federation.name,
             methods=("federico",),
-            seeds=(agreed.seed,),
-            rounds=agreed.rounds,
-            data=mine.data,
-            split=mine.split,
-            model=agreed.model,
-            training=agreed.training,
-            federico=agreed.federico,
-            system=System(
-                dtype=agreed.dtype,
-                threads=mine.threads,
-                memory=mine.memory,
-                evaluate_every=mine.evaluate_every,
-                checkpoint_every=mine.checkpoint_every,
-            ),
+            seeds=(federation.seed,),
+            rounds=federation.rounds,
+            data=options.data,
+            split=options.split,
+            model=federation.model,
+            training=federation.training,
+            federico=federation.federico,
+            system=system,
         )
 
 
 def load_site(path: Path) -> Site:
     """Read a site file and its federation file; a site that is no member is refused."""
     options = validated(SiteOptions, read_tables(path, "site file"), str(path))
-    agreement = load_agreement(path.parent / options.federation)
-    if options.name not in agreement.members:
-        members = ", ".join(agreement.members)
+    federation = load_federation(path.parent / options.federation)
+    if options.name not in federation.members:
+        members = ", ".join(federation.members)
         raise IdentityError(
             f"{path}: name = {options.name!r} is not in the members of the federation: {members}"
         )
-    return Site(options, agreement, path.parent)
+    return Site(options, federation, path.parent)

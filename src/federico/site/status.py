@@ -1,128 +1,108 @@
-"""Tells people how a peer is doing: a line per round in the log, and a status that is never older than a moment."""
+"""A peer's status: what it last said about itself, in `status.json` in its state folder.
 
-import logging
-import os
-import threading
-import time
-from collections.abc import Iterable
+Reading a status must be quick, so nothing here needs torch: of the site file only the line is read
+that says where the state folder is.
+"""
+
+import json
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import Self
+from typing import Any, Literal
 
-from federico.network.exchange import NetworkExchange
-from federico.runs.records import Record
-from federico.site.site_file import Site
-from federico.site.state import Member, Phase, Status, write_status
+from pydantic import ConfigDict
 
-log = logging.getLogger(__name__)
-MOMENT = 2.0
-"""Seconds between two looks at who is here: a round can take much longer."""
-WORTH_TELLING = 0.01
+from federico.config_file import read_tables, validated
+from federico.errors import RunError
+from federico.options import Options
+from federico.runs.atomic import publish_text
+
+STATUS_FILE = "status.json"
+Phase = Literal["joining", "training", "serving", "finished", "stopped"]
 
 
-class Reporter:
-    """Keeps the status of one peer up to date as long as its `with` block lasts."""
+@dataclass(frozen=True)
+class MemberStatus:
+    """Another member of the federation, as this peer sees it."""
 
-    def __init__(
-        self, site: Site, folder: Path, exchange: NetworkExchange, before: Iterable[Record]
-    ) -> None:
-        """`before`: the rounds of earlier lives."""
-        self._site, self._folder, self._exchange = site, folder, exchange
-        self._phase: Phase = "joining"
-        self._last: Record | None = None
-        self._sent = self._received = 0
-        self._lock = threading.Lock()
-        self._over = threading.Event()
-        self._writer = threading.Thread(target=self._keep_writing, name="status", daemon=True)
-        for record in before:
-            self._count(record)
+    here: bool
+    last_seen: float | None
+    """Seconds since 1970; None if the member is here now or never was."""
+    same_file: bool
+    """False if the member is there, but with another version of the federation file."""
+    reputation: Literal["good", "paused", "quarantined"]
+    strikes: int
+    """How often the member has broken the rules of the protocol since its last pause."""
+    reason: str
+    """What the member's last strike was for."""
 
-    def __enter__(self) -> Self:
-        """Begin to tell."""
-        self._writer.start()
-        return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """What was said last stays."""
-        self._over.set()
-        self._writer.join()
+@dataclass(frozen=True)
+class Status:
+    """What a peer says about itself to whoever may read its state folder."""
 
-    def enter(self, phase: Phase) -> None:
-        """What the peer does now."""
-        with self._lock:
-            self._phase = phase
-        self._write()
+    federation: str
+    name: str
+    pid: int
+    phase: Phase
+    updated: float
+    """When this was written, in seconds since 1970."""
+    round: int
+    """The last round that was completed; 0 before the first."""
+    rounds: int
+    """Rounds that each member plays."""
+    accuracy: float | None = None
+    """On the site's own test data; None before the first evaluation, and for regression."""
+    loss: float | None = None
+    """On the site's own test data; None before the first evaluation."""
+    neighbors: list[str] = field(default_factory=list)
+    """The members whose models were sampled in the last round."""
+    posterior: dict[str, float] = field(default_factory=dict)
+    """The weight of every model met so far, after the last round."""
+    sent: int = 0
+    """Bytes sent since the first round."""
+    received: int = 0
+    """Bytes received since the first round."""
+    members: dict[str, MemberStatus] = field(default_factory=dict)
+    """All other members by name."""
 
-    def played(self, record: Record) -> None:
-        """A round is over and recorded."""
-        with self._lock:
-            self._count(record)
-        self._write()
-        log.info(self._line(record))
 
-    def _count(self, record: Record) -> None:
-        place = self._site.place
-        self._last = record
-        self._sent += record.sent[place]
-        self._received += record.received[place]
+class _StateLine(Options):
+    """The one line of a site file that leads to the status; `SiteOptions` describes all of them."""
 
-    def _keep_writing(self) -> None:
-        while not self._over.wait(MOMENT):
-            self._write()
+    model_config = ConfigDict(extra="ignore")
 
-    def _write(self) -> None:
-        with self._lock:
-            write_status(self._folder, self._status())
+    state: Path = Path("state")
 
-    def _status(self) -> Status:
-        last, agreement = self._last, self._site.agreement
-        return Status(
-            federation=agreement.name,
-            name=self._site.name,
-            pid=os.getpid(),
-            phase=self._phase,
-            updated=time.time(),
-            round=last.round if last else 0,
-            rounds=agreement.rounds,
-            accuracy=last.accuracy[0] if last and last.accuracy else None,
-            loss=last.loss[0] if last and last.loss else None,
-            neighbors=last.neighbors[0] if last else [],
-            posterior=last.posterior[0] if last else {},
-            sent=self._sent,
-            received=self._received,
-            members={
-                name: self._member(name) for name in agreement.members if name != self._site.name
-            },
-        )
 
-    def _member(self, name: str) -> Member:
-        presence, record = self._exchange.presence, self._exchange.reputation.standing(name)
-        return Member(
-            here=presence.here(name),
-            last_seen=presence.away().get(name),
-            same_file=name not in presence.estranged(),
-            reputation=record.state,
-            strikes=record.strikes,
-            reason=record.reason,
-        )
+def find_state_folder(site_file: Path) -> Path:
+    """The state folder that a site file names, whatever else is in the file."""
+    tables = read_tables(site_file, "site file")
+    line = validated(_StateLine, tables, str(site_file))
+    return site_file.parent / line.state
 
-    def _line(self, record: Record) -> str:
-        """A round for a person."""
-        loss = record.loss[0] if record.loss else None
-        score = (
-            f"accuracy {record.accuracy[0]:.1%}"
-            if record.accuracy
-            else ""
-            if loss is None
-            else f"loss {loss:.4g}"
-        )
-        row = sorted(record.posterior[0].items(), key=lambda item: -item[1])
-        trusted = ", ".join(
-            f"{name} {weight:.0%}" for name, weight in row if weight >= WORTH_TELLING
-        )
-        return f"round {record.round}/{self._site.agreement.rounds}: {score}{'; ' if score else ''}trusts {trusted}"
+
+def write_status(state_folder: Path, status: Status) -> None:
+    """Replace the status in one step, so that whoever reads it finds a whole one."""
+    text = json.dumps(asdict(status), indent=1, allow_nan=False)
+    publish_text(state_folder / STATUS_FILE, text)
+
+
+def read_status(state_folder: Path) -> Status:
+    """The last status that the peer of this state folder wrote."""
+    path = state_folder / STATUS_FILE
+    try:
+        return _parse(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise RunError(
+            f"{path}: no such file: no peer has been started with this state folder"
+        ) from None
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise RunError(f"{path}: cannot be read: {error}") from error
+
+
+def _parse(text: str) -> Status:
+    fields: dict[str, Any] = json.loads(text)
+    members = {}
+    for name, member in fields.pop("members").items():
+        members[name] = MemberStatus(**member)
+    return Status(**fields, members=members)

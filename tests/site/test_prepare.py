@@ -5,7 +5,7 @@ import pytest
 
 from federico.errors import ConfigError, DataError
 from federico.experiment.build import Setup
-from federico.site.build import prepare
+from federico.site.prepare import prepare_site
 from federico.site.site_file import Site, load_site
 
 
@@ -13,7 +13,7 @@ def test_a_site_has_the_part_a_simulation_would_give_it(
     sites: dict[str, Path], setup_of_three: Setup
 ) -> None:
     for place, (name, file) in enumerate(sites.items()):
-        mine = prepare(load_site(file))
+        mine = prepare_site(load_site(file))
         own, simulated = mine.clients[place], setup_of_three.clients[place]
         assert own.id == simulated.id == name
         np.testing.assert_array_equal(own.train.x, simulated.train.x)
@@ -21,7 +21,7 @@ def test_a_site_has_the_part_a_simulation_would_give_it(
 
 
 def test_of_the_others_it_has_names_and_nothing_else(north: Site) -> None:
-    setup = prepare(north)
+    setup = prepare_site(north)
     assert setup.shares.ids == ("0", "1", "2")
     assert [len(client.train) + len(client.test) > 0 for client in setup.clients] == [
         True,
@@ -33,18 +33,18 @@ def test_of_the_others_it_has_names_and_nothing_else(north: Site) -> None:
 
 def test_without_a_partition_all_data_is_the_sites(north: Site) -> None:
     options = north.options.model_copy(update={"partition": None})
-    own = prepare(Site(options, north.agreement, north.folder)).clients[0]
+    own = prepare_site(Site(options, north.federation, north.folder)).clients[0]
     assert len(own.train) + len(own.test) == 200
 
 
 def test_a_part_that_does_not_exist_is_refused(north: Site) -> None:
     options = north.options.model_copy(update={"part": "7"})
     with pytest.raises(ConfigError, match="no such part; it has 0, 1, 2"):
-        prepare(Site(options, north.agreement, north.folder))
+        prepare_site(Site(options, north.federation, north.folder))
 
 
 def test_data_that_was_not_agreed_on_is_refused(north: Site) -> None:
-    sample = north.agreement.sample.model_copy(update={"input_shape": (65,)})
-    agreement = north.agreement.model_copy(update={"sample": sample})
+    sample = north.federation.sample.model_copy(update={"input_shape": (65,)})
+    federation = north.federation.model_copy(update={"sample": sample})
     with pytest.raises(DataError, match=r"shape \(64,\), the federation agreed on \(65,\)"):
-        prepare(Site(north.options, agreement, north.folder))
+        prepare_site(Site(north.options, federation, north.folder))

@@ -1,0 +1,65 @@
+"""Loads a site's data and builds its model: all that can be wrong with them is found here."""
+
+import numpy as np
+
+from federico.data.conform import conform
+from federico.data.dataset import Client, Dataset
+from federico.data.files import data_folder
+from federico.data.partition import Partition
+from federico.data.split import Shares, clients
+from federico.errors import ConfigError
+from federico.experiment.build import Setup, assemble, divide, draw
+from federico.site.site_file import Site
+
+NO_SAMPLES = np.empty(0, dtype=np.int64)
+
+
+def prepare_site(site: Site) -> Setup:
+    """The setup of a simulation in which this site has its data, and the others have only names."""
+    experiment = site.experiment
+    seed = site.federation.seed
+    data_seed = experiment.data_seed(seed)
+
+    loaded = experiment.data.load(data_folder(), data_seed)
+    drawn = draw(experiment.split, loaded, data_seed)
+    dataset = conform(drawn, site.federation.sample.as_schema())
+
+    own_shares = divide(experiment.split, _own_partition(site, dataset, data_seed), data_seed)
+    (own_client,) = clients(dataset, own_shares)
+
+    # In the order of the members, which is that of the clients in a simulation.
+    all_clients = []
+    train = []
+    test = []
+    for name in site.federation.members:
+        if name == site.name:
+            all_clients.append(own_client)
+            train.append(own_shares.train[0])
+            test.append(own_shares.test[0])
+        else:
+            all_clients.append(_client_without_data(name, own_client))
+            train.append(NO_SAMPLES)
+            test.append(NO_SAMPLES)
+
+    shares = Shares(site.federation.members, tuple(train), tuple(test))
+    return assemble(experiment, seed, dataset, shares, all_clients)
+
+
+def _own_partition(site: Site, dataset: Dataset, data_seed: int) -> Partition:
+    """A partition of one part: the positions of this site's samples, under its name."""
+    if site.options.partition is None:
+        return Partition((site.name,), (np.arange(len(dataset)),))
+
+    partition = site.options.partition.cut(dataset.labels, dataset.owners, data_seed)
+    part = site.options.part or site.name
+    if part not in partition.ids:
+        raise ConfigError(
+            f"part = {part!r}: the partition has no such part; it has {', '.join(partition.ids)}"
+        )
+    own_samples = partition.indices[partition.ids.index(part)]
+    return Partition((site.name,), (own_samples,))
+
+
+def _client_without_data(name: str, own_client: Client) -> Client:
+    """Another member, of whom this site knows only the name."""
+    return Client(name, own_client.train.take(NO_SAMPLES), own_client.test.take(NO_SAMPLES))

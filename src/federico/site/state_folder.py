@@ -1,0 +1,49 @@
+"""A site's state folder: what a peer needs to resume after anything, and what its people look at.
+
+state/
+  federation.json   whose state this is, and under which version of the federation file
+  records.jsonl     one line per round
+  timings.jsonl     seconds of each round
+  checkpoint/       the last saved round
+  clients/<name>/   the personal model
+  done.json         written after the last round
+  status.json       what `federico peer status` shows
+  peer.log          a log for people
+"""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from federico.errors import RunError
+from federico.runs.atomic import publish_text
+from federico.runs.layout import RunDir
+from federico.site.site_file import Site
+
+
+@contextmanager
+def open_state_folder(site: Site) -> Iterator[Path]:
+    """The state folder, for as long as the block lasts this process's alone."""
+    folder = RunDir(site.state)
+    with folder.locked():
+        _refuse_other_federation(site)
+        yield folder.path
+
+
+def _refuse_other_federation(site: Site) -> None:
+    """A model that was trained under one federation file must not be resumed under another."""
+    path = site.state / "federation.json"
+    this_site = {"name": site.name, "federation": site.federation.digest.hex()}
+
+    if not path.exists():
+        publish_text(path, json.dumps(this_site))
+        return
+
+    found = json.loads(path.read_text(encoding="utf-8"))
+    if found != this_site:
+        raise RunError(
+            f"{site.state}: holds the state of another site, or of another version of the "
+            "federation file or of federico; choose another state folder, or delete this one "
+            "to start anew"
+        )

@@ -1,0 +1,155 @@
+"""Keeps a peer's status up to date while it runs, and logs one line per round."""
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from federico.network.exchange import NetworkExchange
+from federico.runs.records import Record
+from federico.site.site_file import Site
+from federico.site.status import MemberStatus, Phase, Status, write_status
+
+log = logging.getLogger(__name__)
+SECONDS_BETWEEN_WRITES = 2.0
+"""Members come and go during a round, which can take much longer than this."""
+SMALLEST_SHOWN_WEIGHT = 0.01
+
+
+class StatusWriter:
+    """Writes the status of one peer for as long as its `with` block lasts.
+
+    It is written after every change of phase and every round, and in between by a thread.
+    """
+
+    def __init__(
+        self, site: Site, state_folder: Path, exchange: NetworkExchange, earlier: Iterable[Record]
+    ) -> None:
+        """`earlier`: the rounds that were played before this process was started."""
+        self._site = site
+        self._state_folder = state_folder
+        self._exchange = exchange
+        self._phase: Phase = "joining"
+        self._last_record: Record | None = None
+        self._sent = 0
+        self._received = 0
+
+        self._lock = threading.Lock()
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._write_regularly, name="status", daemon=True)
+
+        for record in earlier:
+            self._add(record)
+
+    def __enter__(self) -> Self:
+        """Start the thread that writes between rounds."""
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop the thread; the last status stays."""
+        self._closed.set()
+        self._thread.join()
+
+    def enter_phase(self, phase: Phase) -> None:
+        """Say what the peer does from now on."""
+        with self._lock:
+            self._phase = phase
+        self._write()
+
+    def round_done(self, record: Record) -> None:
+        """Say what came out of a round."""
+        with self._lock:
+            self._add(record)
+        self._write()
+        log.info(_round_line(record, self._site.federation.rounds))
+
+    def _add(self, record: Record) -> None:
+        index = self._site.member_index
+        self._last_record = record
+        self._sent += record.sent[index]
+        self._received += record.received[index]
+
+    def _write_regularly(self) -> None:
+        while not self._closed.wait(SECONDS_BETWEEN_WRITES):
+            self._write()
+
+    def _write(self) -> None:
+        with self._lock:
+            write_status(self._state_folder, self._status())
+
+    def _status(self) -> Status:
+        federation = self._site.federation
+        others = [name for name in federation.members if name != self._site.name]
+        status = Status(
+            federation=federation.name,
+            name=self._site.name,
+            pid=os.getpid(),
+            phase=self._phase,
+            updated=time.time(),
+            round=0,
+            rounds=federation.rounds,
+            sent=self._sent,
+            received=self._received,
+            members={name: self._member_status(name) for name in others},
+        )
+        if self._last_record is None:
+            return status
+        return _with_round(status, self._last_record)
+
+    def _member_status(self, name: str) -> MemberStatus:
+        presence = self._exchange.presence
+        standing = self._exchange.reputation.standing(name)
+        return MemberStatus(
+            here=presence.here(name),
+            last_seen=presence.away().get(name),
+            same_file=name not in presence.estranged(),
+            reputation=standing.state,
+            strikes=standing.strikes,
+            reason=standing.reason,
+        )
+
+
+def _with_round(status: Status, record: Record) -> Status:
+    """The status with the outcome of a round, which a peer records for itself alone."""
+    return replace(
+        status,
+        round=record.round,
+        accuracy=record.accuracy[0] if record.accuracy else None,
+        loss=record.loss[0] if record.loss else None,
+        neighbors=record.neighbors[0],
+        posterior=record.posterior[0],
+    )
+
+
+def _round_line(record: Record, rounds: int) -> str:
+    """The line of the log that tells people about a round."""
+    parts = [*_score(record), f"trusts {_trusted(record)}"]
+    return f"round {record.round}/{rounds}: {'; '.join(parts)}"
+
+
+def _score(record: Record) -> list[str]:
+    """The accuracy, or the loss where there is no accuracy; nothing if it was not evaluated."""
+    if record.accuracy:
+        return [f"accuracy {record.accuracy[0]:.1%}"]
+    if record.loss and record.loss[0] is not None:
+        return [f"loss {record.loss[0]:.4g}"]
+    return []
+
+
+def _trusted(record: Record) -> str:
+    """The members with a weight worth mentioning, the heaviest first."""
+    posterior = record.posterior[0]
+    heaviest_first = sorted(posterior, key=lambda name: -posterior[name])
+    shown = [name for name in heaviest_first if posterior[name] >= SMALLEST_SHOWN_WEIGHT]
+    return ", ".join(f"{name} {posterior[name]:.0%}" for name in shown)
