@@ -1,5 +1,7 @@
 import json
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -134,3 +136,30 @@ def test_launch_refuses_what_cannot_be(federico: Command, tiny: Path) -> None:
     answer = federico("launch", "2", tiny, "--set", "federico.neighbors=5")
     assert answer.code == 2
     assert "neighbors" in answer.err
+
+
+WHAT_WAS_IMPORTED = """
+import sys
+from federico.cli.main import main
+try:
+    main()
+finally:
+    sys.stderr.write(" ".join({"torch", "numpy", "pandas", "zenoh"} & sys.modules.keys()))
+"""
+
+
+def test_status_is_quick_because_nothing_heavy_is_imported(site: Path) -> None:
+    (site.parent / "state").mkdir()
+    write_status(site.parent / "state", STATUS)
+    command = [sys.executable, "-c", WHAT_WAS_IMPORTED, "peer", "status", str(site)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "round 3 of 30" in done.stdout
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("command", ["pki", "peer", "relay", "launch"])
+def test_help_is_quick_because_nothing_heavy_is_imported(command: str) -> None:
+    arguments = [sys.executable, "-c", WHAT_WAS_IMPORTED, command, "--help"]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=True)
+    assert "Usage" in done.stdout
+    assert done.stderr == ""
