@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import nn
 
-from federico.data.sources.python import from_clients
+from federico.data.arrays import dataset_from_clients
 from federico.errors import ConfigError, RunError
 from federico.experiment.config import read, validate
 from federico.experiment.runner import Observer, simulate
@@ -121,7 +121,11 @@ def run(
                 "model: give a function that makes a new module (every peer starts from its own), not one"
             )
         raw["model"] = {"kind": "python"}
-    dataset = None if clients is None else from_clients(clients, task=task, label_names=label_names)
+    dataset = (
+        None
+        if clients is None
+        else dataset_from_clients(clients, task=task, label_names=label_names)
+    )
     chosen = validate(raw, "federico.run")
     done = simulate(
         chosen,

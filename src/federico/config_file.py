@@ -1,4 +1,4 @@
-"""TOML files in, frozen and validated options out, or every error at once."""
+"""TOML files become frozen, validated options, or one error that lists everything wrong with them."""
 
 import difflib
 import tomllib
@@ -17,9 +17,13 @@ T = TypeVar("T", bound=Options)
 
 
 def read_tables(path: Path, what: str) -> dict[str, Any]:
-    """The tables of a file, not validated yet; `what` says which kind of file it should be."""
+    """The tables of a TOML file, not validated yet.
+
+    `what` says which kind of file is expected; it appears in the error if there is none.
+    """
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        return tomllib.loads(text)
     except FileNotFoundError:
         raise ConfigError(f"{path}: there is no such {what}") from None
     except OSError as error:
@@ -29,79 +33,105 @@ def read_tables(path: Path, what: str) -> dict[str, Any]:
 
 
 def validated(kind: type[T], raw: Mapping[str, Any], where: str) -> T:
-    """The options these tables describe; all that is wrong with them is said in one error."""
+    """The options that these tables describe, or one `ConfigError` with a line for each fault.
+
+    `where` is the file or argument that every line names first.
+    """
     try:
         return kind.model_validate(raw)
     except ValidationError as error:
-        lines = [_explain(kind, detail) for detail in error.errors()]
-        raise ConfigError("\n".join(f"{where}: {line}" for line in lines)) from None
+        lines = [f"{where}: {_explain(kind, detail)}" for detail in error.errors()]
+        raise ConfigError("\n".join(lines)) from None
+
+
+def nearest(word: str, words: Iterable[str]) -> str:
+    """The word that was probably meant, as a question to append; empty if none is close."""
+    near = difflib.get_close_matches(word, list(words), n=1, cutoff=0.5)
+    if not near:
+        return ""
+    return f" (did you mean {near[0]!r}?)"
 
 
 def _explain(root: type[BaseModel], detail: ErrorDetails) -> str:
-    """One line: the key's path, its value, what is allowed, and the nearest valid key."""
-    path, fields = _walk(root, detail["loc"])
-    if detail["type"] == "extra_forbidden":
-        return f"{path}: there is no such key{nearest(path.rpartition('.')[2], fields)}; allowed: {', '.join(fields)}"
+    """One line for one fault: the path of the key, its value, and what is allowed instead."""
+    path, allowed = _locate(root, detail["loc"])
+    listed = ", ".join(allowed)
     message = detail["msg"].removeprefix("Value error, ")
+
+    if detail["type"] == "extra_forbidden":
+        unknown = path.rpartition(".")[2]
+        return f"{path}: there is no such key{nearest(unknown, allowed)}; allowed: {listed}"
+
+    # A fault of the options as a whole: its message names the keys itself.
     if not path:
         return message
+
     if detail["type"] == "union_tag_not_found":
-        return f"{path}.kind: missing; allowed: {', '.join(fields)}"
+        return f"{path}.kind: missing; allowed: {listed}"
     if detail["type"] == "union_tag_invalid":
-        tag = detail["ctx"]["tag"]
-        return f"{path}.kind = {tag!r}: there is no such kind{nearest(tag, fields)}; allowed: {', '.join(fields)}"
+        kind = detail["ctx"]["tag"]
+        suggestion = nearest(kind, allowed)
+        return f"{path}.kind = {kind!r}: there is no such kind{suggestion}; allowed: {listed}"
     if detail["type"] == "missing":
         return f"{path}: {message}"
     return f"{path} = {detail['input']!r}: {message}"
 
 
-def _walk(root: type[BaseModel], location: tuple[int | str, ...]) -> tuple[str, list[str]]:
-    """The dotted path a user would write for this location, and the keys (or kinds) allowed there."""
+def _locate(root: type[BaseModel], location: tuple[int | str, ...]) -> tuple[str, list[str]]:
+    """The dotted path that a user would write, and the keys (or kinds) allowed at its end.
+
+    pydantic's location also holds the `kind` of a table and the names of types that were tried.
+    Those are no keys of the file, so they are left out of the path.
+    """
     keys: list[str] = []
     table: type[BaseModel] | None = root
-    fields = list(root.model_fields)
-    tags: dict[str, type[BaseModel]] = {}
+    allowed = list(root.model_fields)
+    table_of_kind: dict[str, type[BaseModel]] = {}
+
     for part in location:
-        if isinstance(part, str) and part in tags:
-            table, tags = tags[part], {}
-            fields = list(table.model_fields)
-            continue
-        if isinstance(part, str) and table is None:
-            continue  # pydantic's own name for one of several types a value may have
-        keys.append(str(part))
         if isinstance(part, int):
-            continue  # one of a list: the table is that of all of them
-        field = table.model_fields.get(part) if table else None
-        if table is not None:
-            fields = list(table.model_fields)
-        table, tags = _inside(field)
-    return ".".join(keys), list(tags) or fields
+            # An entry of a list: all entries are tables of the same type.
+            keys.append(str(part))
+        elif part in table_of_kind:
+            table = table_of_kind[part]
+            table_of_kind = {}
+            allowed = list(table.model_fields)
+        elif table is not None:
+            keys.append(part)
+            allowed = list(table.model_fields)
+            field = table.model_fields.get(part)
+            table, table_of_kind = _tables_in(field)
+
+    if table_of_kind:
+        allowed = list(table_of_kind)
+    return ".".join(keys), allowed
 
 
-def _inside(field: FieldInfo | None) -> tuple[type[BaseModel] | None, dict[str, type[BaseModel]]]:
-    """What a field holds: one table, or one of several told apart by their kind."""
+def _tables_in(
+    field: FieldInfo | None,
+) -> tuple[type[BaseModel] | None, dict[str, type[BaseModel]]]:
+    """What a field holds: one type of table, or several told apart by their `kind`."""
     if field is None:
         return None, {}
-    if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
-        return field.annotation, {}
-    kinds = [
-        kind
-        for kind in _parts(field.annotation)
-        if isinstance(kind, type) and issubclass(kind, BaseModel)
-    ]
-    if kinds and "kind" not in kinds[0].model_fields:
-        return kinds[0], {}
-    return None, {get_args(kind.model_fields["kind"].annotation)[0]: kind for kind in kinds}
+    tables = [part for part in _parts(field.annotation) if _is_table(part)]
+    if not tables:
+        return None, {}
+    if isinstance(field.annotation, type) or "kind" not in tables[0].model_fields:
+        return tables[0], {}
+
+    table_of_kind = {}
+    for table in tables:
+        kind = get_args(table.model_fields["kind"].annotation)[0]
+        table_of_kind[kind] = table
+    return None, table_of_kind
+
+
+def _is_table(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
 
 
 def _parts(annotation: Any) -> Iterator[Any]:
-    """What a type is made of, however deep: the tables of an optional union, the entries of a list."""
+    """A type and all types it is made of: the members of a union, the entries of a list."""
     yield annotation
     for part in get_args(annotation):
         yield from _parts(part)
-
-
-def nearest(word: str, words: Iterable[str]) -> str:
-    """The one of the words that was probably meant, as a question; nothing if none is near."""
-    near = difflib.get_close_matches(word, list(words), n=1, cutoff=0.5)
-    return f" (did you mean {near[0]!r}?)" if near else ""

@@ -1,30 +1,34 @@
-"""Errors a user can act on.
+"""Errors that a user can act on.
 
-Every message names the key or the file at fault and the remedy. The command line prints the message alone and
-leaves with the class's exit code; anything that is not a `FedericoError` is a bug and keeps its traceback.
+Every message names the key or the file at fault and says what to do about it. The command line
+prints the message alone and exits with the code of its class. Any other exception is a bug and
+keeps its traceback.
 """
 
 
 class FedericoError(Exception):
-    """Base of all errors that federico raises on purpose."""
+    """Base class of all errors that federico raises on purpose."""
 
     exit_code = 1
 
 
 class ConfigError(FedericoError):
-    """An experiment, an option or an argument is not valid."""
+    """An experiment file, an option or an argument is not valid."""
 
     exit_code = 2
 
 
 class DataError(FedericoError):
-    """A file is missing, damaged, or does not hold what was asked of it."""
+    """A data file is missing, is damaged, or does not hold what was asked of it."""
 
     exit_code = 3
 
 
 class RunError(FedericoError):
-    """A run directory cannot be used: another experiment, damaged beyond its checkpoints, disk full."""
+    """A run directory cannot be used.
+
+    It belongs to another experiment, it is damaged beyond its checkpoints, or the disk is full.
+    """
 
     exit_code = 4
 
@@ -42,10 +46,16 @@ class IdentityError(FedericoError):
 
 
 class NetworkError(FedericoError):
-    """A peer cannot take part: an address in use, nobody reachable, a federation that others do not know."""
+    """A peer cannot take part in its federation.
+
+    Its address is in use, nobody can be reached, or the others know another federation.
+    """
 
     exit_code = 7
 
 
 class ProtocolError(FedericoError):
-    """A peer sent what it may not send. Its doing, not the user's: the message is dropped and the peer noted for it."""
+    """Another peer sent something that it may not send.
+
+    The user cannot mend this: the message is dropped and counts against the peer that sent it.
+    """

@@ -1,7 +1,7 @@
-"""Named random streams: one per (seed, purpose, names...).
+"""Named random streams: one per seed, purpose and list of names.
 
-Because a stream is found by name and never by position or by who drew before, the host of a peer and the order in
-which peers are visited cannot change a number.
+A stream is found by its name, never by its position or by what was drawn before. So neither the
+process that acts for a peer nor the order in which peers take their turn can change a number.
 """
 
 import hashlib
@@ -10,11 +10,15 @@ import numpy as np
 
 
 def key(seed: int, purpose: str, *names: str | int) -> int:
-    """The 128-bit number that seeds the stream of that name."""
-    text = "\0".join([str(seed), purpose, *map(str, names)])
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=16).digest(), "little")
+    """The 128-bit number that seeds the stream of this name."""
+    parts = [str(seed), purpose, *map(str, names)]
+    # The separator keeps ("ab", "c") and ("a", "bc") apart.
+    text = "\0".join(parts)
+    digest = hashlib.blake2b(text.encode(), digest_size=16).digest()
+    return int.from_bytes(digest, "little")
 
 
 def stream(seed: int, purpose: str, *names: str | int) -> np.random.Generator:
-    """A generator of its own for this purpose, independent of every other stream."""
-    return np.random.Generator(np.random.PCG64(key(seed, purpose, *names)))
+    """A random generator for this purpose alone, independent of every other stream."""
+    bits = np.random.PCG64(key(seed, purpose, *names))
+    return np.random.Generator(bits)

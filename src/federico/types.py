@@ -1,4 +1,4 @@
-"""Ids and array aliases shared by every layer."""
+"""Ids and array types that every layer shares."""
 
 from typing import Any, Literal, TypeAlias
 
@@ -14,3 +14,4 @@ ClientId: TypeAlias = str
 """The name of a client, of the peer that acts for it, and of that peer's model."""
 
 Task: TypeAlias = Literal["classification", "regression"]
+"""What a model learns: one of several classes, or values."""

@@ -2,11 +2,15 @@ import numpy as np
 import pytest
 
 from federico.data.conform import conform
-from federico.data.dataset import Column, Dataset, Samples, Schema
+from federico.data.dataset import Dataset, Samples, Schema, TableColumn
 from federico.errors import DataError
 
 AGREED = Schema(
-    "classification", (4,), 2, ("well", "ill"), (Column("age"), Column("sex", ("f", "m", "x")))
+    "classification",
+    (4,),
+    2,
+    ("well", "ill"),
+    (TableColumn("age"), TableColumn("sex", ("f", "m", "x"))),
 )
 
 
@@ -14,7 +18,7 @@ def table(
     labels: tuple[str, ...] = ("ill", "well"), sexes: tuple[str, ...] = ("m", "f")
 ) -> Dataset:
     """A site that lists everything in an order of its own, and has a gap in its third row."""
-    columns = (Column("sex", sexes), Column("age"))
+    columns = (TableColumn("sex", sexes), TableColumn("age"))
     x = np.array([[1.0, 0, 30], [0, 1, 40], [np.nan, np.nan, 50]])
     schema = Schema("classification", (3,), 2, labels, columns)
     return Dataset(Samples(x, np.array([0, 1, 1])), schema, np.array(["a", "b", "c"]))
@@ -37,7 +41,7 @@ def test_labels_take_the_agreed_numbers() -> None:
 def test_a_column_that_is_all_gaps_stays_gaps() -> None:
     dataset = Dataset(
         Samples(np.array([[30.0], [40.0]]), np.array([0, 0])),
-        Schema("classification", (1,), 1, ("ill",), (Column("sex", ()), Column("age"))),
+        Schema("classification", (1,), 1, ("ill",), (TableColumn("sex", ()), TableColumn("age"))),
     )
     np.testing.assert_array_equal(
         np.isnan(conform(dataset, AGREED).samples.x), [[False, True, True, True]] * 2
@@ -48,20 +52,24 @@ def test_a_column_that_is_all_gaps_stays_gaps() -> None:
     ("dataset", "agreed", "reason"),
     [
         (table(("ill", "dead")), AGREED, "label 'dead' is not one .*: well, ill"),
-        (table(sexes=("m", "w")), AGREED, "choice of column 'sex' 'w'"),
+        (table(sexes=("m", "w")), AGREED, "category of column 'sex' 'w'"),
         (
             table(),
-            Schema("classification", (1,), 2, ("well", "ill"), (Column("age"),)),
+            Schema("classification", (1,), 2, ("well", "ill"), (TableColumn("age"),)),
             "'sex' .* 'ignore'",
         ),
         (
             table(),
-            Schema("classification", (2,), 2, ("well", "ill"), (Column("age"), Column("bmi"))),
+            Schema(
+                "classification", (2,), 2, ("well", "ill"), (TableColumn("age"), TableColumn("bmi"))
+            ),
             "named 'bmi'",
         ),
         (
             table(),
-            Schema("classification", (2,), 2, ("well", "ill"), (Column("age"), Column("sex"))),
+            Schema(
+                "classification", (2,), 2, ("well", "ill"), (TableColumn("age"), TableColumn("sex"))
+            ),
             "'sex' .*number",
         ),
         (

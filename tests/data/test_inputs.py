@@ -4,11 +4,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from federico.data.dataset import Column, Schema
+from federico.data.dataset import Schema, TableColumn
 from federico.data.inputs import read_inputs
 from federico.errors import DataError
 
-TABLE = Schema("classification", (3,), 2, ("no", "yes"), (Column("age"), Column("sex", ("f", "m"))))
+TABLE = Schema(
+    "classification", (3,), 2, ("no", "yes"), (TableColumn("age"), TableColumn("sex", ("f", "m")))
+)
 IMAGES = Schema("classification", (3, 4, 4), 2, ("no", "yes"))
 VECTORS = Schema("classification", (2,), 2, ("no", "yes"))
 

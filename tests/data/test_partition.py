@@ -14,7 +14,7 @@ from federico.data.partition import (
     Partitioning,
     PartitionOptions,
     Shards,
-    numbered,
+    numbered_ids,
     subsample,
 )
 from federico.errors import ConfigError, DataError
@@ -206,9 +206,9 @@ def test_the_hash_of_a_cut_stays_the_same_for_ever() -> None:
 
 
 def test_numbers_sort_as_names() -> None:
-    assert numbered(8)[-1] == "7"
-    assert (numbered(12)[0], numbered(12)[-1]) == ("00", "11")
-    assert numbered(10, start=1)[0] == "01"
+    assert numbered_ids(8)[-1] == "7"
+    assert (numbered_ids(12)[0], numbered_ids(12)[-1]) == ("00", "11")
+    assert numbered_ids(10, start=1)[0] == "01"
 
 
 def test_kind_picks_the_options() -> None:

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from federico.data.dataset import Dataset, Samples, Schema
 from federico.data.partition import Iid, Partition
-from federico.data.split import Shares, clients, fit_standardizer, share_out, warnings_for
+from federico.data.split import TrainTestSplit, make_clients, train_test_split, warnings_for
+from federico.data.standardizer import Standardizer
 from federico.errors import DataError
 
 TWO = Partition(("b", "a"), (np.arange(6), np.arange(6, 12)), (1, 0))
@@ -17,7 +18,7 @@ TWO = Partition(("b", "a"), (np.arange(6), np.arange(6, 12)), (1, 0))
 def test_train_and_test_share_nothing_and_leave_nothing(
     samples: int, fraction: float, seed: int
 ) -> None:
-    shares = share_out(
+    shares = train_test_split(
         Iid(clients=1).cut(np.zeros(samples, int), None, 0), test_fraction=fraction, seed=seed
     )
     (train,), (test,) = shares.train, shares.test
@@ -27,36 +28,36 @@ def test_train_and_test_share_nothing_and_leave_nothing(
 
 
 def test_the_split_is_eighty_to_twenty_by_default() -> None:
-    shares = share_out(Iid(clients=2).cut(np.zeros(200, int), None, 0), seed=0)
+    shares = train_test_split(Iid(clients=2).cut(np.zeros(200, int), None, 0), seed=0)
     assert [
         (len(train), len(test)) for train, test in zip(shares.train, shares.test, strict=True)
     ] == [(80, 20)] * 2
 
 
 def test_clients_are_sorted_with_all_that_is_theirs() -> None:
-    shares = share_out(TWO, seed=0)
+    shares = train_test_split(TWO, seed=0)
     assert shares.ids == ("a", "b")
     assert shares.distribution == (0, 1)
     assert sorted([*shares.train[0], *shares.test[0]]) == list(range(6, 12))
 
 
 def test_a_split_depends_on_seed_and_name_alone() -> None:
-    alone = share_out(Partition(("a",), (np.arange(6, 12),)), seed=0)
-    np.testing.assert_array_equal(alone.train[0], share_out(TWO, seed=0).train[0])
-    assert share_out(TWO, seed=0).hash == share_out(TWO, seed=0).hash
-    assert share_out(TWO, seed=0).hash != share_out(TWO, seed=1).hash
+    alone = train_test_split(Partition(("a",), (np.arange(6, 12),)), seed=0)
+    np.testing.assert_array_equal(alone.train[0], train_test_split(TWO, seed=0).train[0])
+    assert train_test_split(TWO, seed=0).hash == train_test_split(TWO, seed=0).hash
+    assert train_test_split(TWO, seed=0).hash != train_test_split(TWO, seed=1).hash
 
 
 def test_less_training_data_leaves_the_test_part_whole() -> None:
-    full, few = share_out(TWO, seed=0), share_out(TWO, max_train=2, seed=0)
+    full, few = train_test_split(TWO, seed=0), train_test_split(TWO, max_train=2, seed=0)
     assert [len(train) for train in few.train] == [2, 2]
     assert set(few.train[0]) < set(full.train[0])
     np.testing.assert_array_equal(few.test[0], full.test[0])
 
 
 def test_validation_takes_from_the_training_part_and_the_test_part_is_not_looked_at() -> None:
-    full = share_out(TWO, max_train=4, seed=0)
-    held = share_out(TWO, max_train=4, validation_fraction=0.5, seed=0)
+    full = train_test_split(TWO, max_train=4, seed=0)
+    held = train_test_split(TWO, max_train=4, validation_fraction=0.5, seed=0)
     for train, test, fewer, validation in zip(
         full.train, full.test, held.train, held.test, strict=True
     ):
@@ -69,20 +70,20 @@ def test_a_client_that_has_nothing_to_validate_on_is_named() -> None:
     with pytest.raises(
         DataError, match="client 'poor' has one training sample: to hold a part out"
     ):
-        share_out(Partition(("poor",), (np.arange(2),)), validation_fraction=0.2, seed=0)
+        train_test_split(Partition(("poor",), (np.arange(2),)), validation_fraction=0.2, seed=0)
 
 
 @pytest.mark.parametrize("count", [0, 1])
 def test_a_client_with_too_little_is_named(count: int) -> None:
     with pytest.raises(DataError, match=f"client 'poor' has {count} samples: it needs at least 2"):
-        share_out(Partition(("poor",), (np.arange(count),)), seed=0)
+        train_test_split(Partition(("poor",), (np.arange(count),)), seed=0)
 
 
 @pytest.mark.parametrize("distribution", [(1, 0), None])
 def test_shares_survive_the_disk(tmp_path: Path, distribution: tuple[int, ...] | None) -> None:
-    shares = share_out(Partition(TWO.ids, TWO.indices, distribution), seed=0)
+    shares = train_test_split(Partition(TWO.ids, TWO.indices, distribution), seed=0)
     shares.save(tmp_path / "shares.npz")
-    again = Shares.load(tmp_path / "shares.npz")
+    again = TrainTestSplit.load(tmp_path / "shares.npz")
     assert (again.hash, again.ids, again.distribution) == (
         shares.hash,
         shares.ids,
@@ -93,21 +94,21 @@ def test_shares_survive_the_disk(tmp_path: Path, distribution: tuple[int, ...] |
 def test_damaged_shares_are_named(tmp_path: Path) -> None:
     (tmp_path / "shares.npz").write_bytes(b"nothing")
     with pytest.raises(DataError, match=r"shares\.npz: not a readable npz"):
-        Shares.load(tmp_path / "shares.npz")
+        TrainTestSplit.load(tmp_path / "shares.npz")
 
 
 def test_twins_are_refused() -> None:
     with pytest.raises(DataError, match="2 clients are named 'a'"):
-        Shares(("a", "a"), TWO.indices, TWO.indices)
+        TrainTestSplit(("a", "a"), TWO.indices, TWO.indices)
 
 
 def test_clients_hold_their_samples_and_nothing_else() -> None:
     dataset = Dataset(
         Samples(np.arange(12.0)[:, None], np.arange(12) % 3), Schema("classification", (1,), 3)
     )
-    shares = share_out(TWO, seed=0)
+    shares = train_test_split(TWO, seed=0)
     for client, train, test in zip(
-        clients(dataset, shares), shares.train, shares.test, strict=True
+        make_clients(dataset, shares), shares.train, shares.test, strict=True
     ):
         np.testing.assert_array_equal(client.train.x[:, 0], train)
         np.testing.assert_array_equal(client.test.x[:, 0], test)
@@ -116,15 +117,15 @@ def test_clients_hold_their_samples_and_nothing_else() -> None:
 
 
 def test_shares_of_other_data_are_refused(numbers_table: Dataset) -> None:
-    shares = share_out(Partition(("a",), (np.arange(13),)), seed=0)
+    shares = train_test_split(Partition(("a",), (np.arange(13),)), seed=0)
     with pytest.raises(DataError, match="client 'a' has samples beyond the 12 of the data"):
-        clients(numbers_table, shares)
+        make_clients(numbers_table, shares)
 
 
 def test_tables_are_standardised_by_the_owners_training_part(numbers_table: Dataset) -> None:
-    shares = share_out(TWO, seed=0)
+    shares = train_test_split(TWO, seed=0)
     for client, train, test in zip(
-        clients(numbers_table, shares), shares.train, shares.test, strict=True
+        make_clients(numbers_table, shares), shares.train, shares.test, strict=True
     ):
         raw = numbers_table.samples.x[:, 0]
         expected = (raw[test] - raw[train].mean()) / raw[train].std()
@@ -138,7 +139,7 @@ def test_tables_are_standardised_by_the_owners_training_part(numbers_table: Data
 
 
 def test_gaps_take_the_median_of_what_is_there() -> None:
-    standardizer = fit_standardizer(np.array([[1.0], [2.0], [9.0], [np.nan]]))
+    standardizer = Standardizer.fit(np.array([[1.0], [2.0], [9.0], [np.nan]]))
     np.testing.assert_array_equal(standardizer.median, [2.0])
     np.testing.assert_array_equal(standardizer.mean, [3.5])
     np.testing.assert_array_equal(
@@ -147,21 +148,21 @@ def test_gaps_take_the_median_of_what_is_there() -> None:
 
 
 def test_an_input_that_is_never_there_counts_as_zero() -> None:
-    standardizer = fit_standardizer(np.full((4, 1), np.nan))
+    standardizer = Standardizer.fit(np.full((4, 1), np.nan))
     np.testing.assert_array_equal(standardizer(np.array([[np.nan], [3.0]])), [[0.0], [3.0]])
 
 
 def test_a_constant_input_is_not_blown_up_by_rounding() -> None:
     constant = np.full((7, 1), 0.1)
     assert constant.std() > 0, "without rounding this test shows nothing"
-    np.testing.assert_allclose(fit_standardizer(constant)(np.array([[1.1]])), [[1.0]])
+    np.testing.assert_allclose(Standardizer.fit(constant)(np.array([[1.1]])), [[1.0]])
 
 
 def test_few_samples_for_many_classes_are_warned_of() -> None:
     schema = Schema("classification", (1,), 10)
     dataset = Dataset(Samples(np.zeros((40, 1)), np.arange(40) % 10), schema)
-    found = clients(
-        dataset, share_out(Iid(clients=4).cut(dataset.labels, None, 0), max_train=7, seed=0)
+    found = make_clients(
+        dataset, train_test_split(Iid(clients=4).cut(dataset.labels, None, 0), max_train=7, seed=0)
     )
     assert warnings_for(found, schema)[0] == "client '0' has 7 training samples for 10 classes"
     assert len(warnings_for(found, schema)) == 4

@@ -4,8 +4,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from federico.data.dataset import Column
-from federico.data.tabular import choices, encode, numbers, read_table, texts
+from federico.data.dataset import TableColumn
+from federico.data.tabular import (
+    category_texts,
+    column_numbers,
+    encode_columns,
+    find_categories,
+    read_table,
+)
 from federico.errors import DataError
 
 
@@ -25,8 +31,8 @@ def test_gaps_are_empty_fields_and_markers(tmp_path: Path) -> None:
 def test_parquet_reads_like_csv(tmp_path: Path) -> None:
     pd.DataFrame({"a": [1.0, None], "b": ["x", "?"]}).to_parquet(tmp_path / "a.parquet")
     frame = read_table(tmp_path / "a.parquet")
-    columns = (Column("a"), Column("b", ("x",)))
-    np.testing.assert_array_equal(encode(frame, columns, "a"), [[1, 1], [np.nan, np.nan]])
+    columns = (TableColumn("a"), TableColumn("b", ("x",)))
+    np.testing.assert_array_equal(encode_columns(frame, columns, "a"), [[1, 1], [np.nan, np.nan]])
 
 
 def test_a_byte_order_mark_is_no_part_of_a_name(tmp_path: Path) -> None:
@@ -57,11 +63,17 @@ def test_damaged_parquet_is_named(tmp_path: Path) -> None:
 
 
 def test_choices_are_alike_across_ways_of_writing_a_number() -> None:
-    assert choices(pd.Series(["1.0", "1", "10", "2", None, "b", "a"])) == ("1", "2", "10", "a", "b")
+    assert find_categories(pd.Series(["1.0", "1", "10", "2", None, "b", "a"])) == (
+        "1",
+        "2",
+        "10",
+        "a",
+        "b",
+    )
 
 
 def test_leading_zeros_of_a_name_stay() -> None:
-    assert texts(pd.Series(["007", "7"])).tolist() == ["007", "7"]
+    assert category_texts(pd.Series(["007", "7"])).tolist() == ["007", "7"]
 
 
 @pytest.mark.parametrize("value", ["male", "inf"])
@@ -69,18 +81,18 @@ def test_a_text_among_numbers_names_column_and_remedy(value: str) -> None:
     with pytest.raises(
         DataError, match=f"^f: column 'sex' holds '{value}', which is not a number: .*'categorical'"
     ):
-        numbers(pd.Series(["1", value, None], name="sex"), "f")
+        column_numbers(pd.Series(["1", value, None], name="sex"), "f")
 
 
 def test_an_unknown_choice_is_refused() -> None:
     with pytest.raises(DataError, match=r"^f: column 'cp' holds '9': known are 1, 2"):
-        encode(pd.DataFrame({"cp": ["1", "9"]}), (Column("cp", ("1", "2")),), "f")
+        encode_columns(pd.DataFrame({"cp": ["1", "9"]}), (TableColumn("cp", ("1", "2")),), "f")
 
 
 def test_a_gap_in_a_choice_is_a_gap_in_all_its_inputs() -> None:
-    x = encode(
+    x = encode_columns(
         pd.DataFrame({"n": ["5", None], "cp": [None, "2.0"]}),
-        (Column("n"), Column("cp", ("1", "2"))),
+        (TableColumn("n"), TableColumn("cp", ("1", "2"))),
         "f",
     )
     np.testing.assert_array_equal(x, [[5, np.nan, np.nan], [np.nan, 0, 1]])

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from federico.data.sources.python import from_clients
+from federico.data.arrays import dataset_from_clients
 from federico.errors import ConfigError, DataError
 from federico.experiment.build import device, prepare
 from federico.experiment.config import Experiment
@@ -79,7 +79,7 @@ def test_own_model_of_the_wrong_shape_is_refused(tiny: Tiny) -> None:
 
 def test_batch_norm_is_refused_a_batch_of_one(tiny: Tiny) -> None:
     x, y = np.random.default_rng(0).normal(size=(6, 4)), np.arange(6) % 2
-    dataset = from_clients({"a": (x, y), "b": (x, y)})
+    dataset = dataset_from_clients({"a": (x, y), "b": (x, y)})
 
     def net() -> nn.Module:
         return nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3), nn.Linear(3, 2))

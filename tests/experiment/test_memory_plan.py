@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from federico.data.sources.python import from_clients
+from federico.data.arrays import dataset_from_clients
 from federico.errors import ConfigError
 from federico.experiment import memory_plan as memory
 from federico.experiment.build import prepare
@@ -97,7 +97,9 @@ def test_images_are_bytes_from_the_file_to_the_work(tiny: Tiny) -> None:
         "federico": {},
     }
     setup = prepare(
-        tiny(methods=["local"], model={"kind": "linear"}, **own), 0, dataset=from_clients(images)
+        tiny(methods=["local"], model={"kind": "linear"}, **own),
+        0,
+        dataset=dataset_from_clients(images),
     )
     assert {part.x.dtype for client in setup.clients for part in (client.train, client.test)} == {
         np.dtype(np.uint8)

@@ -9,8 +9,8 @@ import torch
 from safetensors.torch import load_file
 from torch import nn
 
+from federico.data.arrays import dataset_from_clients
 from federico.data.dataset import Dataset
-from federico.data.sources.python import from_clients
 from federico.errors import ConfigError, RunError
 from federico.experiment import memory_plan as memory
 from federico.experiment.build import prepare
@@ -140,7 +140,9 @@ def test_what_changes_no_result_may_change(play: Play) -> None:
 
 def people(seed: int = 0) -> Dataset:
     rng = np.random.default_rng(seed)
-    return from_clients({name: (rng.normal(size=(10, 3)), np.arange(10) % 2) for name in "abc"})
+    return dataset_from_clients(
+        {name: (rng.normal(size=(10, 3)), np.arange(10) % 2) for name in "abc"}
+    )
 
 
 OWN: dict[str, Any] = {"data": {"kind": "python"}, "partition": {"kind": "natural"}, "split": {}}

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from federico.data.sources.python import from_clients
+from federico.data.arrays import dataset_from_clients
 from federico.errors import ConfigError, DataError, RunError
 from federico.experiment.build import prepare
 from federico.runs import bundle as bundle_module
@@ -171,7 +171,7 @@ def test_any_client_name_has_a_folder_of_its_own(play: Play) -> None:
     rng = np.random.default_rng(0)
     people = {name: (rng.normal(size=(8, 3)), np.arange(8) % 2) for name in ODD_NAMES}
     chosen = {"partition": {"kind": "natural"}, "split": {}, "federico": {"neighbors": 2}}
-    run, _ = play(dataset=from_clients(people), **chosen)
+    run, _ = play(dataset=dataset_from_clients(people), **chosen)
     cell = run.cell("federico", 0)
     assert sorted(cell.description.clients) == sorted(ODD_NAMES)
     assert len(list((cell.path / "clients").iterdir())) == len(ODD_NAMES)

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from federico.data.dataset import Column, Schema
+from federico.data.dataset import Schema, TableColumn
 from federico.errors import ConfigError
 from federico.site.federation_file import FederationOptions, SampleOptions, load_federation
 
@@ -103,7 +103,11 @@ def test_what_cannot_be_is_refused(change: dict[str, Any], reason: str) -> None:
         Schema("classification", (64,), 2, ("0", "1")),
         Schema("regression", (5,), 3),
         Schema(
-            "classification", (4,), 2, ("n", "y"), (Column("age"), Column("sex", ("f", "m", "x")))
+            "classification",
+            (4,),
+            2,
+            ("n", "y"),
+            (TableColumn("age"), TableColumn("sex", ("f", "m", "x"))),
         ),
     ],
 )

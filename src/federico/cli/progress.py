@@ -100,6 +100,4 @@ class LiveProgress:
 
 
 def _label(cell: CellDir) -> str:
-    name = cell.description.method
-    title = METHODS[name].title if name in METHODS else name
-    return f"{title}, seed {cell.description.seed}"
+    return f"{METHODS[cell.description.method].title}, seed {cell.description.seed}"

@@ -1,4 +1,4 @@
-"""Public data sets, fetched so that a cut connection costs only what had not yet come."""
+"""Public datasets from the web, downloaded so that a broken connection loses nothing."""
 
 import hashlib
 import tarfile
@@ -15,20 +15,23 @@ from urllib.request import Request, urlopen
 from federico.data.files import first_line
 from federico.errors import ConfigError, DataError
 
-CHUNK = 1 << 18
+READ_BYTES = 1 << 18
+"""Bytes that are read at a time; progress is reported as often."""
+
 TIMEOUT = 60.0
+"""Seconds without a byte after which a connection counts as broken."""
 
 Progress: TypeAlias = Callable[[int, int | None], None]
-"""Told how many bytes are there and how many there will be, where the server says so."""
+"""Is told how many bytes have come, and how many there will be if the server says so."""
 
 
 @dataclass(frozen=True)
 class Download:
-    """An archive on the web and the folder it unpacks to."""
+    """An archive on the web and the folder that it unpacks to."""
 
     url: str
     md5: str
-    """As published beside the archive: it guards against damage, not against malice."""
+    """Checksum as published beside the archive: it guards against damage, not against malice."""
     folder: str
 
 
@@ -49,47 +52,59 @@ DOWNLOADS = {
 def fetch(
     name: str, folder: Path, progress: Progress, url: str | None = None, md5: str | None = None
 ) -> Path:
-    """The folder of this data set, downloaded and unpacked unless it is there; `url` and `md5` name another copy."""
+    """The folder of this dataset, downloaded and unpacked if it is not there yet.
+
+    `url` and `md5` name another copy of the archive.
+    """
     if name not in DOWNLOADS:
         raise ConfigError(f"no download is named '{name}': choose from {', '.join(DOWNLOADS)}")
     known = DOWNLOADS[name]
-    place = folder / known.folder
-    if not place.exists():
-        archive = folder / f"{known.folder}.tar.gz"
-        download(url or known.url, archive, md5 or known.md5, progress)
-        try:
-            _unpack(archive, place)
-        finally:
-            archive.unlink()
-    return place
+    target = folder / known.folder
+    if target.exists():
+        return target
+
+    archive = folder / f"{known.folder}.tar.gz"
+    download(url or known.url, archive, md5 or known.md5, progress)
+    try:
+        _unpack(archive, target)
+    finally:
+        archive.unlink()
+    return target
 
 
 def download(url: str, target: Path, md5: str, progress: Progress) -> None:
-    """Fetch a file whole or not at all; what came before a cut waits in `<target>.part` for the next call."""
+    """Download a file completely or not at all.
+
+    What came before the connection broke is kept in `<target>.part`, where the next call resumes.
+    """
     part = target.with_name(f"{target.name}.part")
     part.parent.mkdir(parents=True, exist_ok=True)
     try:
         _fetch_rest(url, part, progress)
     except (OSError, HTTPException, ValueError) as error:
         raise DataError(
-            f"{url}: {first_line(error)}: run the same command again to go on from there"
+            f"{url}: {first_line(error)}: run the same command again to resume the download"
         ) from error
     _verify(part, md5, url)
     part.replace(target)
 
 
 def _fetch_rest(url: str, part: Path, progress: Progress) -> None:
+    """Append to `part` what it lacks of the file."""
     have = part.stat().st_size if part.exists() else 0
-    request = Request(url, headers={"Range": f"bytes={have}-"} if have else {})
+    headers = {}
+    if have:
+        headers["Range"] = f"bytes={have}-"
+
     try:
-        with urlopen(request, timeout=TIMEOUT) as response:
+        with urlopen(Request(url, headers=headers), timeout=TIMEOUT) as response:
             # A server that ignores the range answers 200 and sends everything from the start.
             resumed = response.status == HTTPStatus.PARTIAL_CONTENT
             with part.open("ab" if resumed else "wb") as file:
                 _copy(response, file, progress)
     except HTTPError as error:
         error.close()
-        # Nothing lies beyond what we have: the checksum tells whether that is the whole file.
+        # There is nothing beyond what we have: the checksum will tell whether it is everything.
         if error.code != HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
             raise
 
@@ -98,7 +113,8 @@ def _copy(response: HTTPResponse, file: IO[bytes], progress: Progress) -> None:
     have = file.tell()
     length = response.headers["Content-Length"]
     total = None if length is None else have + int(length)
-    while chunk := response.read(CHUNK):
+
+    while chunk := response.read(READ_BYTES):
         file.write(chunk)
         have += len(chunk)
         progress(have, total)
@@ -108,7 +124,8 @@ def _copy(response: HTTPResponse, file: IO[bytes], progress: Progress) -> None:
 
 def _verify(part: Path, md5: str, url: str) -> None:
     with part.open("rb") as file:
-        found = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+        digest = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False))
+    found = digest.hexdigest()
     if found != md5:
         part.unlink()
         raise DataError(
@@ -116,19 +133,21 @@ def _verify(part: Path, md5: str, url: str) -> None:
         )
 
 
-def _unpack(archive: Path, place: Path) -> None:
-    """Unpack beside `place` and move there last, so that the folder is whole whenever it exists."""
-    with tempfile.TemporaryDirectory(dir=place.parent) as temporary:
+def _unpack(archive: Path, target: Path) -> None:
+    """Unpack next to `target` and rename last, so that the folder is complete once it exists."""
+    with tempfile.TemporaryDirectory(dir=target.parent) as temporary:
         try:
             with tarfile.open(archive) as tar:
                 tar.extractall(temporary, filter="data")
         except (tarfile.TarError, EOFError, OSError) as error:
             raise DataError(
-                f"{archive}: cannot be unpacked ({first_line(error)}): make room, or give the address of another copy"
+                f"{archive}: cannot be unpacked ({first_line(error)}): "
+                "free some disk space, or give the address of another copy"
             ) from error
-        inner = Path(temporary) / place.name
-        if not inner.is_dir():
+
+        unpacked = Path(temporary) / target.name
+        if not unpacked.is_dir():
             raise DataError(
-                f"{archive}: holds no folder {place.name}: give the address of another copy"
+                f"{archive}: holds no folder {target.name}: give the address of another copy"
             )
-        inner.rename(place)
+        unpacked.rename(target)

@@ -1,4 +1,4 @@
-"""Where data files lie, and reading them with errors that name the file."""
+"""Where data files lie, and how to read them with errors that name the file."""
 
 import os
 import zipfile
@@ -10,6 +10,17 @@ import numpy as np
 from federico.errors import DataError
 from federico.types import Array
 
+UNREADABLE_NPZ = (
+    OSError,
+    EOFError,
+    ValueError,
+    AttributeError,
+    TypeError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+"""What numpy raises for a file that is damaged, or no npz file at all."""
+
 
 def data_folder() -> Path:
     """The folder that relative data paths start from: FEDERICO_DATA, or `data` if it is not set."""
@@ -19,38 +30,34 @@ def data_folder() -> Path:
 def existing(
     path: Path, remedy: str = "check the path, or set FEDERICO_DATA to the folder of the data"
 ) -> Path:
-    """The path itself, once it is known to be there."""
+    """The path itself, or a `DataError` with the remedy if nothing is there."""
     if not path.exists():
         raise DataError(f"{path}: not found: {remedy}")
     return path
 
 
-def read_npz(path: Path, *keys: str) -> list[Array]:
-    """The arrays of these names, in this order; arrays of Python objects are refused, as they could run code."""
+def read_npz(path: Path, *names: str) -> list[Array]:
+    """The arrays of these names, in this order.
+
+    Arrays of Python objects are refused, because unpickling them could run code.
+    """
     existing(path)
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            return [archive[_known(key, archive.files, path)] for key in keys]
-    except (
-        OSError,
-        EOFError,
-        ValueError,
-        AttributeError,
-        TypeError,
-        zipfile.BadZipFile,
-        zlib.error,
-    ) as error:
+            for name in names:
+                if name not in archive.files:
+                    held = ", ".join(archive.files)
+                    raise DataError(f"{path}: no array named '{name}': it holds {held}")
+            return [archive[name] for name in names]
+    except UNREADABLE_NPZ as error:
         raise DataError(
             f"{path}: not a readable npz file ({first_line(error)}): write it with numpy.savez"
         ) from error
 
 
-def _known(key: str, keys: list[str], path: Path) -> str:
-    if key not in keys:
-        raise DataError(f"{path}: no array named '{key}': it holds {', '.join(keys)}")
-    return key
-
-
 def first_line(error: Exception) -> str:
-    """What went wrong, short enough to stand inside a one-line message."""
-    return next(iter(str(error).splitlines()), type(error).__name__)
+    """What went wrong, short enough for a message of one line."""
+    lines = str(error).splitlines()
+    if not lines:
+        return type(error).__name__
+    return lines[0]

@@ -1,4 +1,4 @@
-"""Who gets which samples: pure functions of the labels (or owners) and the seed."""
+"""Which client gets which samples: pure functions of the labels (or owners) and the seed."""
 
 import hashlib
 from abc import ABC, abstractmethod
@@ -16,32 +16,34 @@ from federico.errors import ConfigError, DataError
 from federico.options import Options
 from federico.types import Array, ClientId, IntArray
 
-TRIES = 100
-"""How often a random cut is drawn again before it is refused."""
-LEAST = 2
-"""Samples a client needs: one to train on, one to test on."""
+MOST_DRAWS = 100
+"""How often a random partition is drawn again before its options are refused."""
+
+LEAST_SAMPLES = 2
+"""Samples that every client needs: one to train on, one to test on."""
 
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """The positions of each client's samples, ascending, no position twice."""
+    """The positions of each client's samples in the dataset."""
 
     ids: tuple[ClientId, ...]
     indices: tuple[IntArray, ...]
+    """The positions of each client's samples, ascending; no position occurs twice."""
     distribution: tuple[int, ...] | None = None
-    """The true group of each client, where the partition has groups."""
+    """The true group of each client, where the partition has groups: for reports only."""
 
     def __post_init__(self) -> None:
-        refuse_twins(self.ids)
+        refuse_duplicate_ids(self.ids)
 
     @property
     def hash(self) -> str:
-        """The same for two partitions if and only if they give the same samples to the same names."""
-        return digest(self.ids, self.indices)
+        """Equal for two partitions exactly if they give the same samples to the same names."""
+        return hash_of_positions(self.ids, self.indices)
 
 
-def refuse_twins(ids: Iterable[ClientId]) -> None:
-    """Two clients of one name would be one peer to everybody else."""
+def refuse_duplicate_ids(ids: Iterable[ClientId]) -> None:
+    """Refuse two clients of one name: everybody else would take them for the same peer."""
     for name, count in Counter(ids).items():
         if count > 1:
             raise DataError(
@@ -49,41 +51,47 @@ def refuse_twins(ids: Iterable[ClientId]) -> None:
             )
 
 
-def digest(ids: Iterable[ClientId], *shares: Iterable[IntArray]) -> str:
-    """SHA-256 over names and positions, lengths included so that no two layouts read alike."""
+def hash_of_positions(ids: Iterable[ClientId], *positions: Iterable[IntArray]) -> str:
+    """SHA-256 over the clients' names and one or more arrays of positions for each of them."""
     result = hashlib.sha256()
-    for name, *parts in zip(ids, *shares, strict=True):
-        for item in (name.encode(), *(part.astype("<i8").tobytes() for part in parts)):
+    for name, *arrays in zip(ids, *positions, strict=True):
+        # Positions are hashed in one byte order, so that the hash is the same on every machine.
+        items = [name.encode()]
+        items += [array.astype("<i8").tobytes() for array in arrays]
+
+        # The length before each item keeps two different divisions of the same bytes apart.
+        for item in items:
             result.update(len(item).to_bytes(8, "little") + item)
     return result.hexdigest()
 
 
-def numbered(count: int, start: int = 0) -> tuple[ClientId, ...]:
-    """Numbers as names of equal width, so that sorting the names sorts the numbers."""
+def numbered_ids(count: int, start: int = 0) -> tuple[ClientId, ...]:
+    """Consecutive numbers as names of equal width, so that sorting the names sorts the numbers."""
     width = len(str(start + count - 1))
     return tuple(f"{number:0{width}}" for number in range(start, start + count))
 
 
 def subsample(dataset: Dataset, count: int, seed: int) -> Dataset:
-    """Draw this many of the samples at random, in their old order."""
+    """A dataset of `count` of the samples, drawn at random and kept in their order."""
     if count > len(dataset):
         raise ConfigError(
             f"samples = {count}: the data holds {len(dataset)}: ask for no more than that"
         )
-    index = np.sort(rng.stream(seed, "subsample").choice(len(dataset), count, replace=False))
+    draw = rng.stream(seed, "subsample")
+    index = np.sort(draw.choice(len(dataset), count, replace=False))
     owners = None if dataset.owners is None else dataset.owners[index]
     return Dataset(dataset.samples.take(index), dataset.schema, owners)
 
 
 class PartitionOptions(Options, ABC):
-    """How the samples are shared out among clients."""
+    """How the samples are divided among clients."""
 
     @abstractmethod
     def cut(self, labels: IntArray, owners: Array | None, seed: int) -> Partition:
-        """Every client's share; the same for the same labels, owners and seed."""
+        """Every client's samples; always the same for the same labels, owners and seed."""
 
 
-class _Counted(PartitionOptions):
+class _PartitionIntoClients(PartitionOptions):
     clients: int = Field(default=8, ge=1)
     """Number of clients."""
 
@@ -94,8 +102,8 @@ class _Counted(PartitionOptions):
             )
 
 
-class LabelGroups(_Counted):
-    """Labels are dealt into groups, and each client sees the labels of one group only."""
+class LabelGroups(_PartitionIntoClients):
+    """The labels are divided into groups, and each client sees the labels of one group only."""
 
     kind: Literal["label-groups"] = "label-groups"
     """Each client sees the labels of one group only."""
@@ -111,77 +119,87 @@ class LabelGroups(_Counted):
         return self
 
     def cut(self, labels: IntArray, owners: Array | None, seed: int) -> Partition:
-        """Each client draws a group at random, each group at least once; a group's samples are split evenly."""
+        """Each client draws a group at random; the samples of a group are divided evenly."""
         self._refuse_too_few(len(labels))
         draw = rng.stream(seed, "partition", self.kind)
-        groups = _label_sets(labels, self.groups, "groups", draw)
-        group_of = self._draw_groups(draw)
-        shares: dict[int, IntArray] = {}
-        for group, members in enumerate(groups):
-            mine = np.flatnonzero(group_of == group)
-            shares |= zip(
-                mine, _deal(np.flatnonzero(np.isin(labels, members)), len(mine), draw), strict=True
-            )
-        indices = tuple(shares[client] for client in range(self.clients))
-        return Partition(numbered(self.clients), indices, tuple(map(int, group_of)))
+        labels_of_group = _divide_labels(labels, self.groups, "groups", draw)
+        group_of_client = self._draw_groups(draw)
+
+        samples_of_client: dict[int, IntArray] = {}
+        for group, group_labels in enumerate(labels_of_group):
+            samples = np.flatnonzero(np.isin(labels, group_labels))
+            clients = np.flatnonzero(group_of_client == group)
+            parts = _divide_evenly(samples, len(clients), draw)
+            samples_of_client.update(zip(clients.tolist(), parts, strict=True))
+
+        indices = tuple(samples_of_client[client] for client in range(self.clients))
+        distribution = tuple(int(group) for group in group_of_client)
+        return Partition(numbered_ids(self.clients), indices, distribution)
 
     def _draw_groups(self, draw: np.random.Generator) -> IntArray:
         """The group of each client, every group at least once."""
+        once_each = np.arange(self.groups)
         free = draw.integers(self.groups, size=self.clients - self.groups)
-        return draw.permutation(np.concatenate([np.arange(self.groups), free]))
+        return draw.permutation(np.concatenate([once_each, free]))
 
 
-class Dirichlet(_Counted):
-    """Labels are cut into clusters, and each cluster is shared out unevenly, as in FedEM."""
+class Dirichlet(_PartitionIntoClients):
+    """The labels are divided into clusters, and each cluster is divided unevenly, as in FedEM."""
 
     kind: Literal["dirichlet"] = "dirichlet"
-    """Each cluster of labels is shared out unevenly among all clients."""
+    """Each cluster of labels is divided unevenly among all clients."""
     clusters: int = Field(default=4, ge=1)
-    """Number of clusters the labels are cut into."""
+    """Number of clusters that the labels are divided into."""
     alpha: float = Field(default=0.4, gt=0)
-    """How even the shares are: small is uneven, large tends to equal shares."""
+    """How even the division is: small is uneven, large tends to equal parts."""
 
     def cut(self, labels: IntArray, owners: Array | None, seed: int) -> Partition:
-        """Drawn again as long as a client has too few samples to train and to test on."""
+        """Drawn again as long as some client has too few samples to train and to test on."""
         self._refuse_too_few(len(labels))
         draw = rng.stream(seed, "partition", self.kind)
-        for _ in range(TRIES):
+        for _ in range(MOST_DRAWS):
             indices = self._draw(labels, draw)
-            if min(map(len, indices)) >= LEAST:
-                return Partition(numbered(self.clients), tuple(indices))
+            fewest = min(len(index) for index in indices)
+            if fewest >= LEAST_SAMPLES:
+                return Partition(numbered_ids(self.clients), tuple(indices))
         raise ConfigError(
-            f"alpha = {self.alpha:g} left a client with fewer than {LEAST} samples in each of {TRIES} draws: "
-            "raise alpha, or ask for fewer clients"
+            f"alpha = {self.alpha:g} left a client with fewer than {LEAST_SAMPLES} samples "
+            f"in each of {MOST_DRAWS} draws: raise alpha, or ask for fewer clients"
         )
 
     def _draw(self, labels: IntArray, draw: np.random.Generator) -> list[IntArray]:
-        shares: list[list[IntArray]] = []
-        for members in _label_sets(labels, self.clusters, "clusters", draw):
-            cluster = draw.permutation(np.flatnonzero(np.isin(labels, members)))
-            counts = draw.multinomial(
-                len(cluster), draw.dirichlet(np.full(self.clients, self.alpha))
-            )
-            shares.append(np.split(cluster, np.cumsum(counts)[:-1]))
-        return [np.sort(np.concatenate(parts)) for parts in zip(*shares, strict=True)]
+        """One random division: the positions of each client's samples."""
+        parts_by_cluster: list[list[IntArray]] = []
+        for cluster_labels in _divide_labels(labels, self.clusters, "clusters", draw):
+            samples = draw.permutation(np.flatnonzero(np.isin(labels, cluster_labels)))
+            proportions = draw.dirichlet(np.full(self.clients, self.alpha))
+            counts = draw.multinomial(len(samples), proportions)
+            parts_by_cluster.append(np.split(samples, np.cumsum(counts)[:-1]))
+
+        # A client has one part of every cluster.
+        parts_by_client = zip(*parts_by_cluster, strict=True)
+        return [np.sort(np.concatenate(parts)) for parts in parts_by_client]
 
 
-class Iid(_Counted):
-    """Every client draws from the same distribution: samples are dealt at random in equal shares."""
+class Iid(_PartitionIntoClients):
+    """Every client draws from the same distribution: samples are divided at random and evenly."""
 
     kind: Literal["iid"] = "iid"
-    """Samples are dealt at random in equal shares."""
+    """Samples are divided at random into equal parts."""
 
     def cut(self, labels: IntArray, owners: Array | None, seed: int) -> Partition:
-        """Shares differ by one sample at most."""
+        """The numbers of samples of two clients differ by one at most."""
         self._refuse_too_few(len(labels))
         draw = rng.stream(seed, "partition", self.kind)
-        return Partition(
-            numbered(self.clients), tuple(_deal(np.arange(len(labels)), self.clients, draw))
-        )
+        parts = _divide_evenly(np.arange(len(labels)), self.clients, draw)
+        return Partition(numbered_ids(self.clients), tuple(parts))
 
 
-class Shards(_Counted):
-    """Samples sorted by label are cut into shards, and each client gets a few of them: the pathological split."""
+class Shards(_PartitionIntoClients):
+    """Samples sorted by label are cut into shards, and each client gets a few of them.
+
+    This is the pathological split of the first papers on federated learning.
+    """
 
     kind: Literal["shards"] = "shards"
     """Each client gets a few shards of the samples sorted by label."""
@@ -189,57 +207,69 @@ class Shards(_Counted):
     """Number of shards each client gets, which bounds the number of labels it sees."""
 
     def cut(self, labels: IntArray, owners: Array | None, seed: int) -> Partition:
-        """Shards differ by one sample at most; samples of one label are shuffled before they are cut."""
-        total = self.clients * self.shards_per_client
-        if total > len(labels):
+        """The sizes of shards differ by one at most; which samples of a label they hold is random."""
+        shard_count = self.clients * self.shards_per_client
+        if shard_count > len(labels):
             raise ConfigError(
-                f"clients x shards_per_client = {total}: there are only {len(labels)} samples: lower one"
+                f"clients x shards_per_client = {shard_count}: "
+                f"there are only {len(labels)} samples: lower one"
             )
         draw = rng.stream(seed, "partition", self.kind)
+
+        # Shuffling before the stable sort makes the order within a label random.
         shuffled = draw.permutation(len(labels))
-        shards = np.array_split(shuffled[np.argsort(labels[shuffled], kind="stable")], total)
-        hands = draw.permutation(total).reshape(self.clients, self.shards_per_client)
-        indices = tuple(
-            np.sort(np.concatenate([shards[shard] for shard in hand])) for hand in hands
-        )
-        return Partition(numbered(self.clients), indices)
+        by_label = shuffled[np.argsort(labels[shuffled], kind="stable")]
+        shards = np.array_split(by_label, shard_count)
+
+        dealt = draw.permutation(shard_count)
+        indices: list[IntArray] = []
+        for numbers in dealt.reshape(self.clients, self.shards_per_client):
+            own_shards = [shards[number] for number in numbers]
+            indices.append(np.sort(np.concatenate(own_shards)))
+        return Partition(numbered_ids(self.clients), tuple(indices))
 
 
 class Natural(PartitionOptions):
-    """The data says whose each sample is: a hospital, a person, a file."""
+    """The data says who owns each sample: a hospital, a person, a file."""
 
     kind: Literal["natural"] = "natural"
     """Each owner named by the data becomes a client."""
     clients_per_group: int = Field(default=1, ge=1)
-    """Number of clients each owner's samples are split into."""
+    """Number of clients that each owner's samples are divided among."""
 
     def cut(self, labels: IntArray, owners: Array | None, seed: int) -> Partition:
-        """Owners in order of their names; the clients of one owner share its number as their distribution."""
+        """Clients in the order of their owners' names, with the owner's number as distribution."""
         if owners is None:
             raise ConfigError(
-                "kind = natural: the data does not say whose each sample is: set its 'client' option"
+                "kind = natural: the data does not say who owns each sample: "
+                "set its 'client' option"
             )
-        names, group_of = np.unique(owners, return_inverse=True)
+        names, owner_of_sample = np.unique(owners, return_inverse=True)
+
         ids: list[ClientId] = []
         indices: list[IntArray] = []
-        for group, name in enumerate(map(str, names)):
-            draw = rng.stream(seed, "partition", self.kind, name)
+        distribution: list[int] = []
+        for owner, name in enumerate(map(str, names)):
+            samples = np.flatnonzero(owner_of_sample == owner)
             ids += self._ids(name)
-            indices += self._split(np.flatnonzero(group_of == group), name, draw)
-        distribution = np.repeat(np.arange(len(names)), self.clients_per_group)
-        return Partition(tuple(ids), tuple(indices), tuple(map(int, distribution)))
+            indices += self._divide(samples, name, seed)
+            distribution += [owner] * self.clients_per_group
+        return Partition(tuple(ids), tuple(indices), tuple(distribution))
 
     def _ids(self, name: str) -> list[ClientId]:
         if self.clients_per_group == 1:
             return [name]
-        return [f"{name}-{number}" for number in numbered(self.clients_per_group, start=1)]
+        return [f"{name}-{number}" for number in numbered_ids(self.clients_per_group, start=1)]
 
-    def _split(self, mine: IntArray, name: str, draw: np.random.Generator) -> list[IntArray]:
-        if self.clients_per_group > len(mine):
+    def _divide(self, samples: IntArray, name: str, seed: int) -> list[IntArray]:
+        """One owner's samples divided among its clients; other owners have no part in the draw."""
+        if self.clients_per_group > len(samples):
             raise ConfigError(
-                f"clients_per_group = {self.clients_per_group}: '{name}' has only {len(mine)} samples: lower it"
+                f"clients_per_group = {self.clients_per_group}: "
+                f"'{name}' has only {len(samples)} samples: lower it"
             )
-        return _deal(mine, self.clients_per_group, draw)
+        draw = rng.stream(seed, "partition", self.kind, name)
+        return _divide_evenly(samples, self.clients_per_group, draw)
 
 
 Partitioning: TypeAlias = Annotated[
@@ -248,15 +278,16 @@ Partitioning: TypeAlias = Annotated[
 """The partition of an experiment; `kind` says which options go with it."""
 
 
-def _deal(samples: IntArray, hands: int, draw: np.random.Generator) -> list[IntArray]:
-    """Random shares whose sizes differ by one at most."""
-    return [np.sort(share) for share in np.array_split(draw.permutation(samples), hands)]
+def _divide_evenly(samples: IntArray, count: int, draw: np.random.Generator) -> list[IntArray]:
+    """The samples divided at random into parts whose sizes differ by one at most."""
+    parts = np.array_split(draw.permutation(samples), count)
+    return [np.sort(part) for part in parts]
 
 
-def _label_sets(
+def _divide_labels(
     labels: IntArray, count: int, option: str, draw: np.random.Generator
 ) -> list[IntArray]:
-    """The labels shuffled and cut into sets of near-equal size."""
+    """The different labels divided at random into sets of nearly equal size."""
     present = np.unique(labels)
     if count > len(present):
         raise ConfigError(

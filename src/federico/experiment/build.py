@@ -12,7 +12,7 @@ from federico import compat
 from federico.data.dataset import Client, Dataset, Schema
 from federico.data.files import data_folder
 from federico.data.partition import Partition, subsample
-from federico.data.split import Shares, clients, share_out, warnings_for
+from federico.data.split import TrainTestSplit, make_clients, train_test_split, warnings_for
 from federico.errors import ConfigError
 from federico.exchange.processes import ProcessGroup, SingleProcess
 from federico.exchange.protocol import Exchange, Hosting
@@ -24,6 +24,7 @@ from federico.learning.layout import ModelLayout
 from federico.learning.learner import ClientData, Learner
 from federico.learning.models import Factory
 from federico.learning.storage import Storage
+from federico.methods import METHODS
 from federico.methods.method import Method, MethodContext
 from federico.types import IntArray
 
@@ -37,7 +38,7 @@ class Setup:
     experiment: Experiment
     seed: int
     schema: Schema
-    shares: Shares
+    shares: TrainTestSplit
     clients: list[Client]
     layout: ModelLayout
     data_hash: str
@@ -75,7 +76,7 @@ class Setup:
         )
         epochs = experiment.training.local_epochs
         federation = MethodContext(self.shares.ids, learner, connect, hosting, self.seed, epochs)
-        method = experiment.method(name)(federation, experiment.method_options(name))
+        method = METHODS[name](federation, experiment.method_options(name))
         compat.give_back_freed_memory()  # on the way there were models that no round needs
         return method
 
@@ -111,7 +112,7 @@ def prepare(
     dataset = draw(split, dataset or experiment.data.load(data_folder(), data_seed), data_seed)
     partition = experiment.partition.cut(dataset.labels, dataset.owners, data_seed)
     shares = divide(split, partition, data_seed)
-    return assemble(experiment, seed, dataset, shares, clients(dataset, shares), factory)
+    return assemble(experiment, seed, dataset, shares, make_clients(dataset, shares), factory)
 
 
 def draw(split: Split, dataset: Dataset, seed: int) -> Dataset:
@@ -119,9 +120,9 @@ def draw(split: Split, dataset: Dataset, seed: int) -> Dataset:
     return dataset if split.samples is None else subsample(dataset, split.samples, seed)
 
 
-def divide(split: Split, partition: Partition, seed: int) -> Shares:
+def divide(split: Split, partition: Partition, seed: int) -> TrainTestSplit:
     """Every client's share, divided as the options say."""
-    return share_out(
+    return train_test_split(
         partition,
         test_fraction=split.test_fraction,
         max_train=split.max_train,
@@ -134,7 +135,7 @@ def assemble(
     experiment: Experiment,
     seed: int,
     dataset: Dataset,
-    shares: Shares,
+    shares: TrainTestSplit,
     members: list[Client],
     factory: Factory | None = None,
 ) -> Setup:
@@ -155,8 +156,8 @@ def assemble(
     _check_model(layout, schema, present[0])
     for method in experiment.methods:
         options = experiment.method_options(method)
-        experiment.method(method).check(options, len(members), layout)
-        trained = experiment.method(method).trains_on(
+        METHODS[method].check(options, len(members), layout)
+        trained = METHODS[method].trains_on(
             options, np.array([len(client.train) for client in present])
         )
         _check_batches(

@@ -1,5 +1,15 @@
-"""The methods: each a file of its own. `METHODS` has the built-in ones by name."""
+"""The methods by name."""
 
-from federico.methods.registry import METHODS
+from federico.methods.clustered import Clustered
+from federico.methods.fedavg import FedAvg
+from federico.methods.fedavg_plus import FedAvgPlus
+from federico.methods.fedem import FedEM
+from federico.methods.federico import Federico
+from federico.methods.fedfomo import FedFomo
+from federico.methods.local import Local
+from federico.methods.method import Method
 
-__all__ = ["METHODS"]
+METHODS: dict[str, type[Method]] = {
+    method.name: method
+    for method in (Federico, Local, FedAvg, FedAvgPlus, Clustered, FedEM, FedFomo)
+}

@@ -14,9 +14,10 @@ import torch
 from pydantic import BeforeValidator, InstanceOf, TypeAdapter, ValidationError
 from safetensors.torch import load
 
-from federico.data.dataset import Client, Schema, Standardizer
+from federico.data.arrays import as_inputs
+from federico.data.dataset import Client, Schema
 from federico.data.inputs import read_inputs
-from federico.data.sources.npz import features
+from federico.data.standardizer import Standardizer
 from federico.errors import DataError, RunError
 from federico.exchange.processes import ProcessGroup
 from federico.experiment.build import Setup
@@ -171,7 +172,7 @@ class Bundle:
     def probabilities(self, x: Array) -> FloatArray:
         """Class probabilities [n, classes]; for regression the predicted values [n, outputs]."""
         schema = self.header.schema
-        x = features(np.asarray(x), "x")
+        x = as_inputs(np.asarray(x), "x")
         if not len(x):
             raise DataError("x: holds no samples: at least one is needed")
         if x.shape[1:] != tuple(schema.input_shape):

@@ -16,7 +16,7 @@ from pydantic import (
 )
 
 from federico.config_file import read_tables, validated
-from federico.data.dataset import Column, Schema
+from federico.data.dataset import Schema, TableColumn
 from federico.experiment.config import Training
 from federico.learning.models import MLP, ModelOptions
 from federico.methods.federico import FedericoOptions
@@ -63,7 +63,7 @@ class SampleOptions(Options):
 
     def as_schema(self) -> Schema:
         """The same in the words of the data layer."""
-        columns = tuple(Column(column.name, column.categories) for column in self.columns)
+        columns = tuple(TableColumn(column.name, column.categories) for column in self.columns)
         return Schema(
             self.task,
             self.input_shape or (_table_width(columns),),
@@ -87,7 +87,7 @@ class SampleOptions(Options):
         )
 
 
-def _table_width(columns: Iterable[Column]) -> int:
+def _table_width(columns: Iterable[TableColumn]) -> int:
     """Numbers that a model is given for one row: one for a number, one per choice for a choice."""
     width = 0
     for column in columns:

@@ -6,7 +6,7 @@ from federico.data.conform import conform
 from federico.data.dataset import Client, Dataset
 from federico.data.files import data_folder
 from federico.data.partition import Partition
-from federico.data.split import Shares, clients
+from federico.data.split import TrainTestSplit, make_clients
 from federico.errors import ConfigError
 from federico.experiment.build import Setup, assemble, divide, draw
 from federico.site.site_file import Site
@@ -25,7 +25,7 @@ def prepare_site(site: Site) -> Setup:
     dataset = conform(drawn, site.federation.sample.as_schema())
 
     own_shares = divide(experiment.split, _own_partition(site, dataset, data_seed), data_seed)
-    (own_client,) = clients(dataset, own_shares)
+    (own_client,) = make_clients(dataset, own_shares)
 
     # In the order of the members, which is that of the clients in a simulation.
     all_clients = []
@@ -41,7 +41,7 @@ def prepare_site(site: Site) -> Setup:
             train.append(NO_SAMPLES)
             test.append(NO_SAMPLES)
 
-    shares = Shares(site.federation.members, tuple(train), tuple(test))
+    shares = TrainTestSplit(site.federation.members, tuple(train), tuple(test))
     return assemble(experiment, seed, dataset, shares, all_clients)
 
 

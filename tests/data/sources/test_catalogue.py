@@ -4,12 +4,12 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from federico.data.partition import Partitioning
-from federico.data.sources import SOURCES, Digits, Source, SourceOptions, catalogue
+from federico.data.sources import SOURCES, Digits, Source, SourceOptions, list_sources
 
 
 def test_presence_follows_the_files(tmp_path: Path) -> None:
     (tmp_path / "cifar-100-binary").mkdir()
-    present = {entry.kind: entry.present for entry in catalogue(tmp_path)}
+    present = {entry.kind: entry.present for entry in list_sources(tmp_path)}
     assert present == {
         "digits": True,
         "sine": True,
@@ -23,7 +23,7 @@ def test_presence_follows_the_files(tmp_path: Path) -> None:
 
 
 def test_every_kind_says_in_one_line_what_it_is(tmp_path: Path) -> None:
-    assert all(entry.summary and "\n" not in entry.summary for entry in catalogue(tmp_path))
+    assert all(entry.summary and "\n" not in entry.summary for entry in list_sources(tmp_path))
 
 
 def test_kind_picks_the_options() -> None:

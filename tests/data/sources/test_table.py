@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from federico.data.dataset import Column
+from federico.data.dataset import TableColumn
 from federico.data.partition import Natural
 from federico.data.sources import Table
-from federico.data.split import clients, share_out
+from federico.data.split import make_clients, train_test_split
 from federico.errors import DataError
 
 HEART = (
@@ -41,7 +41,7 @@ def test_one_file_with_a_client_column(folder: Path) -> None:
         folder, 0
     )
     np.testing.assert_array_equal(dataset.samples.x, [[40, 0, 1], [np.nan, 1, 0]])
-    assert dataset.schema.columns == (Column("age"), Column("sex", ("f", "m")))
+    assert dataset.schema.columns == (TableColumn("age"), TableColumn("sex", ("f", "m")))
     assert dataset.schema.label_names == ("no", "yes")
     assert dataset.labels.tolist() == [1, 0]
     assert dataset.owners is not None
@@ -177,8 +177,8 @@ def test_the_real_hospitals(real_data: Callable[[str], Path]) -> None:
         0: 411,
         1: 509,
     }
-    hospitals = clients(
-        dataset, share_out(Natural().cut(dataset.labels, dataset.owners, 0), seed=0)
+    hospitals = make_clients(
+        dataset, train_test_split(Natural().cut(dataset.labels, dataset.owners, 0), seed=0)
     )
     assert all(np.isfinite(hospital.test.x).all() for hospital in hospitals)
 

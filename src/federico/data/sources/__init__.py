@@ -1,4 +1,7 @@
-"""Every kind of data an experiment can name, one file each."""
+"""Every kind of data that an experiment can name, one file each.
+
+Options must be cheap to import: a source imports pandas, scikit-learn or Pillow only when it loads.
+"""
 
 import inspect
 from dataclasses import dataclass
@@ -22,15 +25,15 @@ __all__ = [
     "Cifar10",
     "Cifar100",
     "Digits",
-    "Entry",
     "ImageFolder",
     "Npz",
     "OfficeHome",
     "Sine",
     "Source",
     "SourceOptions",
+    "SourceSummary",
     "Table",
-    "catalogue",
+    "list_sources",
 ]
 
 Source: TypeAlias = Annotated[
@@ -46,29 +49,31 @@ SOURCES: tuple[type[SourceOptions], ...] = tuple(
 
 
 @dataclass(frozen=True)
-class Entry:
-    """A line of the catalogue."""
+class SourceSummary:
+    """A kind of data in one line, and whether it can be loaded."""
 
     kind: str
     summary: str
     present: bool | None
-    """Whether its files are there; nothing where the user names the files."""
+    """Whether its files are there; None where the user names the files."""
 
 
-def catalogue(folder: Path) -> list[Entry]:
+def list_sources(folder: Path) -> list[SourceSummary]:
     """All kinds of data, and which of them can be loaded from this folder."""
-    return [
-        Entry(
-            source.model_fields["kind"].default,
-            inspect.getdoc(source) or "",
-            _present(source, folder),
-        )
-        for source in SOURCES
-    ]
+    summaries: list[SourceSummary] = []
+    for source in SOURCES:
+        kind = source.model_fields["kind"].default
+        summary = inspect.getdoc(source) or ""
+        summaries.append(SourceSummary(kind, summary, _is_present(source, folder)))
+    return summaries
 
 
-def _present(source: type[SourceOptions], folder: Path) -> bool | None:
+def _is_present(source: type[SourceOptions], folder: Path) -> bool | None:
     path = source.model_fields.get("path")
     if path is None:
+        # It comes with a package or is computed.
         return True
-    return None if path.is_required() else (folder / path.default).exists()
+    if path.is_required():
+        return None
+    default_path: Path = folder / path.default
+    return default_path.exists()

@@ -1,3 +1,5 @@
+"""What every kind of data has in common."""
+
 from abc import ABC, abstractmethod
 from pathlib import Path
 
@@ -10,4 +12,7 @@ class SourceOptions(Options, ABC):
 
     @abstractmethod
     def load(self, folder: Path, seed: int) -> Dataset:
-        """All samples, checked; relative paths start at `folder`, made-up noise depends on `seed` alone."""
+        """All samples, checked.
+
+        Relative paths start from `folder`. Artificial noise depends on `seed`, nothing else does.
+        """

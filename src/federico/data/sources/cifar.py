@@ -1,17 +1,20 @@
-"""The official binary files: a record is the label bytes, then three colour planes of 32 x 32 bytes."""
+"""CIFAR-10 and CIFAR-100, read from the official binary files.
+
+A record of these files is the label bytes, then three colour planes of 32 x 32 bytes each.
+"""
 
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
-from federico.data.checks import checked
-from federico.data.dataset import Dataset, Samples, Schema
+from federico.data.dataset import Dataset, Samples, Schema, checked
 from federico.data.files import existing
 from federico.data.sources.base import SourceOptions
 from federico.errors import DataError
 
-PIXELS = 3 * 32 * 32
+IMAGE_SHAPE = (3, 32, 32)
+IMAGE_BYTES = 3 * 32 * 32
 
 
 class Cifar10(SourceOptions):
@@ -23,10 +26,13 @@ class Cifar10(SourceOptions):
     """Folder of the official binary files; whichever training batches it holds are read."""
 
     def load(self, folder: Path, seed: int) -> Dataset:
-        """The images of all training batches, in order of the files."""
-        place = _folder(folder / self.path, self.kind)
+        """The images of all training batches, in the order of the files."""
         return _load(
-            place, sorted(place.glob("data_batch_*.bin")), "batches.meta.txt", label_bytes=1
+            folder / self.path,
+            self.kind,
+            images="data_batch_*.bin",
+            label_names="batches.meta.txt",
+            label_bytes=1,
         )
 
 
@@ -39,42 +45,52 @@ class Cifar100(SourceOptions):
     """Folder of the official binary files."""
 
     def load(self, folder: Path, seed: int) -> Dataset:
-        """The training images, in order of the file."""
-        place = _folder(folder / self.path, self.kind)
-        return _load(place, sorted(place.glob("train.bin")), "fine_label_names.txt", label_bytes=2)
+        """The training images, in the order of the file."""
+        # The first label byte is the coarse label, the second the fine one.
+        return _load(
+            folder / self.path,
+            self.kind,
+            images="train.bin",
+            label_names="fine_label_names.txt",
+            label_bytes=2,
+        )
 
 
-def _folder(place: Path, kind: str) -> Path:
-    return existing(
-        place, f"run `federico data get {kind}`, or set FEDERICO_DATA to the folder that holds it"
+def _load(folder: Path, kind: str, *, images: str, label_names: str, label_bytes: int) -> Dataset:
+    """The images of all files that match the pattern, with the label in the last label byte."""
+    existing(
+        folder, f"run `federico data get {kind}`, or set FEDERICO_DATA to the folder that holds it"
     )
-
-
-def _load(place: Path, files: list[Path], names_file: str, *, label_bytes: int) -> Dataset:
+    files = sorted(folder.glob(images))
     if not files:
         raise DataError(
-            f"{place}: holds no training images (.bin): copy the official binary files there"
+            f"{folder}: holds no training images (.bin): copy the official binary files there"
         )
-    names = tuple(existing(place / names_file).read_text(encoding="utf-8").split())
-    parts = [_records(file, label_bytes, len(names)) for file in files]
+    names_file = existing(folder / label_names)
+    names = tuple(names_file.read_text(encoding="utf-8").split())
+
+    parts = [_read_records(file, label_bytes, len(names)) for file in files]
     x = np.concatenate([part.x for part in parts])
     y = np.concatenate([part.y for part in parts])
-    return checked(
-        Dataset(Samples(x, y), Schema("classification", x.shape[1:], len(names), names)), place
-    )
+    schema = Schema("classification", IMAGE_SHAPE, len(names), names)
+    return checked(Dataset(Samples(x, y), schema), folder)
 
 
-def _records(file: Path, label_bytes: int, classes: int) -> Samples:
-    size = label_bytes + PIXELS
+def _read_records(file: Path, label_bytes: int, classes: int) -> Samples:
+    record_bytes = label_bytes + IMAGE_BYTES
     raw = np.fromfile(file, dtype=np.uint8)
-    if len(raw) % size:
+    if len(raw) % record_bytes:
         raise DataError(
-            f"{file}: {len(raw)} bytes are not a multiple of {size}: the file is cut off, copy it again"
+            f"{file}: {len(raw)} bytes are not a multiple of {record_bytes}: "
+            "the file is cut off, copy it again"
         )
-    records = raw.reshape(-1, size)
+
+    records = raw.reshape(-1, record_bytes)
     labels = records[:, label_bytes - 1].astype(np.int64)
     if (labels >= classes).any():
         raise DataError(
-            f"{file}: label {labels.max()} where {classes} are named: the file is damaged, copy it again"
+            f"{file}: label {labels.max()} where {classes} are named: "
+            "the file is damaged, copy it again"
         )
-    return Samples(records[:, label_bytes:].reshape(-1, 3, 32, 32), labels)
+    images = records[:, label_bytes:].reshape(-1, *IMAGE_SHAPE)
+    return Samples(images, labels)

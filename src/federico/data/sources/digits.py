@@ -1,3 +1,5 @@
+"""The handwritten digits that come with scikit-learn."""
+
 from pathlib import Path
 from typing import Literal
 
@@ -5,9 +7,11 @@ import numpy as np
 from pydantic import Field
 
 from federico import rng
-from federico.data.checks import checked
-from federico.data.dataset import Dataset, Samples, Schema
+from federico.data.dataset import Dataset, Samples, Schema, checked
 from federico.data.sources.base import SourceOptions
+
+WHITEST = 16
+"""scikit-learn stores pixels as whole numbers from 0 to this."""
 
 
 class Digits(SourceOptions):
@@ -16,14 +20,17 @@ class Digits(SourceOptions):
     kind: Literal["digits"] = "digits"
     """The digits of scikit-learn."""
     noise: float = Field(default=0.0, ge=0)
-    """Standard deviation of the Gaussian noise added to each pixel, where black is 0 and white is 1."""
+    """Standard deviation of the Gaussian noise on each pixel, where black is 0 and white is 1."""
 
     def load(self, folder: Path, seed: int) -> Dataset:
-        """Pixels in 0..1 before noise; the noise is not clipped, so that it stays Gaussian."""
+        """All digits with pixels in 0..1 before noise; the noise is not clipped, to stay Gaussian."""
         from sklearn.datasets import load_digits
 
         pixels, digits = load_digits(return_X_y=True)
-        x = pixels / 16 + self.noise * rng.stream(seed, "noise").standard_normal(pixels.shape)
-        names = tuple(str(digit) for digit in range(10))
+        noise = rng.stream(seed, "noise").standard_normal(pixels.shape)
+        x = pixels / WHITEST + self.noise * noise
         samples = Samples(x.astype(np.float32), digits.astype(np.int64))
-        return checked(Dataset(samples, Schema("classification", (64,), 10, names)), self.kind)
+
+        names = tuple(str(digit) for digit in range(10))
+        schema = Schema("classification", (64,), 10, names)
+        return checked(Dataset(samples, schema), self.kind)

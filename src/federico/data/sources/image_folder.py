@@ -1,11 +1,12 @@
+"""Images in one folder per label."""
+
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 from pydantic import Field
 
-from federico.data.checks import checked
-from federico.data.dataset import Dataset, Samples, Schema
+from federico.data.dataset import Dataset, Samples, Schema, checked
 from federico.data.files import existing, first_line
 from federico.data.sources.base import SourceOptions
 from federico.errors import DataError
@@ -25,36 +26,49 @@ class ImageFolder(SourceOptions):
     """Width and height in pixels that every image is resized to."""
 
     def load(self, folder: Path, seed: int) -> Dataset:
-        """All images in colour, by label and then by file name."""
-        place = existing(folder / self.path)
-        if not place.is_dir():
-            raise DataError(f"{place}: is a file; name the folder whose subfolders are the labels")
-        labels = sorted(entry.name for entry in place.iterdir() if entry.is_dir())
-        files = [
-            (file, number) for number, label in enumerate(labels) for file in _images(place / label)
-        ]
-        if not files:
+        """All images in colour, ordered by label and then by file name."""
+        root = existing(folder / self.path)
+        if not root.is_dir():
+            raise DataError(f"{root}: is a file; name the folder whose subfolders are the labels")
+
+        labels = _label_folders(root)
+        images: list[Array] = []
+        numbers: list[int] = []
+        for number, label in enumerate(labels):
+            for file in _image_files(root / label):
+                images.append(_read_pixels(file, self.size))
+                numbers.append(number)
+        if not images:
             raise DataError(
-                f"{place}: no PNG or JPEG images found: put them in one subfolder per label"
+                f"{root}: no PNG or JPEG images found: put them in one subfolder per label"
             )
-        x = np.stack([_pixels(file, self.size) for file, _ in files])
-        y = np.array([number for _, number in files], dtype=np.int64)
+
+        x = np.stack(images)
+        y = np.array(numbers, dtype=np.int64)
         schema = Schema("classification", x.shape[1:], len(labels), tuple(labels))
-        return checked(Dataset(Samples(x, y), schema), place)
+        return checked(Dataset(Samples(x, y), schema), root)
 
 
-def _images(folder: Path) -> list[Path]:
+def _label_folders(root: Path) -> list[str]:
+    """The names of the subfolders, without the hidden ones that other programs leave behind."""
+    folders = [entry.name for entry in root.iterdir() if entry.is_dir()]
+    return sorted(name for name in folders if not name.startswith("."))
+
+
+def _image_files(folder: Path) -> list[Path]:
     return sorted(file for file in folder.iterdir() if file.suffix.lower() in SUFFIXES)
 
 
-def _pixels(file: Path, size: int) -> Array:
-    """Bytes of shape (3, size, size)."""
+def _read_pixels(file: Path, size: int) -> Array:
+    """The image as bytes [3, size, size]."""
     from PIL import Image
 
     try:
         with Image.open(file) as image:
-            return np.asarray(image.convert("RGB").resize((size, size))).transpose(2, 0, 1)
+            resized = image.convert("RGB").resize((size, size))
+            pixels = np.asarray(resized)  # [size, size, 3]
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise DataError(
             f"{file}: not a readable image ({first_line(error)}): remove or replace it"
         ) from error
+    return pixels.transpose(2, 0, 1)

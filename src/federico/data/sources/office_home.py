@@ -1,11 +1,14 @@
+"""Features of the Office-Home images."""
+
 from pathlib import Path
 from typing import Literal
 
+from federico.data.arrays import dataset_from_arrays
 from federico.data.dataset import Dataset
 from federico.data.files import read_npz
 from federico.data.sources.base import SourceOptions
-from federico.data.sources.npz import from_arrays
 from federico.errors import DataError
+from federico.types import Array
 
 
 class OfficeHome(SourceOptions):
@@ -17,15 +20,29 @@ class OfficeHome(SourceOptions):
     """File with the arrays x, y, domain, class_names and domain_names."""
 
     def load(self, folder: Path, seed: int) -> Dataset:
-        """All domains, with the domain as owner; not rescaled, as the features' overall spread is 1 already."""
+        """The images of all domains, each owned by its domain.
+
+        The features are not rescaled: their overall spread is 1 already.
+        """
         file = folder / self.path
-        x, y, domain, classes, domains = read_npz(
-            file, "x", "y", "domain", "class_names", "domain_names"
+        x, y, domain = read_npz(file, "x", "y", "domain")
+        class_names, domain_names = read_npz(file, "class_names", "domain_names")
+        _refuse_unnamed_domains(domain, len(domain_names), file)
+        return dataset_from_arrays(
+            x,
+            y,
+            domain_names[domain],
+            file,
+            task="classification",
+            label_names=class_names.tolist(),
         )
-        if domain.dtype.kind not in "iu" or domain.max(initial=0) >= len(domains):
-            raise DataError(
-                f"{file}: domain {domain.max()} where {len(domains)} are named: write the file again"
-            )
-        return from_arrays(
-            x, y, domains[domain], file, task="classification", label_names=classes.tolist()
-        )
+
+
+def _refuse_unnamed_domains(domain: Array, count: int, file: Path) -> None:
+    if domain.dtype.kind not in "iu":
+        raise DataError(f"{file}: domain must hold whole numbers, not {domain.dtype}")
+    lowest = domain.min(initial=0)
+    highest = domain.max(initial=0)
+    if lowest < 0 or highest >= count:
+        unnamed = lowest if lowest < 0 else highest
+        raise DataError(f"{file}: domain {unnamed} where {count} are named: write the file again")

@@ -1,3 +1,5 @@
+"""A noisy sine curve: the data of figure 1 of the paper."""
+
 from pathlib import Path
 from typing import Literal
 
@@ -5,9 +7,8 @@ import numpy as np
 from pydantic import Field
 
 from federico import rng
-from federico.data.checks import checked
-from federico.data.dataset import Dataset, Samples, Schema
-from federico.data.partition import numbered
+from federico.data.dataset import Dataset, Samples, Schema, checked
+from federico.data.partition import numbered_ids
 from federico.data.sources.base import SourceOptions
 
 
@@ -17,7 +18,7 @@ class Sine(SourceOptions):
     kind: Literal["sine"] = "sine"
     """A noisy sine curve."""
     clients: int = Field(default=8, ge=1)
-    """Number of intervals the curve is cut into; the natural partition makes each of them a client."""
+    """Number of intervals the curve is cut into; the natural partition makes each a client."""
     samples_per_client: int = Field(default=30, ge=2)
     """Number of points on each interval, evenly spaced."""
     noise: float = Field(default=0.1, ge=0)
@@ -26,9 +27,12 @@ class Sine(SourceOptions):
     """Number of full waves the intervals cover together."""
 
     def load(self, folder: Path, seed: int) -> Dataset:
-        """Points from left to right; the owner of each is the number of its interval."""
+        """The points from left to right; the owner of each is the number of its interval."""
         total = self.clients * self.samples_per_client
         x = np.linspace(0, 2 * np.pi * self.cycles, total)[:, None]
-        y = np.sin(x) + self.noise * rng.stream(seed, "noise").standard_normal(x.shape)
-        owners = np.repeat(numbered(self.clients), self.samples_per_client)
-        return checked(Dataset(Samples(x, y), Schema("regression", (1,), 1), owners), self.kind)
+        noise = rng.stream(seed, "noise").standard_normal(x.shape)
+        y = np.sin(x) + self.noise * noise
+
+        owners = np.repeat(numbered_ids(self.clients), self.samples_per_client)
+        schema = Schema("regression", input_shape=(1,), outputs=1)
+        return checked(Dataset(Samples(x, y), schema, owners), self.kind)

@@ -1,23 +1,25 @@
+"""Rows of CSV or Parquet files."""
+
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, Self, TypeAlias
 
 import numpy as np
 from pydantic import Field, model_validator
 
-from federico.data.checks import checked
-from federico.data.dataset import Column, Dataset, Samples, Schema
+from federico.data.dataset import Dataset, Samples, Schema, TableColumn, checked
 from federico.data.sources.base import SourceOptions
 from federico.data.tabular import (
     MISSING,
-    choices,
-    codes,
-    encode,
-    numbers,
+    category_numbers,
+    category_texts,
+    column_numbers,
+    encode_columns,
+    find_categories,
     read_table,
-    require,
-    texts,
+    require_columns,
 )
 from federico.errors import DataError
 from federico.types import Array, Task
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Frames: TypeAlias = "dict[Path, pd.DataFrame]"
-"""What was read, under the name of its file, so that every error can name it."""
+"""The rows of each file, under its path, so that every error can name the file."""
 
 
 class Table(SourceOptions):
@@ -45,15 +47,18 @@ class Table(SourceOptions):
     label_above: float | None = None
     """Makes the label a yes or no: whether the label column is above this number."""
     task: Task = "classification"
-    """What to learn: classification takes each different label as a class, regression takes labels as numbers."""
+    """What to learn: classification takes each different label as a class, regression takes labels
+    as numbers."""
     client: str | None = None
-    """Column that says whose each row is, for the natural partition; without it each of several files is an owner."""
+    """Column that says who owns each row, for the natural partition; without it, each of several
+    files is an owner."""
     names: tuple[str, ...] = ()
     """Column names of CSV files without a header line."""
     missing: tuple[str, ...] = MISSING
     """Texts that stand for a missing value, besides the empty field."""
     categorical: tuple[str, ...] = ()
-    """Columns whose values are choices, not amounts: each choice becomes an input of its own."""
+    """Columns whose values are categories, not amounts: each category becomes an input of its
+    own."""
     ignore: tuple[str, ...] = ()
     """Columns that are left out."""
 
@@ -66,91 +71,121 @@ class Table(SourceOptions):
         return self
 
     def load(self, folder: Path, seed: int) -> Dataset:
-        """All rows of all files in order; missing values stay gaps until each client fills its own."""
-        paths = (self.path,) if isinstance(self.path, Path) else self.path
-        files = list(paths.values() if isinstance(paths, dict) else paths)
-        if len(set(files)) < len(files):
-            raise DataError(
-                f"path: {max(files, key=files.count)} is named twice; name every file once"
-            )
+        """All rows of all files in order; each client fills in its missing values later."""
+        files = self._files()
+        for file in files:
+            if files.count(file) > 1:
+                raise DataError(f"path: {file} is named twice; name every file once")
         frames = {folder / file: self._read(folder / file) for file in files}
-        _same_columns(frames)
+        _refuse_different_columns(frames)
+
         columns = self._columns(frames)
-        x = np.vstack([encode(frame, columns, file) for file, frame in frames.items()])
+        inputs = [encode_columns(frame, columns, file) for file, frame in frames.items()]
+        x = np.vstack(inputs)
         y, classes = self._targets(frames)
-        schema = Schema(self.task, x.shape[1:], len(classes) or 1, classes, columns)
-        return checked(
-            Dataset(Samples(x, y), schema, self._owners(frames)), self._origin(frames), gaps=True
-        )
+
+        outputs = 1 if self.task == "regression" else len(classes)
+        schema = Schema(self.task, x.shape[1:], outputs, classes, columns)
+        dataset = Dataset(Samples(x, y), schema, self._owners(frames))
+        return checked(dataset, _listed(frames), allow_missing=True)
+
+    def _files(self) -> list[Path]:
+        if isinstance(self.path, Path):
+            return [self.path]
+        if isinstance(self.path, dict):
+            return list(self.path.values())
+        return list(self.path)
 
     def _read(self, file: Path) -> pd.DataFrame:
+        """The rows of one file, each with a label and an owner if there is a column of owners."""
         frame = read_table(file, self.names, self.missing)
-        whole = [self.label] if self.client is None else [self.label, self.client]
-        require(frame, [*whole, *self.categorical, *self.ignore], file)
-        for column in whole:
-            if frame[column].isna().any():
-                raise DataError(
-                    f"{file}: {frame[column].isna().sum()} rows without '{column}': fill or remove them"
-                )
+        complete = [self.label]
+        if self.client is not None:
+            complete.append(self.client)
+        require_columns(frame, [*complete, *self.categorical, *self.ignore], file)
+
+        for column in complete:
+            missing = frame[column].isna().sum()
+            if missing:
+                raise DataError(f"{file}: {missing} rows without '{column}': fill or remove them")
         return frame
 
-    def _columns(self, frames: Frames) -> tuple[Column, ...]:
+    def _columns(self, frames: Frames) -> tuple[TableColumn, ...]:
+        """The columns to learn from, with the categories of all files together."""
         left_out = {self.label, self.client, *self.ignore}
-        names = [name for name in next(iter(frames.values())).columns if name not in left_out]
-        if not names:
-            raise DataError(
-                f"{self._origin(frames)}: no column is left to learn from: shorten 'ignore'"
-            )
-        return tuple(
-            Column(name, choices(_joined(frames, name)) if name in self.categorical else None)
-            for name in names
-        )
+        first_frame = next(iter(frames.values()))
+
+        columns: list[TableColumn] = []
+        for name in first_frame.columns:
+            if name in left_out:
+                continue
+            categories = None
+            if name in self.categorical:
+                categories = find_categories(_joined(frames, name))
+            columns.append(TableColumn(name, categories))
+        if not columns:
+            raise DataError(f"{_listed(frames)}: no column is left to learn from: shorten 'ignore'")
+        return tuple(columns)
 
     def _targets(self, frames: Frames) -> tuple[Array, tuple[str, ...]]:
         """The targets and the names of their classes; no names where the task is regression."""
         if self.task == "regression":
-            return self._label_numbers(frames)[:, None], ()
+            values = self._label_numbers(frames)
+            return values[:, None], ()
+
         if self.label_above is not None:
             above = self._label_numbers(frames) > self.label_above
-            return above.astype(np.int64), tuple(
-                f"{self.label} {sign} {self.label_above:g}" for sign in ("<=", ">")
-            )
-        classes = choices(_joined(frames, self.label))
-        parts = [codes(frame[self.label], classes, file) for file, frame in frames.items()]
-        return np.concatenate(parts), classes
+            no = f"{self.label} <= {self.label_above:g}"
+            yes = f"{self.label} > {self.label_above:g}"
+            return above.astype(np.int64), (no, yes)
+
+        classes = find_categories(_joined(frames, self.label))
+        numbers = [
+            category_numbers(frame[self.label], classes, file) for file, frame in frames.items()
+        ]
+        return np.concatenate(numbers), classes
 
     def _label_numbers(self, frames: Frames) -> Array:
-        return np.concatenate([numbers(frame[self.label], file) for file, frame in frames.items()])
+        numbers = [column_numbers(frame[self.label], file) for file, frame in frames.items()]
+        return np.concatenate(numbers)
 
     def _owners(self, frames: Frames) -> Array | None:
+        """The owner of each row: its entry in the client column, or its file if there are several."""
         if self.client is not None:
-            return texts(_joined(frames, self.client)).to_numpy(dtype=str)
+            return category_texts(_joined(frames, self.client)).to_numpy(dtype=str)
         if len(frames) == 1:
             return None
-        names = list(self.path) if isinstance(self.path, dict) else [file.stem for file in frames]
-        twice = [name for name in names if names.count(name) > 1]
-        if twice:
-            raise DataError(
-                f"two files are named {twice[0]}: write path as a table of owner = file"
-            )
+
+        names = [file.stem for file in frames]
+        if isinstance(self.path, dict):
+            names = list(self.path)
+        for name in names:
+            if names.count(name) > 1:
+                raise DataError(
+                    f"two files are named {name}: write path as a table of owner = file"
+                )
         return np.repeat(names, [len(frame) for frame in frames.values()])
 
-    def _origin(self, frames: Frames) -> str:
-        return ", ".join(map(str, frames))
+
+def _listed(files: Iterable[Path]) -> str:
+    return ", ".join(str(file) for file in files)
 
 
 def _joined(frames: Frames, column: str) -> pd.Series:
+    """A column of all files, one below the other."""
     import pandas as pd
 
     joined: pd.Series = pd.concat([frame[column] for frame in frames.values()])
     return joined
 
 
-def _same_columns(frames: Frames) -> None:
+def _refuse_different_columns(frames: Frames) -> None:
+    """All files must have the same columns, in whatever order."""
     first, *others = frames
     for file in others:
-        odd = set(frames[file].columns) ^ set(frames[first].columns)
-        if odd:
+        different = set(frames[file].columns) ^ set(frames[first].columns)
+        if different:
             raise DataError(
-                f"{file}: column '{min(odd)}' is not in both this file and {first}: make their columns agree"
+                f"{file}: column '{min(different)}' is not in both this file and {first}: "
+                "make their columns agree"
             )

@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from federico.data.checks import checked
-from federico.data.dataset import Dataset, Samples, Schema
+from federico.data.dataset import Dataset, Samples, Schema, checked
 from federico.errors import DataError
 from federico.types import Array
 
@@ -43,6 +42,6 @@ def test_owners_must_match_the_samples() -> None:
 
 def test_gaps_pass_only_where_allowed() -> None:
     dataset = Dataset(Samples(np.full((3, 2), np.nan), Y), CLASSES)
-    assert checked(dataset, "here", gaps=True) is dataset
+    assert checked(dataset, "here", allow_missing=True) is dataset
     with pytest.raises(DataError, match="infinite"):
-        checked(Dataset(Samples(np.full((3, 2), np.inf), Y), CLASSES), "here", gaps=True)
+        checked(Dataset(Samples(np.full((3, 2), np.inf), Y), CLASSES), "here", allow_missing=True)
