@@ -17,6 +17,7 @@ from federico.experiment.config import load
 from federico.learning.batches import to_input
 from federico.learning.layout import ModelLayout
 from federico.learning.optimizers import Adam
+from federico.methods.federico import FedericoOptions
 from federico.runs import checkpoint
 from federico.runs.layout import CellDir
 from federico.runs.records import Record
@@ -136,12 +137,14 @@ def read_problem(run: Path, seed: int = 0) -> Problem:
     setup = prepare(load(run / "config.toml"), seed)
     training = setup.experiment.training
     assert isinstance(training.optimizer, Adam), "the others know Adam only"
+    options = setup.experiment.method_options("federico")
+    assert isinstance(options, FedericoOptions), "the table of that name"
     parts = (
         [_data(client.train, setup) for client in setup.clients],
         [_data(c.test, setup) for c in setup.clients],
     )
     return Problem(
-        setup.shares.ids, setup.layout, *parts, training.batch_size, setup.experiment.federico.w_min,
+        setup.shares.ids, setup.layout, *parts, training.batch_size, options.w_min,
         training.optimizer, seed, setup.schema.task == "classification",
     )  # fmt: skip
 

@@ -19,7 +19,7 @@ from federico.cli.main import app
 from federico.compare.page import section
 from federico.compare.saved import read_saved
 from federico.compare.study import Compare
-from federico.experiment.config import Experiment
+from federico.experiment.config import experiment_type
 from federico.site.federation_file import FederationOptions
 from federico.site.site_file import SiteOptions
 
@@ -35,7 +35,7 @@ def options_page() -> str:
     parts += [
         "Every key can also be set on the command line: `federico run FILE --set federico.epsilon=0.1`.\n"
     ]
-    parts += [_table(title, cls) for title, cls in _tables("", Experiment)]
+    parts += [_table(title, cls) for title, cls in _tables("", experiment_type())]
     parts += [
         "# Options of a comparison\n",
         "For `federico compare FILE`; [how-to-compare.md](how-to-compare.md) explains.\n",
@@ -64,7 +64,7 @@ def federation_page() -> str:
 
 def _known() -> set[type[BaseModel]]:
     """What the page of experiment files describes already."""
-    return {table for _, table in _tables("", Experiment)}
+    return {table for _, table in _tables("", experiment_type())}
 
 
 def results_page() -> str:

@@ -1,5 +1,6 @@
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from federico.methods import METHODS
@@ -21,3 +22,31 @@ def test_table_names_options_as_an_experiment_does(federico: Callable[..., Any])
     assert "fedavg_plus.tune_epochs" in text
     for method in METHODS.values():
         assert method.title in text
+
+
+OWN_METHOD = """
+from federico.methods.local import Local
+
+
+class Mine(Local):
+    name = "mine"
+    title = "Mine"
+    summary = "Nothing new."
+"""
+
+
+def test_ones_own_method_is_listed_like_a_built_in_one(
+    federico: Callable[..., Any], tmp_path: Path
+) -> None:
+    (tmp_path / "mine.py").write_text(OWN_METHOD)
+    assert "Mine  (mine): Nothing new." in federico("methods", "mine.py:Mine").out
+    listed = json.loads(federico("methods", "mine.py:Mine", "--json").out)
+    assert listed == {"mine": {"title": "Mine", "summary": "Nothing new.", "options": {}}}
+
+
+def test_a_method_that_is_not_there_is_an_error_not_a_traceback(
+    federico: Callable[..., Any],
+) -> None:
+    answer = federico("methods", "mine.py:Mine")
+    assert answer.code == 2
+    assert "methods: " in answer.err

@@ -1,3 +1,4 @@
+import pickle
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,7 @@ from pydantic import BaseModel
 
 import federico.cli.main  # noqa: F401 (brings in every option class there is)
 from federico.errors import ConfigError
-from federico.experiment.config import Experiment, load, validate
+from federico.experiment.config import Experiment, cell_options, load, validate
 from federico.experiment.runner import to_toml
 from federico.options import Options
 
@@ -283,3 +284,117 @@ def test_every_option_has_its_sentence() -> None:
 def test_experiment_cannot_be_changed_after_it_was_checked() -> None:
     with pytest.raises(ValueError, match="frozen"):
         Experiment().rounds = 3  # type: ignore[misc]
+
+
+OWN_METHOD = '''
+from federico.methods.local import Local
+from federico.options import Options
+
+
+class MineOptions(Options):
+    """Options of Mine."""
+
+    strength: float = 0.5
+    """How strong it is."""
+
+
+class Mine(Local):
+    """Training alone under another name."""
+
+    name = "mine"
+    title = "Mine"
+    summary = "Nothing new."
+    options = MineOptions
+
+
+class Local2(Local):
+    name = "local"
+
+
+class Nameless(Local):
+    name = "data"
+
+
+class NotAMethod:
+    name = "mine"
+'''
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    """An experiment file beside a method of one's own."""
+    (tmp_path / "mine.py").write_text(OWN_METHOD)
+    path = tmp_path / "own.toml"
+    path.write_text('methods = ["local", "mine.py:Mine"]\n[mine]\nstrength = 2\n')
+    return path
+
+
+def test_a_method_of_ones_own_is_found_beside_the_experiment_file(own: Path) -> None:
+    experiment = load(own)
+    assert experiment.methods == ("local", "mine")
+    assert experiment.method("mine").title == "Mine"
+    assert experiment.method_options("mine").model_dump() == {"strength": 2.0}
+
+
+def test_options_of_ones_own_method_are_checked_like_all_others(own: Path) -> None:
+    with pytest.raises(
+        ConfigError, match=r"mine\.strenth: there is no such key \(did you mean 'st"
+    ):
+        load(own, ["mine.strenth=1"])
+    with pytest.raises(ConfigError, match=r"mine\.strength = 'much': Input should be a valid num"):
+        load(own, ["mine.strength=much"])
+
+
+def test_a_table_of_a_method_that_is_not_listed_is_no_key(own: Path) -> None:
+    with pytest.raises(ConfigError, match="mine: there is no such key"):
+        load(own, ["methods=['local']"])
+
+
+def test_an_experiment_with_ones_own_method_can_be_written_and_read_elsewhere(
+    own: Path, tmp_path: Path
+) -> None:
+    experiment = load(own)
+    copy = tmp_path / "runs" / "own.toml"
+    copy.parent.mkdir()
+    copy.write_text(to_toml(experiment), encoding="utf-8")
+    assert load(copy) == experiment
+
+
+def test_an_experiment_with_ones_own_method_reaches_other_processes(own: Path) -> None:
+    experiment = load(own)
+    sent = pickle.dumps(experiment)
+    assert pickle.loads(sent) == experiment  # noqa: S301 (our own)
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ("mine.py:Local2", "is called 'local' like a built-in method; give it another `name`"),
+        ("mine.py:Nameless", "is called 'data' like a key of an experiment file"),
+        ("mine.py:NotAMethod", r"is not a class derived from federico\.methods\.method\.Method"),
+        ("mine.py:Missing", "cannot be imported: .* has no attribute 'Missing'"),
+        ("other.py:Mine", "cannot be imported: .*No such file"),
+        ("python:Mine", r"pass it again: federico\.run\(\.\.\., methods=\[Mine\]\)"),
+    ],
+)
+def test_what_cannot_be_a_method_is_refused(own: Path, entry: str, said: str) -> None:
+    own.write_text(f'methods = ["{entry}"]\n')
+    with pytest.raises(ConfigError, match=rf"own\.toml: methods: .*{said}"):
+        load(own)
+
+
+def test_two_methods_of_one_name_are_refused(own: Path, tmp_path: Path) -> None:
+    (tmp_path / "again.py").write_text(OWN_METHOD)
+    own.write_text('methods = ["mine.py:Mine", "again.py:Mine"]\n')
+    with pytest.raises(ConfigError, match=r"mine\.py:Mine' and .*again\.py:Mine' are both called"):
+        load(own)
+
+
+def test_a_changed_file_is_another_experiment(own: Path, tmp_path: Path) -> None:
+    before = cell_options(load(own), "mine")
+    assert cell_options(load(own), "mine") == before
+    assert "strength" in before["mine"]
+    (tmp_path / "mine.py").write_text(OWN_METHOD + "# changed\n")
+    after = cell_options(load(own), "mine")
+    assert after["source of the method"] != before["source of the method"]
+    assert after["source of the method"].startswith("mine.py ")

@@ -194,11 +194,17 @@ def predict(
 
 
 @app.command()
-def methods(json: Json = False) -> None:
+def methods(
+    own: Annotated[
+        list[str] | None,
+        typer.Argument(help="Your own methods instead of the built-in ones: file.py:Class."),
+    ] = None,
+    json: Json = False,
+) -> None:
     """List the methods and their options."""
     from federico.cli.methods import show_methods
 
-    show_methods(as_json=json)
+    show_methods(own or (), as_json=json)
 
 
 @data_app.command("list")

@@ -1,39 +1,49 @@
 """`federico methods`."""
 
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
 from rich.table import Table
 
 from federico.cli.console import out, print_json
-from federico.methods import METHODS
+from federico.methods.method import Method
+from federico.methods.registry import METHODS, load_own_method
+from federico.own_code import absolute_reference
 
 
-def show_methods(*, as_json: bool) -> None:
-    """Each method with its options, defaults and their meaning."""
+def show_methods(references: Sequence[str] = (), *, as_json: bool) -> None:
+    """Each method with its options, defaults and their meaning; one's own where references are given."""
+    chosen: Mapping[str, type[Method]] = METHODS
+    if references:
+        chosen = _own_methods(references)
     if as_json:
-        print_json(
-            {
-                name: {"title": m.title, "summary": m.summary, "options": _options(name)}
-                for name, m in METHODS.items()
-            }
-        )
+        print_json({name: _described(method) for name, method in chosen.items()})
         return
-    for name, method in METHODS.items():
-        table = Table(
-            "option",
-            "default",
-            "meaning",
-            title=f"{method.title}  ({name}): {method.summary}",
-            title_justify="left",
-        )
-        for key, option in _options(name).items():
+
+    for name, method in chosen.items():
+        heading = f"{method.title}  ({name}): {method.summary}"
+        table = Table("option", "default", "meaning", title=heading, title_justify="left")
+        for key, option in _options(method).items():
             table.add_row(f"{name}.{key}", str(option["default"]), str(option["meaning"]))
-        out.print(
-            table if table.rows else f"{method.title}  ({name}): {method.summary}", highlight=False
-        )
+        out.print(table if table.rows else heading, highlight=False)
         out.print()
 
 
-def _options(name: str) -> dict[str, dict[str, object]]:
-    fields = METHODS[name].options.model_fields
+def _own_methods(references: Sequence[str]) -> dict[str, type[Method]]:
+    """The methods in these files; paths count from the current folder."""
+    found: dict[str, type[Method]] = {}
+    for reference in references:
+        own = load_own_method(absolute_reference(reference, Path()))
+        found[own.method.name] = own.method
+    return found
+
+
+def _described(method: type[Method]) -> dict[str, object]:
+    return {"title": method.title, "summary": method.summary, "options": _options(method)}
+
+
+def _options(method: type[Method]) -> dict[str, dict[str, object]]:
+    fields = method.options.model_fields
     return {
         key: {"default": field.default, "meaning": field.description}
         for key, field in fields.items()

@@ -100,4 +100,6 @@ class LiveProgress:
 
 
 def _label(cell: CellDir) -> str:
-    return f"{METHODS[cell.description.method].title}, seed {cell.description.seed}"
+    name = cell.description.method
+    title = METHODS[name].title if name in METHODS else name
+    return f"{title}, seed {cell.description.seed}"

@@ -137,4 +137,6 @@ def check_cells(cells: Sequence[Cell]) -> None:
         if problem not in met:
             setup = prepare(cell.experiment, cell.seed)
             met[problem] = len(setup.clients), setup.layout
-        METHODS[cell.method].check(cell.experiment.method_options(cell.method), *met[problem])
+        cell.experiment.method(cell.method).check(
+            cell.experiment.method_options(cell.method), *met[problem]
+        )

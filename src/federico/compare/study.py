@@ -23,9 +23,8 @@ from pydantic import (
     model_validator,
 )
 
-from federico.config_file import validated
 from federico.errors import ConfigError
-from federico.experiment.config import Experiment, assign, cell_options, read, validate
+from federico.experiment.config import Experiment, assign, cell_options, read, validate, validate_as
 from federico.methods import METHODS
 from federico.options import Options
 
@@ -319,7 +318,7 @@ def load_study(path: Path, overrides: Iterable[str] = ()) -> Study:
 def parse_study(raw: Mapping[str, Any], where: str) -> Study:
     """The study these tables describe; every cell is tried, so that nothing is found wrong after hours."""
     study = Study(
-        validated(StudyFile, raw, where),
+        validate_as(StudyFile, raw, where),
         {key: value for key, value in raw.items() if key != "compare"},
     )
     for row, column in study.pairs():

@@ -24,7 +24,6 @@ from federico.learning.layout import ModelLayout
 from federico.learning.learner import ClientData, Learner
 from federico.learning.models import Factory
 from federico.learning.storage import Storage
-from federico.methods import METHODS
 from federico.methods.method import Method, MethodContext
 from federico.types import IntArray
 
@@ -76,7 +75,7 @@ class Setup:
         )
         epochs = experiment.training.local_epochs
         federation = MethodContext(self.shares.ids, learner, connect, hosting, self.seed, epochs)
-        method = METHODS[name](federation, experiment.method_options(name))
+        method = experiment.method(name)(federation, experiment.method_options(name))
         compat.give_back_freed_memory()  # on the way there were models that no round needs
         return method
 
@@ -156,8 +155,8 @@ def assemble(
     _check_model(layout, schema, present[0])
     for method in experiment.methods:
         options = experiment.method_options(method)
-        METHODS[method].check(options, len(members), layout)
-        trained = METHODS[method].trains_on(
+        experiment.method(method).check(options, len(members), layout)
+        trained = experiment.method(method).trains_on(
             options, np.array([len(client.train) for client in present])
         )
         _check_batches(

@@ -2,10 +2,19 @@
 
 import tomllib
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal, TypeVar
 
-from pydantic import ByteSize, Field, NonNegativeInt, PositiveInt, field_validator
+from pydantic import (
+    ByteSize,
+    Field,
+    NonNegativeInt,
+    PositiveInt,
+    create_model,
+    field_serializer,
+    field_validator,
+)
 
 from federico.config_file import nearest, read_tables, validated
 from federico.data.partition import LabelGroups, Partitioning
@@ -14,13 +23,10 @@ from federico.data.sources.digits import Digits
 from federico.errors import ConfigError
 from federico.learning.models import MLP, ModelOptions
 from federico.learning.optimizers import Adam, OptimizerOptions
-from federico.methods import METHODS
-from federico.methods.clustered import ClusteredOptions
-from federico.methods.fedavg_plus import FedAvgPlusOptions
-from federico.methods.fedem import FedEMOptions
-from federico.methods.federico import FedericoOptions
-from federico.methods.fedfomo import FedFomoOptions
+from federico.methods.method import Method
+from federico.methods.registry import METHODS, OwnMethod, find_own_methods
 from federico.options import Options
+from federico.own_code import absolute_reference, is_reference
 
 NOT_PART_OF_A_CELL = {"name", "methods", "seeds", "rounds", "system"}
 
@@ -75,12 +81,16 @@ class System(Options):
 
 
 class Experiment(Options):
-    """A whole experiment file."""
+    """A whole experiment file. `experiment_type` adds a table for the options of each method."""
+
+    own_methods: ClassVar[Mapping[str, OwnMethod]] = {}
+    """Methods from people's own files, by name."""
 
     name: str = Field(default="experiment", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     """Name of the run directory."""
     methods: tuple[str, ...] = ("federico", "local")
-    """The methods to compare, by the names that `federico methods` lists."""
+    """The methods to compare: names that `federico methods` lists, or your own as `file.py:Class`
+    (the path counts from the experiment file) or `package.module:Class`."""
     seeds: tuple[NonNegativeInt, ...] = (0,)
     """One run of every method per seed."""
     rounds: PositiveInt = 30
@@ -95,26 +105,18 @@ class Experiment(Options):
     """What every client trains."""
     training: Training = Training()
     """How it trains."""
-    federico: FedericoOptions = FedericoOptions()
-    """FedeRiCo's own options."""
-    fedavg_plus: FedAvgPlusOptions = FedAvgPlusOptions()
-    """FedAvg+'s own options."""
-    clustered: ClusteredOptions = ClusteredOptions()
-    """Clustered FL's own options."""
-    fedem: FedEMOptions = FedEMOptions()
-    """FedEM's own options."""
-    fedfomo: FedFomoOptions = FedFomoOptions()
-    """FedFomo's own options."""
     system: System = System()
     """Where it runs."""
 
     @field_validator("methods")
     @classmethod
     def _known_methods(cls, methods: tuple[str, ...]) -> tuple[str, ...]:
+        known = [*METHODS, *cls.own_methods]
         for method in methods:
-            if method not in METHODS:
+            if method not in known:
                 raise ValueError(
-                    f"{method!r} is not a method{nearest(method, METHODS)}; allowed: {', '.join(METHODS)}"
+                    f"{method!r} is not a method{nearest(method, known)}; "
+                    f"allowed: {', '.join(known)}, or your own as file.py:Class"
                 )
         return methods
 
@@ -129,10 +131,65 @@ class Experiment(Options):
         """The seed of noise, partition and split in the run of this seed."""
         return seed if self.split.seed is None else self.split.seed
 
+    @field_serializer("methods")
+    def _as_written(self, methods: tuple[str, ...]) -> list[str]:
+        """A file has to say where one's own method is, not just its name."""
+        written: list[str] = []
+        for name in methods:
+            own = self.own_methods.get(name)
+            written.append(name if own is None else own.reference)
+        return written
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled as the tables of its file: its type was made for its methods."""
+        return validate, (self.model_dump(),)
+
+    def method(self, name: str) -> type[Method]:
+        """The class of this method, built in or one's own."""
+        if name in self.own_methods:
+            return self.own_methods[name].method
+        return METHODS[name]
+
     def method_options(self, method: str) -> Options:
-        """The table of this method, or no options."""
-        options: Options = getattr(self, method, None) or METHODS[method].options()
+        """The table of this method, or its defaults."""
+        options: Options | None = getattr(self, method, None)
+        if options is None:
+            options = self.method(method).options()
         return options
+
+
+File = TypeVar("File", bound=Experiment)
+
+
+def experiment_type(own_methods: Mapping[str, OwnMethod] | None = None) -> type[Experiment]:
+    """`Experiment` with a table for the options of every built-in method and of these own ones."""
+    own_methods = own_methods or {}
+    return _with_method_tables(Experiment, tuple(own_methods.items()))
+
+
+@cache  # experiments with the same methods are of the same type, and may be equal
+def _with_method_tables(
+    base: type[File], own_methods: tuple[tuple[str, OwnMethod], ...]
+) -> type[File]:
+    methods = dict(METHODS)
+    for name, own in own_methods:
+        if name in base.model_fields:
+            raise ConfigError(
+                f"methods: {own.reference!r} is called {name!r} like a key of an experiment file; "
+                "give it another `name`"
+            )
+        methods[name] = own.method
+
+    tables: dict[str, Any] = {}
+    for name, method in methods.items():
+        if method.options is not Options:  # a method without options has no table
+            described = Field(
+                default=method.options(), description=f"{method.title}'s own options."
+            )
+            tables[name] = (method.options, described)
+    made = create_model(base.__name__, __base__=base, __doc__=base.__doc__, **tables)
+    made.own_methods = dict(own_methods)
+    return made
 
 
 def load(path: Path, overrides: Iterable[str] = ()) -> Experiment:
@@ -149,14 +206,49 @@ def read(path: Path, overrides: Iterable[str] = ()) -> dict[str, Any]:
     """The tables of an experiment file, changed by the overrides, not validated yet."""
     raw = read_tables(path, "experiment file")
     raw.setdefault("name", path.stem)
+    if isinstance(raw.get("methods"), list):
+        raw["methods"] = [_counted_from(path.parent, entry) for entry in raw["methods"]]
     for override in overrides:
         _override(raw, override)
     return raw
 
 
+def _counted_from(folder: Path, method: object) -> object:
+    """The entry of `methods`; where it names a file, that is looked for in the folder."""
+    if isinstance(method, str) and is_reference(method):
+        return absolute_reference(method, folder)
+    return method
+
+
 def validate(raw: Mapping[str, Any], where: str = "experiment") -> Experiment:
     """The experiment these tables describe; all that is wrong with them is said in one error."""
-    return validated(Experiment, raw, where)
+    return validate_as(Experiment, raw, where)
+
+
+def validate_as(base: type[File], raw: Mapping[str, Any], where: str) -> File:
+    """The same for a kind of file that has more tables than an experiment."""
+    try:
+        own_methods, tables = _with_names(raw)
+        kind: type[File] = _with_method_tables(base, tuple(own_methods.items()))
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {error}") from error
+    return validated(kind, tables, where)
+
+
+def _with_names(raw: Mapping[str, Any]) -> tuple[dict[str, OwnMethod], Mapping[str, Any]]:
+    """The own methods that are listed, and the tables with their names instead of references."""
+    listed = raw.get("methods")
+    if not isinstance(listed, list | tuple):
+        return {}, raw
+
+    # Where a file is looked for must not depend on where a later process is started.
+    entries = [_counted_from(Path(), entry) for entry in listed]
+    own_methods = find_own_methods(entries)
+    names: dict[object, str] = {}
+    for name, own in own_methods.items():
+        names[own.reference] = name
+        names[own.method] = name
+    return own_methods, {**raw, "methods": [names.get(entry, entry) for entry in entries]}
 
 
 def assign(raw: dict[str, Any], key: str, value: Any) -> None:
@@ -171,9 +263,12 @@ def assign(raw: dict[str, Any], key: str, value: Any) -> None:
 
 def cell_options(experiment: Experiment, method: str) -> dict[str, Any]:
     """Every setting that can change a number of this method's cells."""
-    others = METHODS.keys() - {method}
+    others = {*METHODS, *experiment.own_methods} - {method}
     options = experiment.model_dump(mode="json", exclude=NOT_PART_OF_A_CELL | others)
-    return {**options, "dtype": experiment.system.dtype}
+    options["dtype"] = experiment.system.dtype
+    if method in experiment.own_methods:
+        options["source of the method"] = experiment.own_methods[method].source
+    return options
 
 
 def _override(raw: dict[str, Any], override: str) -> None:

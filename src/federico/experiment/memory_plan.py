@@ -18,7 +18,6 @@ from federico.learning.footprint import footprint
 from federico.learning.learner import evaluation_batch
 from federico.learning.models import Factory
 from federico.learning.workers import capacity
-from federico.methods import METHODS
 from federico.methods.method import Needs
 
 if TYPE_CHECKING:
@@ -164,7 +163,9 @@ def _on_board(part: Samples, dtype: torch.dtype) -> int:
 def needs_of(setup: "Setup", method: str) -> Needs:
     """What this method holds for all clients together."""
     options, rounds = setup.experiment.method_options(method), setup.experiment.rounds
-    return METHODS[method].needs(options, len(setup.clients), setup.shares.distribution, rounds)
+    return setup.experiment.method(method).needs(
+        options, len(setup.clients), setup.shares.distribution, rounds
+    )
 
 
 def row_bytes(setup: "Setup") -> int:

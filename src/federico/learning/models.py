@@ -1,13 +1,8 @@
 """The models an experiment can name, and how to bring one's own."""
 
-import importlib
-import importlib.util
-import sys
 from collections.abc import Callable
 from itertools import pairwise
 from math import prod
-from pathlib import Path
-from types import ModuleType
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, PositiveInt
@@ -16,6 +11,7 @@ from torch.nn import functional
 
 from federico.errors import ConfigError
 from federico.options import Options
+from federico.own_code import import_object
 
 Shape = tuple[int, ...]
 Factory = Callable[[], nn.Module]
@@ -179,28 +175,7 @@ def _image(model: str, inputs: Shape) -> tuple[int, int, int]:
 
 
 def _import_class(path: str) -> type[nn.Module]:
-    place, _, name = path.rpartition(":")
-    try:
-        module = (
-            _module_from_file(Path(place))
-            if place.endswith(".py")
-            else importlib.import_module(place)
-        )
-        cls = getattr(module, name)
-    except Exception as error:  # whatever the user's file does when it is run
-        raise ConfigError(f"model.path: {path!r} cannot be imported: {error}") from error
-    # A class only: calling whatever a file names would let a run directory from elsewhere execute anything.
-    if not (isinstance(cls, type) and issubclass(cls, nn.Module)):
+    found = import_object(path, "model.path")
+    if not (isinstance(found, type) and issubclass(found, nn.Module)):
         raise ConfigError(f"model.path: {path!r} is not a class derived from torch.nn.Module")
-    return cls
-
-
-def _module_from_file(path: Path) -> ModuleType:
-    name = f"federico_model_{path.stem}"  # of its own: a file named random.py must not take random's place
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{path} is not a Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
+    return found

@@ -102,7 +102,7 @@ def federation_options(setup: Setup, **changes: object) -> FederationOptions:
         "sample": SampleOptions.from_schema(setup.schema),
         "model": experiment.model,
         "training": experiment.training,
-        "federico": experiment.federico,
+        "federico": experiment.method_options("federico"),
     }
     return FederationOptions.model_validate(options | changes)
 

@@ -18,7 +18,7 @@ from federico.config_file import read_tables, validated
 from federico.data.partition import Partitioning
 from federico.data.sources import Source
 from federico.errors import IdentityError
-from federico.experiment.config import Experiment, Split, System
+from federico.experiment.config import Experiment, Split, System, validate
 from federico.network.session import Addresses, Identity
 from federico.options import Options
 from federico.site.federation_file import FederationOptions, PeerName, load_federation
@@ -143,18 +143,19 @@ class Site:
             evaluate_every=options.evaluate_every,
             checkpoint_every=options.checkpoint_every,
         )
-        return Experiment(
-            name=federation.name,
-            methods=("federico",),
-            seeds=(federation.seed,),
-            rounds=federation.rounds,
-            data=options.data,
-            split=options.split,
-            model=federation.model,
-            training=federation.training,
-            federico=federation.federico,
-            system=system,
-        )
+        tables = {
+            "name": federation.name,
+            "methods": ("federico",),
+            "seeds": (federation.seed,),
+            "rounds": federation.rounds,
+            "data": options.data,
+            "split": options.split,
+            "model": federation.model,
+            "training": federation.training,
+            "federico": federation.federico,
+            "system": system,
+        }
+        return validate(tables)
 
 
 def load_site(path: Path) -> Site:
