@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.work import Pair, Problem, Work
-from federico.methods.method import Stopwatch
+from federico.stopwatch import Stopwatch
 
 EVALUATION_BATCH = 100
 

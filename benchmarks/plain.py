@@ -23,9 +23,9 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from benchmarks.store import ROOT
 from benchmarks.work import Data, Models, Pair, Problem, Work, read_models, read_problem, work_of
-from federico.methods.method import Stopwatch
 from federico.rng import stream
 from federico.runs.layout import CellDir
+from federico.stopwatch import Stopwatch
 
 State = dict[str, Tensor]
 

@@ -14,7 +14,8 @@ from federico.learning.bank import Bank
 from federico.learning.layout import ModelLayout
 from federico.learning.learner import ClientData
 from federico.methods import METHODS
-from federico.methods.method import Buffers, Method, Spent, Stopwatch, average_into, finite, shares
+from federico.methods.method import Buffers, Method, average_into, finite, shares
+from federico.stopwatch import Spent, Stopwatch
 
 Coefficients = dict[tuple[int, int], float]
 

@@ -8,9 +8,9 @@ import pytest
 
 from federico.experiment.config import validate
 from federico.experiment.runner import simulate
-from federico.methods.method import Spent
 from federico.runs.layout import Description
 from federico.runs.records import Record
+from federico.stopwatch import Spent
 
 DESCRIPTION = Description(
     method="federico",

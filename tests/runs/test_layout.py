@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from federico.errors import RunError
-from federico.methods.method import Spent
 from federico.runs.layout import CellDir, Description, RunDir
+from federico.stopwatch import Spent
 
 
 def describe(**changes: object) -> Description:

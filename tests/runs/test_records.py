@@ -1,5 +1,6 @@
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -7,8 +8,9 @@ import pytest
 
 from federico.errors import RunError
 from federico.exchange.protocol import ByteCount, Traffic
+from federico.experiment.recording import record_round
 from federico.learning.learner import Scores
-from federico.methods.method import Posterior, Round, Spent
+from federico.methods.method import Posterior, Round
 from federico.runs.layout import RunDir
 from federico.runs.records import (
     Journal,
@@ -18,6 +20,7 @@ from federico.runs.records import (
     read_records,
     read_spent,
 )
+from federico.stopwatch import Spent
 
 
 def make(index: int = 1, loss: list[float | None] | None = None) -> Record:
@@ -116,7 +119,7 @@ def test_record_names_peers_and_hides_what_is_not_finite(tmp_path: Path) -> None
     training = ByteCount(np.array([4, 0, 0, 99]), np.array([0, 4, 0, 99]))  # the last is no client
     evaluation = ByteCount(np.array([0, 7, 0, 1]), np.array([7, 0, 1, 0]))
     traffic = {"training": training, "evaluation": evaluation}
-    record = Record.of(7, ("a", "b", "c"), 3, scores, played, traffic)
+    record = record_round(7, ("a", "b", "c"), np.arange(3), 3, scores, played, traffic)
     assert record.loss == [None, None, 0.5]
     assert record.neighbors == [["c"], []]
     assert record.posterior == [{"a": 0.25, "c": 0.75}, {"b": 1.0}]
@@ -128,7 +131,7 @@ def test_record_names_peers_and_hides_what_is_not_finite(tmp_path: Path) -> None
 
 
 def test_round_that_was_not_evaluated_has_no_scores() -> None:
-    record = Record.of(1, ("a",), 1, None, Round(), Traffic(1).take())
+    record = record_round(1, ("a",), np.arange(1), 1, None, Round(), Traffic(1).take())
     assert record.accuracy is None
     assert record.loss is None
     assert mean_accuracy(record, [3]) is None
@@ -174,3 +177,53 @@ def test_damaged_records_are_named_with_the_remedy(tmp_path: Path) -> None:
     (tmp_path / "records.jsonl").write_text("{}}\n")
     with pytest.raises(RunError, match=r"records\.jsonl: damaged .* delete the folder"):
         read_records(tmp_path)
+
+
+def record_of_many(clients: int) -> Record:
+    """Everybody has met everybody; the weight on oneself is the largest."""
+    everybody = np.arange(clients)
+    rows = []
+    for client in range(clients):
+        weights = np.full(clients, 0.5 / (clients - 1))
+        weights[client] = 0.5
+        rows.append(Posterior(everybody, weights))
+    names = [str(client) for client in range(clients)]
+    distribution = [client % 2 for client in range(clients)]
+    played = Round([], rows)
+    return record_round(
+        1, names, everybody, clients, None, played, Traffic(clients).take(), distribution
+    )
+
+
+def test_up_to_64_clients_keep_every_weight() -> None:
+    record = record_of_many(64)
+    assert all(len(row) == 64 for row in record.posterior)
+    assert record.effective_collaborators is None
+    assert record.on_own_distribution is None
+
+
+def test_the_record_of_many_clients_stays_small_and_says_what_the_rest_comes_to(
+    tmp_path: Path,
+) -> None:
+    record = record_of_many(1000)
+    Journal(tmp_path).append(record)
+    assert (tmp_path / "records.jsonl").stat().st_size < 150_000
+    assert [len(row) for row in record.posterior] == [4] * 1000
+    assert all(row[str(client)] == 0.5 for client, row in enumerate(record.posterior))
+    assert record.effective_collaborators == pytest.approx([1 / (0.25 + 0.25 / 999)] * 1000, 1e-3)
+    assert record.on_own_distribution == pytest.approx([0.5 + 0.5 * 499 / 999] * 1000, 1e-3)
+    assert read_records(tmp_path) == [record]
+
+
+def test_records_of_two_processes_are_joined_to_those_of_one() -> None:
+    whole = record_of_many(100)
+    parts = [
+        replace(
+            whole,
+            posterior=whole.posterior[some],
+            effective_collaborators=(whole.effective_collaborators or [])[some],
+            on_own_distribution=(whole.on_own_distribution or [])[some],
+        )
+        for some in (slice(0, 30), slice(30, None))
+    ]
+    assert Record.joined(parts) == whole

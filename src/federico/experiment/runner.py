@@ -17,6 +17,7 @@ from federico.exchange.processes import ProcessGroup, SingleProcess
 from federico.experiment.build import Setup, prepare
 from federico.experiment.config import Experiment, System, cell_options
 from federico.experiment.memory_plan import memory_limit, on_disk, plan, scratch
+from federico.experiment.recording import record_round
 from federico.learning.models import Factory
 from federico.learning.storage import Storage
 from federico.methods.method import Method
@@ -220,18 +221,39 @@ def resume(
     return saved.round_index if saved else 0
 
 
-def play_round(method: Method, index: int, *, evaluate: bool) -> Record:
-    """One round and, where asked for, what it has come to on the clients' test data."""
-    played, clock = method.round(index), method.context.clock
+def play_round(
+    method: Method,
+    round_index: int,
+    *,
+    evaluate: bool,
+    distribution: Sequence[int] | None = None,
+) -> Record:
+    """Play one round and, where asked for, measure what it has come to on the clients' test data.
+
+    `distribution`: the clients' true distributions, for the record only.
+    """
+    context = method.context
+    played = method.round(round_index)
+
     scores = None
     if evaluate:
-        with clock("evaluate"):
-            mixtures = method.predictors(index)
+        with context.clock("evaluate"):
+            mixtures = method.predictors(round_index)
             scores = method.learner.score(mixtures.bank, mixtures.visits, mixtures.weights)
-            scores = scores.take(method.context.hosted)
-    with clock("record"):
+            scores = scores.take(context.hosted)
+
+    with context.clock("record"):
         traffic = method.exchange.traffic.take()
-        return Record.of(index, method.names, method.context.count, scores, played, traffic)
+        return record_round(
+            round_index,
+            method.names,
+            context.hosted,
+            context.count,
+            scores,
+            played,
+            traffic,
+            distribution,
+        )
 
 
 def _describe(setup: Setup, method: str, command: str) -> Description:

@@ -1,10 +1,7 @@
 """What every method is made of: a bank of models, an exchange, and rounds whose state can be saved whole."""
 
-import time
 from abc import ABC, abstractmethod
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
@@ -19,6 +16,7 @@ from federico.learning.layout import ModelLayout
 from federico.learning.learner import Learner
 from federico.learning.parts import ModelPart
 from federico.options import Options
+from federico.stopwatch import Stopwatch
 from federico.types import FloatArray, IntArray
 
 GLOBAL = "*global"
@@ -26,39 +24,6 @@ GLOBAL = "*global"
 
 
 Buffers = Literal["average", "owner", "frozen"]
-
-
-@dataclass(frozen=True)
-class Spent:
-    """What a round took, per phase."""
-
-    seconds: dict[str, float]
-    """By the clock on the wall."""
-    processor_seconds: dict[str, float]
-    """Of all threads of this process together: the same whatever else the machine does."""
-
-
-class Stopwatch:
-    """Measures the phases of a round."""
-
-    def __init__(self) -> None:
-        self._seconds: dict[str, float] = defaultdict(float)
-        self._processor_seconds: dict[str, float] = defaultdict(float)
-
-    @contextmanager
-    def __call__(self, phase: str) -> Iterator[None]:
-        """Time what happens inside as `phase`."""
-        start, processor_start = time.perf_counter(), time.process_time()
-        yield
-        self._seconds[phase] += time.perf_counter() - start
-        self._processor_seconds[phase] += time.process_time() - processor_start
-
-    def take(self) -> Spent:
-        """What was spent so far; counting starts again at zero."""
-        taken = Spent(dict(self._seconds), dict(self._processor_seconds))
-        self._seconds.clear()
-        self._processor_seconds.clear()
-        return taken
 
 
 @dataclass(frozen=True)

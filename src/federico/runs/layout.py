@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from federico.errors import RunError
-from federico.methods.method import Spent
 from federico.runs.atomic import disk_errors, publish_text
 from federico.runs.records import Record, read_records, read_spent
+from federico.stopwatch import Spent
 from federico.types import Task
 
 

@@ -1,22 +1,27 @@
-"""What a round leaves behind: one JSON line each in `records.jsonl`, the same bytes for the same experiment.
+"""What a round leaves behind: one JSON line in `records.jsonl`, the same for the same experiment.
 
-Seconds differ from run to run and so have a file of their own, `timings.jsonl`.
+Seconds differ from run to run and so have a file of their own, `timings.jsonl`. Nothing here needs
+torch.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from federico.errors import RunError
-from federico.exchange.protocol import ByteCount, Purpose
-from federico.learning.learner import Scores
-from federico.methods.method import Round, Spent
 from federico.runs.atomic import disk_errors, publish_text
-from federico.types import FloatArray
+from federico.stopwatch import Spent
+
+RECORDS = "records.jsonl"
+TIMINGS = "timings.jsonl"
+WEIGHTS_PER_ROUND = 64 * 64
+"""Posterior weights that a record may hold: all of them for up to 64 clients."""
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -25,13 +30,16 @@ class Record:
 
     round: int
     accuracy: list[float] | None
-    """On each client's own test data; None where the round was not evaluated or the task is regression."""
+    """Accuracy on each client's own test data; None where the round was not evaluated or the task
+    is regression."""
     loss: list[float | None] | None
     """Mean loss on each client's own test data; a loss that is not finite is None."""
     neighbors: list[list[str]]
-    """Whom each client visited."""
+    """The peers that each client visited."""
     posterior: list[dict[str, float]]
-    """Each client's weights over the models it has met: the peers it has evaluated, FedEM's components, its cluster."""
+    """Each client's weights over the models it has met: the peers it has evaluated, FedEM's
+    components, its cluster. With many clients only the largest, see `weights_kept`; what is
+    missing to 1 is the sum of the rest."""
     sent: list[int]
     """Bytes each client sent."""
     received: list[int]
@@ -44,70 +52,46 @@ class Record:
     """Bytes each client received to evaluate: the models it read after the round."""
     evaluation_moved: int
     """Bytes of all messages that only evaluation needed, each counted once."""
+    effective_collaborators: list[float] | None = None
+    """Each client's 1 / sum of squared weights, where `posterior` does not hold all weights."""
+    on_own_distribution: list[float] | None = None
+    """Each client's weight on peers of its own true distribution, where `posterior` does not hold
+    all weights and the distributions are known."""
 
     @classmethod
     def joined(cls, parts: Sequence["Record"]) -> "Record":
         """The record of all clients from those of the processes that host them, in order."""
-        first = parts[0]
         return cls(
-            first.round,
-            None
-            if first.accuracy is None
-            else [value for part in parts for value in part.accuracy or ()],
-            None if first.loss is None else [value for part in parts for value in part.loss or ()],
-            [row for part in parts for row in part.neighbors],
-            [row for part in parts for row in part.posterior],
-            [sum(counts) for counts in zip(*(part.sent for part in parts), strict=True)],
-            [sum(counts) for counts in zip(*(part.received for part in parts), strict=True)],
-            sum(part.moved for part in parts),
-            [sum(counts) for counts in zip(*(part.evaluation_sent for part in parts), strict=True)],
-            [
-                sum(counts)
-                for counts in zip(*(part.evaluation_received for part in parts), strict=True)
-            ],
-            sum(part.evaluation_moved for part in parts),
+            round=parts[0].round,
+            accuracy=_end_to_end([part.accuracy for part in parts]),
+            loss=_end_to_end([part.loss for part in parts]),
+            neighbors=[row for part in parts for row in part.neighbors],
+            posterior=[row for part in parts for row in part.posterior],
+            sent=_sums([part.sent for part in parts]),
+            received=_sums([part.received for part in parts]),
+            moved=sum(part.moved for part in parts),
+            evaluation_sent=_sums([part.evaluation_sent for part in parts]),
+            evaluation_received=_sums([part.evaluation_received for part in parts]),
+            evaluation_moved=sum(part.evaluation_moved for part in parts),
+            effective_collaborators=_end_to_end([part.effective_collaborators for part in parts]),
+            on_own_distribution=_end_to_end([part.on_own_distribution for part in parts]),
         )
 
-    @classmethod
-    def of(
-        cls,
-        index: int,
-        names: Sequence[str],
-        clients: int,
-        scores: Scores | None,
-        played: Round,
-        traffic: Mapping[Purpose, ByteCount],
-    ) -> "Record":
-        """From what a round and its evaluation gave; `names` are the clients', then those of other owners."""
-        training = traffic["training"]
-        evaluation = traffic["evaluation"]
-        return cls(
-            index,
-            None if scores is None or scores.accuracy is None else scores.accuracy.tolist(),
-            None if scores is None else _finite(scores.loss),
-            [[names[j] for j in sampled] for sampled in played.neighbors],
-            [
-                {
-                    names[j]: weight
-                    for j, weight in zip(row.peers, row.weights.tolist(), strict=True)
-                }
-                for row in played.posteriors
-            ],
-            training.sent[:clients].tolist(),
-            training.received[:clients].tolist(),
-            training.moved,
-            evaluation.sent[:clients].tolist(),
-            evaluation.received[:clients].tolist(),
-            evaluation.moved,
-        )
+
+def weights_kept(clients: int) -> int:
+    """How many weights of each client's posterior a record keeps, the largest ones.
+
+    Written out in full, the posteriors of a thousand clients would grow to megabytes a round.
+    """
+    return max(1, WEIGHTS_PER_ROUND // clients)
 
 
 class Journal:
     """The two files of a cell, open for appending."""
 
     def __init__(self, folder: Path) -> None:
-        self.records = folder / "records.jsonl"
-        self.timings = folder / "timings.jsonl"
+        self.records = folder / RECORDS
+        self.timings = folder / TIMINGS
 
     def rewind(self, records_bytes: int, round_index: int) -> None:
         """Forget what was written after this point: it is about to be written again."""
@@ -115,8 +99,8 @@ class Journal:
             with self.records.open("ab") as file:
                 if file.tell() < records_bytes:
                     raise RunError(
-                        f"{self.records}: shorter than at the last checkpoint; bring the lost lines back, or delete "
-                        f"{self.records.parent} to start it anew"
+                        f"{self.records}: shorter than at the last checkpoint; bring the lost lines "
+                        f"back, or delete {self.records.parent} to start it anew"
                     )
                 file.truncate(records_bytes)
             kept = [line for line in _timings(self.timings) if line["round"] <= round_index]
@@ -125,10 +109,10 @@ class Journal:
     def append(self, record: Record) -> None:
         """Add what a round did."""
         with disk_errors(self.records):
-            _append(self.records, asdict(record))
+            _append(self.records, _without_none(asdict(record)))
 
     def append_spent(self, round_index: int, spent: Spent) -> None:
-        """Add what a round took, per phase."""
+        """Add what a round took, by phase."""
         with disk_errors(self.timings):
             _append(self.timings, {"round": round_index} | asdict(spent))
 
@@ -137,68 +121,109 @@ class Journal:
         return self.records.stat().st_size
 
 
+def iterate_records(folder: Path) -> Iterator[Record]:
+    """The rounds of a cell one after the other: thousands of clients do not fit in memory at once."""
+    for line in _lines(folder / RECORDS):
+        yield Record(**line)
+
+
 def read_records(folder: Path) -> list[Record]:
     """All rounds of a cell."""
-    return [Record(**line) for line in _lines(folder / "records.jsonl")]
+    return list(iterate_records(folder))
+
+
+def read_last_record(folder: Path) -> Record | None:
+    """The last round of a cell; None before the first."""
+    last = None
+    for text in _whole_lines(folder / RECORDS):
+        last = text
+    if last is None:
+        return None
+    return Record(**_parsed(last, folder / RECORDS))
 
 
 def read_spent(folder: Path) -> list[Spent]:
-    """What every round of a cell took; nothing if the first ones are not known: sums would be too small."""
-    lines = _timings(folder / "timings.jsonl")
-    if [line["round"] for line in lines] != list(range(1, len(lines) + 1)):
+    """What every round of a cell took; nothing if the first ones are not known.
+
+    Sums would be too small.
+    """
+    lines = _timings(folder / TIMINGS)
+    rounds = [line["round"] for line in lines]
+    if rounds != list(range(1, len(lines) + 1)):
         return []
     return [Spent(line["seconds"], line["processor_seconds"]) for line in lines]
 
 
 def mean_accuracy(record: Record, samples: Iterable[int]) -> float | None:
     """The paper's figure: each client's own accuracy, weighted by the size of its data."""
-    return (
-        None
-        if record.accuracy is None
-        else float(np.average(record.accuracy, weights=list(samples)))
-    )
+    if record.accuracy is None:
+        return None
+    return float(np.average(record.accuracy, weights=list(samples)))
 
 
 def mean_loss(record: Record, samples: Iterable[int]) -> float | None:
     """The same for the loss; a client whose loss is not finite makes the mean infinite."""
     if record.loss is None:
         return None
-    return float(
-        np.average(
-            [np.inf if loss is None else loss for loss in record.loss], weights=list(samples)
-        )
-    )
+    losses = [np.inf if loss is None else loss for loss in record.loss]
+    return float(np.average(losses, weights=list(samples)))
+
+
+def _end_to_end(parts: Sequence[list[T] | None]) -> list[T] | None:
+    """All lists in one; None where there are none."""
+    if parts[0] is None:
+        return None
+    return [value for part in parts for value in part or ()]
+
+
+def _sums(parts: Sequence[Sequence[int]]) -> list[int]:
+    """The sum of the first entries, of the second, and so on."""
+    return [sum(counts) for counts in zip(*parts, strict=True)]
+
+
+def _without_none(line: dict[str, Any]) -> dict[str, Any]:
+    """Without the two figures that only records of many clients have."""
+    for name in ("effective_collaborators", "on_own_distribution"):
+        if line[name] is None:
+            del line[name]
+    return line
 
 
 def _append(path: Path, value: dict[str, Any]) -> None:
+    text = json.dumps(value, allow_nan=False, separators=(",", ":"))
     with path.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(value, allow_nan=False) + "\n")
+        file.write(text + "\n")
 
 
-def _lines(path: Path) -> list[dict[str, Any]]:
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    for text in _whole_lines(path):
+        yield _parsed(text, path)
+
+
+def _whole_lines(path: Path) -> Iterator[str]:
     """Whole lines only: the last one may have been cut short by a crash."""
     if not path.exists():
-        return []
-    text = path.read_text(encoding="utf-8", errors="replace")
+        return
+    with path.open(encoding="utf-8", errors="replace") as file:
+        for line in file:
+            if line.endswith("\n"):
+                yield line
+
+
+def _parsed(line: str, path: Path) -> dict[str, Any]:
     try:
-        return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
+        found: dict[str, Any] = json.loads(line)
     except ValueError as error:
         raise RunError(
             f"{path}: damaged ({error}); delete the folder {path.parent} and run the experiment again"
         ) from None
+    return found
 
 
 def _timings(path: Path) -> list[dict[str, Any]]:
     """Seconds are nice to have: a damaged file of them is as good as none."""
+    needed = {"round", "seconds", "processor_seconds"}
     try:
-        return [
-            line
-            for line in _lines(path)
-            if line.keys() >= {"round", "seconds", "processor_seconds"}
-        ]
+        return [line for line in _lines(path) if line.keys() >= needed]
     except (RunError, AttributeError):
         return []
-
-
-def _finite(values: FloatArray) -> list[float | None]:
-    return [value if np.isfinite(value) else None for value in values.tolist()]

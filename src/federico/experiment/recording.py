@@ -1,0 +1,125 @@
+"""From what a round gave to the record of it that is kept."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from federico.exchange.protocol import ByteCount, Purpose
+from federico.learning.learner import Scores
+from federico.methods.method import Posterior, Round
+from federico.runs.records import Record, weights_kept
+from federico.types import FloatArray, IntArray
+
+DIGITS = 4
+"""Significant digits of what the record of many clients says about their posteriors."""
+
+
+def record_round(
+    round_index: int,
+    names: Sequence[str],
+    hosted: IntArray,
+    clients: int,
+    scores: Scores | None,
+    played: Round,
+    traffic: Mapping[Purpose, ByteCount],
+    distribution: Sequence[int] | None = None,
+) -> Record:
+    """The record of a round and its evaluation.
+
+    `names` are those of all clients, then of other owners of models; `hosted` are the clients that
+    this process acts for. `distribution` has the clients' true distributions, if they are known.
+    """
+    accuracy = None
+    loss = None
+    if scores is not None:
+        loss = _finite(scores.loss)
+        if scores.accuracy is not None:
+            accuracy = scores.accuracy.tolist()
+
+    posterior, effective, on_own = _posteriors(
+        played.posteriors, names, hosted, clients, distribution
+    )
+    training = traffic["training"]
+    evaluation = traffic["evaluation"]
+    return Record(
+        round=round_index,
+        accuracy=accuracy,
+        loss=loss,
+        neighbors=[[names[j] for j in sampled] for sampled in played.neighbors],
+        posterior=posterior,
+        sent=training.sent[:clients].tolist(),
+        received=training.received[:clients].tolist(),
+        moved=training.moved,
+        evaluation_sent=evaluation.sent[:clients].tolist(),
+        evaluation_received=evaluation.received[:clients].tolist(),
+        evaluation_moved=evaluation.moved,
+        effective_collaborators=effective,
+        on_own_distribution=on_own,
+    )
+
+
+def _posteriors(
+    rows: Sequence[Posterior],
+    names: Sequence[str],
+    hosted: IntArray,
+    clients: int,
+    distribution: Sequence[int] | None,
+) -> tuple[list[dict[str, float]], list[float] | None, list[float] | None]:
+    """Each client's weights by name, and where not all are kept, what they come to."""
+    kept = weights_kept(clients)
+    if kept >= clients:
+        return [_by_name(row, names) for row in rows], None, None
+
+    largest = []
+    effective = []
+    for row in rows:
+        order = np.argsort(-row.weights, kind="stable")[:kept]
+        weights = np.array([_rounded(weight) for weight in row.weights[order].tolist()])
+        largest.append(_by_name(Posterior(row.peers[order], weights), names))
+        effective.append(_effective(row.weights))
+
+    # What only a server knows, it says of all clients and not of those it hosts.
+    if len(rows) != len(hosted):
+        hosted = np.arange(len(rows))
+    return largest, effective, _on_own(rows, hosted, clients, distribution)
+
+
+def _by_name(row: Posterior, names: Sequence[str]) -> dict[str, float]:
+    pairs = zip(row.peers.tolist(), row.weights.tolist(), strict=True)
+    return {names[j]: weight for j, weight in pairs}
+
+
+def _effective(weights: FloatArray) -> float:
+    """1 / sum of squared weights; 0 for a posterior over nobody."""
+    squares = float((weights**2).sum())
+    if squares == 0:
+        return 0.0
+    return _rounded(1 / squares)
+
+
+def _on_own(
+    rows: Sequence[Posterior],
+    hosted: IntArray,
+    clients: int,
+    distribution: Sequence[int] | None,
+) -> list[float] | None:
+    """Each client's weight on peers of its own distribution; None for models that no client owns."""
+    if distribution is None:
+        return None
+
+    groups = np.asarray(distribution)
+    shares = []
+    for client, row in zip(hosted.tolist(), rows, strict=True):
+        if (row.peers >= clients).any():
+            return None
+        same = groups[row.peers] == groups[client]
+        shares.append(_rounded(float(row.weights[same].sum())))
+    return shares
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.{DIGITS}g}")
+
+
+def _finite(values: FloatArray) -> list[float | None]:
+    return [value if np.isfinite(value) else None for value in values.tolist()]
