@@ -116,14 +116,14 @@ def play_both(fast: Federico, plain: Reference) -> list[float]:
         for i, (row, tracker) in enumerate(
             zip(played.posteriors, fast.trackers.values(), strict=True)
         ):
-            assert row.peers.tolist() == sorted(plain.w[i])
+            assert row.peers.tolist() == sorted(plain.posterior[i])
             np.testing.assert_allclose(
-                row.weights, [plain.w[i][j] for j in row.peers], rtol=0, atol=1e-10
+                row.weights, [plain.posterior[i][j] for j in row.peers], rtol=0, atol=1e-10
             )
             np.testing.assert_allclose(
-                tracker.latest, [plain.ell[i][j] for j in row.peers], rtol=0, atol=1e-10
+                tracker.latest, [plain.latest[i][j] for j in row.peers], rtol=0, atol=1e-10
             )
-            tracked = np.array([plain.L[i][j] for j in row.peers])
+            tracked = np.array([plain.tracked[i][j] for j in row.peers])
             np.testing.assert_allclose(
                 tracker.tracked[tracker.sane], tracked[tracker.sane], rtol=0, atol=1e-10
             )

@@ -1,11 +1,17 @@
 """Algorithm 1 of the paper as plain loops: read this first.
 
-Everything fast in this package computes these numbers. K clients hold data D_i and a model phi_i each. A round, for
-every peer i: sample neighbors, pull their models, measure each model's loss on D_i (E-step), turn the tracked losses
-into a posterior w_i over peers, and send each sampled owner b a weighted update of *its* model phi_b (M-step). Owners
-move after everybody is done, so the order of the peers does not matter.
+Everything fast in this package computes these numbers. K clients hold data D_i and a model phi_i
+each. In a round every peer i
 
-A model here is any vector with two functions: the mean loss on some samples, and the gradient of that mean.
+  1. samples a few neighbors and pulls their models,
+  2. measures the loss of each of these models, and of its own, on D_i (E-step),
+  3. turns the tracked losses into a posterior over the peers it has met,
+  4. trains each of the models on D_i and sends the owner an update, weighted by the posterior (M-step).
+
+Owners move their models after everybody is done, so the order of the peers does not matter.
+
+A model here is any vector with two functions: its mean loss on some samples, and the gradient of
+that mean.
 """
 
 from collections.abc import Callable
@@ -25,35 +31,50 @@ Gradient = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
 
 @dataclass
 class ReferenceAdam:
-    """ReferenceAdam on one vector, as published."""
+    """Adam on one vector, as published, with the usual constants."""
 
     rate: float
     step: int = 0
-    m: FloatArray | float = 0.0
-    v: FloatArray | float = 0.0
+    first_moment: FloatArray | float = 0.0
+    second_moment: FloatArray | float = 0.0
 
     def move(self, gradient: FloatArray) -> FloatArray:
         """How far this gradient moves the vector."""
         self.step += 1
-        self.m = 0.9 * self.m + 0.1 * gradient
-        self.v = 0.999 * self.v + 0.001 * gradient**2
-        mean, spread = self.m / (1 - 0.9**self.step), self.v / (1 - 0.999**self.step)
-        return -self.rate * mean / (np.sqrt(spread) + 1e-8)
+        self.first_moment = 0.9 * self.first_moment + 0.1 * gradient
+        self.second_moment = 0.999 * self.second_moment + 0.001 * gradient**2
+
+        # Both averages start at 0 and are corrected for it.
+        mean = self.first_moment / (1 - 0.9**self.step)
+        mean_square = self.second_moment / (1 - 0.999**self.step)
+        return -self.rate * mean / (np.sqrt(mean_square) + 1e-8)
+
+
+@dataclass(frozen=True)
+class ReferenceUpdate:
+    """What a peer sends to the owner of a model it has trained."""
+
+    owner: int
+    coefficient: float
+    delta: FloatArray
+    """How far training moved the model; its gradient if `m_step` is "gradient"."""
 
 
 @dataclass
 class ReferenceFederation:
-    """The whole state of Algorithm 1 and its rounds. Names are the paper's: phi, l (ell), L (L-hat), w."""
+    """The whole state of Algorithm 1, and its rounds."""
 
     x: list[FloatArray]
     y: list[FloatArray]
     phi: list[FloatArray]
+    """The model of each peer."""
     loss: Loss
     gradient: Gradient
     sampler: Sampler
     names: list[str]
     seed: int = 0
     momentum: float = 0.6
+    """beta, the weight of the new loss in the tracked one."""
     temperature: float = 1.0
     rate: float = 0.01
     batch_size: int = 10
@@ -63,86 +84,123 @@ class ReferenceFederation:
     """The loss of whoever knows nothing: a model that is worse has no weight."""
 
     def __post_init__(self) -> None:
-        """Nobody has evaluated anybody yet: every dictionary is empty."""
-        self.ell: list[dict[int, float]] = [{} for _ in self.x]
-        self.L: list[dict[int, float]] = [{} for _ in self.x]
-        self.w: list[dict[int, float]] = [{} for _ in self.x]
+        """Nobody has evaluated anybody yet, so every dictionary is empty."""
+        self.latest: list[dict[int, float]] = [{} for _ in self.x]
+        """l_ij: the loss of model j on the data of peer i when it was last measured."""
+        self.tracked: list[dict[int, float]] = [{} for _ in self.x]
+        """L_ij: the moving average of these losses."""
+        self.posterior: list[dict[int, float]] = [{} for _ in self.x]
+        """w_ij: how much peer i trusts the model of peer j."""
         self.optimizers: dict[tuple[int, int], ReferenceAdam] = {}
+        """The optimizer that peer i keeps for model b, by (i, b)."""
 
-    def round(self, t: int, *, solo: bool = False) -> None:
+    def round(self, round_index: int, *, solo: bool = False) -> None:
         """One round. In a solo round nobody samples: each peer trains its own model only."""
-        updates: list[tuple[int, float, FloatArray]] = []
+        updates: list[ReferenceUpdate] = []
         for i in range(len(self.x)):
-            models = sorted({i, *(() if solo else self.sample(i, t))})
-            self.e_step(i, models)
-            self.forget(i)
-            updates += self.m_steps(i, [b for b in models if self.worth_training(i, b)], t)
+            visited = {i}
+            if not solo:
+                visited.update(self.sample(i, round_index).tolist())
+
+            self.e_step(i, sorted(visited))
+            self.forget_negligible(i)
+            updates += self.make_updates(i, sorted(visited), round_index)
+
         for b in range(len(self.phi)):
-            self.update(b, [(c, move) for owner, c, move in updates if owner == b])
+            received = [update for update in updates if update.owner == b]
+            self.update(b, received)
 
-    def worth_training(self, i: int, b: int) -> bool:
-        """A model that weighs something; with local epochs the own one always, or it would never be trusted again."""
-        return self.w[i][b] >= self.w_min or (i == b and self.m_step == "epochs")
+    def sample(self, i: int, round_index: int) -> IntArray:
+        """The neighbors of peer i, chosen by what it knew before this round."""
+        known = sorted(self.tracked[i])
+        losses: list[float] = []
+        for j in known:
+            trusted = self.latest[i][j] <= self.guess
+            losses.append(self.tracked[i][j] if trusted else inf)
 
-    def sample(self, i: int, t: int) -> IntArray:
-        """Neighbors B^t of peer i, epsilon-greedy with respect to what it knew before this round."""
-        known = sorted(self.L[i])
-        losses = [self.L[i][j] if self.ell[i][j] <= self.guess else inf for j in known]
         view = View(i, len(self.x), np.array(known, dtype=np.int64), np.array(losses))
-        return self.sampler.sample(view, stream(self.seed, "sample", self.names[i], t))
+        rng = stream(self.seed, "sample", self.names[i], round_index)
+        return self.sampler.sample(view, rng)
 
-    def e_step(self, i: int, models: list[int]) -> None:
-        """Equation (3): new losses of the sampled models, moving averages of all, softmax over those worth anything."""
-        for b in models:
-            self.ell[i][b] = self.loss(self.phi[b], self.x[i], self.y[i])
-        for j, ell in self.ell[i].items():
-            self.L[i][j] = (1 - self.momentum) * self.L[i].get(j, 0.0) + self.momentum * min(
-                ell, self.guess
-            )
-        sane = [j for j, ell in self.ell[i].items() if ell <= self.guess] or [i]
-        scores = {j: exp(-self.L[i][j] / self.temperature) for j in sane}
-        self.w[i] = {j: scores.get(j, 0.0) / sum(scores.values()) for j in self.L[i]}
+    def e_step(self, i: int, visited: list[int]) -> None:
+        """Equation (3): measure the visited models, track the losses, make them a posterior."""
+        for b in visited:
+            self.latest[i][b] = self.loss(self.phi[b], self.x[i], self.y[i])
 
-    def forget(self, i: int) -> None:
+        # Every model met so far moves its average, sampled this round or not.
+        for j, latest in self.latest[i].items():
+            previous = self.tracked[i].get(j, 0.0)
+            capped = min(latest, self.guess)
+            self.tracked[i][j] = (1 - self.momentum) * previous + self.momentum * capped
+
+        # A model worse than guessing gets no weight. If all are worse, a peer keeps its own.
+        trusted = [j for j, latest in self.latest[i].items() if latest <= self.guess]
+        if not trusted:
+            trusted = [i]
+
+        score = {j: exp(-self.tracked[i][j] / self.temperature) for j in trusted}
+        total = sum(score.values())
+        self.posterior[i] = {j: score.get(j, 0.0) / total for j in self.tracked[i]}
+
+    def forget_negligible(self, i: int) -> None:
         """Drop the optimizers kept for models that no longer weigh anything; the own one stays."""
-        for j, weight in self.w[i].items():
+        for j, weight in self.posterior[i].items():
             if j != i and weight < self.w_min:
                 self.optimizers.pop((i, j), None)
 
-    def m_steps(self, i: int, models: list[int], t: int) -> list[tuple[int, float, FloatArray]]:
-        """What peer i sends to each owner b: (b, coefficient, move or gradient), equations (5) and (8)."""
-        if self.m_step == "gradient":
-            n = len(self.x[i])
-            return [
-                (b, self.w[i][b], n * self.gradient(self.phi[b], self.x[i], self.y[i]))
-                for b in models
-            ]
-        # The own model may weigh nothing: where nobody else trains it, any weight will do.
-        return [
-            (b, max(self.w[i][b], float_info.min) * len(self.x[i]), self.local_epoch(i, b, t))
-            for b in models
-        ]
+    def make_updates(self, i: int, visited: list[int], round_index: int) -> list[ReferenceUpdate]:
+        """Equations (5) and (8), the M-step: what peer i sends to the owners of visited models."""
+        updates: list[ReferenceUpdate] = []
+        for b in visited:
+            if not self.is_worth_training(i, b):
+                continue
 
-    def local_epoch(self, i: int, b: int, t: int) -> FloatArray:
-        """Train a copy of phi_b on D_i for one epoch; peer i keeps its ReferenceAdam for model b between visits."""
+            weight = self.posterior[i][b]
+            samples = len(self.x[i])
+            if self.m_step == "gradient":
+                delta = samples * self.gradient(self.phi[b], self.x[i], self.y[i])
+                updates.append(ReferenceUpdate(b, weight, delta))
+            else:
+                # The own model may weigh nothing: where nobody else trains it, any weight will do.
+                weight = max(weight, float_info.min)
+                delta = self.local_epoch(i, b, round_index)
+                updates.append(ReferenceUpdate(b, weight * samples, delta))
+        return updates
+
+    def is_worth_training(self, i: int, b: int) -> bool:
+        """Whether peer i trains model b: one that weighs something, and with local epochs its own.
+
+        A peer's own model that nobody trained would never be trusted again.
+        """
+        if i == b and self.m_step == "epochs":
+            return True
+        return self.posterior[i][b] >= self.w_min
+
+    def local_epoch(self, i: int, b: int, round_index: int) -> FloatArray:
+        """Train a copy of phi_b on D_i for one epoch; returns how far it moved.
+
+        Peer i keeps its optimizer for model b between visits.
+        """
         adam = self.optimizers.setdefault((i, b), ReferenceAdam(self.rate))
-        phi, order = (
-            self.phi[b].copy(),
-            stream(self.seed, "batches", self.names[i], t, 0).permutation(len(self.x[i])),
-        )
+        rng = stream(self.seed, "batches", self.names[i], round_index, 0)
+        order = rng.permutation(len(self.x[i]))
+
+        trained = self.phi[b].copy()
         for start in range(0, len(order), self.batch_size):
             batch = order[start : start + self.batch_size]
-            phi += adam.move(self.gradient(phi, self.x[i][batch], self.y[i][batch]))
-        return phi - self.phi[b]
+            trained += adam.move(self.gradient(trained, self.x[i][batch], self.y[i][batch]))
+        return trained - self.phi[b]
 
-    def update(self, b: int, received: list[tuple[float, FloatArray]]) -> None:
-        """Equation (6) at the owner: nothing received, nothing moves."""
+    def update(self, b: int, received: list[ReferenceUpdate]) -> None:
+        """Equation (6) at the owner of model b. Where nothing was received, nothing moves."""
         if not received:
             return
+
+        deltas = [update.delta for update in received]
+        coefficients = [update.coefficient for update in received]
         if self.m_step == "gradient":
             adam = self.optimizers.setdefault((b, b), ReferenceAdam(self.rate))
-            self.phi[b] = self.phi[b] + adam.move(np.sum([c * g for c, g in received], axis=0))
+            weighted = [c * delta for c, delta in zip(coefficients, deltas, strict=True)]
+            self.phi[b] = self.phi[b] + adam.move(np.sum(weighted, axis=0))
         else:
-            self.phi[b] = self.phi[b] + np.average(
-                [move for _, move in received], axis=0, weights=[c for c, _ in received]
-            )
+            self.phi[b] = self.phi[b] + np.average(deltas, axis=0, weights=coefficients)

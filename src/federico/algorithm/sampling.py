@@ -1,7 +1,8 @@
 """Which peers to visit this round (the sampling scheme S of section 3.3).
 
-A sampler sees only what its peer knows: how many peers there are, which of them it has evaluated, and their tracked
-losses. Draws are without replacement, never include the peer itself, and ties break at random.
+A sampler sees only what its peer knows: how many peers there are, which of them it has evaluated,
+and their tracked losses. Draws are without replacement, never include the peer itself, and ties
+break at random.
 """
 
 from dataclasses import dataclass
@@ -17,12 +18,15 @@ Coin = Literal["per_round", "per_neighbor"]
 
 @dataclass(frozen=True)
 class View:
-    """What peer `peer`, one of `count`, knows of the others when it samples."""
+    """What one peer knows of the others when it samples."""
 
     peer: int
     count: int
+    """How many peers there are, this one included."""
     known: IntArray
+    """The peers it has evaluated, in ascending order."""
     losses: FloatArray
+    """Their tracked losses; infinite where a peer has no weight."""
 
 
 class Sampler(Protocol):
@@ -56,8 +60,8 @@ class Uniform:
 class EpsilonGreedy:
     """With probability `epsilon` a uniform draw, else the `neighbors` peers of lowest tracked loss.
 
-    Lowest loss and highest posterior are the same order. Strangers, never evaluated, count as loss 0 and so are each
-    tried once, unless `cautious`: then only the uniform draw reaches them.
+    Lowest loss and highest posterior are the same order. Strangers, never evaluated, count as loss
+    0 and so are each tried once, unless `cautious`: then only the uniform draw reaches them.
     """
 
     neighbors: int
@@ -69,34 +73,47 @@ class EpsilonGreedy:
         """One coin for all neighbors, or one for each."""
         if self.coin == "per_neighbor":
             return np.sort(self._slot_by_slot(view, rng))
-        if rng.random() < self.epsilon:
+
+        exploring = rng.random() < self.epsilon
+        if exploring:
             return np.sort(_uniform(view, self.neighbors, rng))
         return np.sort(self._ranking(view, rng)[: self.neighbors])
 
     def _ranking(self, view: View, rng: np.random.Generator) -> IntArray:
-        """The peers a greedy choice may take, best first."""
+        """The peers a greedy choice may take, best first; ties are broken at random."""
         if self.strangers == "cautious":
-            candidates, losses = view.known, view.losses
+            candidates = view.known
+            losses = view.losses
         else:
-            candidates, losses = np.arange(view.count), np.zeros(view.count)
+            candidates = np.arange(view.count)
+            losses = np.zeros(view.count)
             losses[view.known] = view.losses
+
         others = candidates != view.peer
-        candidates, losses = candidates[others], losses[others]
-        best_first: IntArray = candidates[np.lexsort((rng.random(len(candidates)), losses))]
+        candidates = candidates[others]
+        losses = losses[others]
+        tie_breakers = rng.random(len(candidates))
+        best_first: IntArray = candidates[np.lexsort((tie_breakers, losses))]
         return best_first
 
     def _slot_by_slot(self, view: View, rng: np.random.Generator) -> IntArray:
+        """Fill one slot after the other, each by its own coin, nobody twice."""
         explore = rng.random(self.neighbors) < self.epsilon
-        ranking = list(self._ranking(view, rng))
-        left = list(rng.permutation(np.delete(np.arange(view.count), view.peer)))
+        ranking = self._ranking(view, rng)
+        others = np.delete(np.arange(view.count), view.peer)
+        shuffled = rng.permutation(others)
+
         chosen: list[int] = []
         for exploring in explore:
-            queue = [peer for peer in (left if exploring else ranking) if peer not in chosen]
-            chosen += queue[:1]
+            queue = shuffled if exploring else ranking
+            left = [peer for peer in queue.tolist() if peer not in chosen]
+            chosen += left[:1]
         return np.array(chosen, dtype=np.int64)
 
 
 def _uniform(view: View, neighbors: int, rng: np.random.Generator) -> IntArray:
-    drawn = rng.choice(view.count - 1, size=min(neighbors, view.count - 1), replace=False)
+    """So many of the others, or all where there are fewer, in random order."""
+    others = view.count - 1
+    drawn = rng.choice(others, size=min(neighbors, others), replace=False)
     # Positions at and above the peer's own move up by one: nobody samples itself.
     return np.asarray(drawn + (drawn >= view.peer), dtype=np.int64)
