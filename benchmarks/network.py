@@ -25,9 +25,10 @@ import zenoh
 from torch import nn
 
 from federico.exchange.protocol import Updates
-from federico.learning.bank import Bank, Visits
+from federico.learning.bank import Bank
 from federico.learning.layout import ModelLayout
-from federico.learning.storage import Storage
+from federico.learning.rows import RowStorage
+from federico.learning.visits import Visits
 from federico.methods.method import average_into
 from federico.network.exchange import NetworkExchange
 from federico.network.limits import Limits
@@ -80,7 +81,7 @@ class Peer:
         layout = ModelLayout(lambda: nn.Linear(side, side))
         self.number = ROSTER.members.index(identity.name)
         self.before = resident("VmRSS:")
-        self.storage = Storage(outbox=identity.certificate.parent)
+        self.storage = RowStorage(outbox=identity.certificate.parent)
         self.bank = Bank.start(
             layout, 0, {self.number: identity.name}, torch.device("cpu"), self.storage
         )
@@ -115,7 +116,7 @@ class Peer:
     def start(self, _: int) -> float:
         """A new version of the own model, for all to pull."""
         self._next_round()
-        self.bank.home.add_(1e-3)
+        self.bank.hosted_rows.add_(1e-3)
         return len(self.exchange.pull(self.round_index, Visits.of([])))
 
     def pull(self, _: int) -> float:
@@ -124,9 +125,9 @@ class Peer:
 
     def push(self, _: int) -> float:
         """An update for the owner's model, put away as by the learner; at the owner its own. Any numbers do."""
-        home = self.bank.home
-        moves = self.storage.moves(*home.shape, dtype=home.dtype, device=home.device)
-        moves[0] = home[0]
+        home = self.bank.hosted_rows
+        moves = self.storage.deltas(*home.shape, dtype=home.dtype, device=home.device)
+        moves.write(np.array([0]), home[:1])
         self.exchange.push(
             self.round_index, Updates(np.array([0]), np.array([self.number]), np.ones(1), moves)
         )
@@ -146,7 +147,7 @@ class Peer:
 
     def serve_plain(self, _: int) -> float:
         """The same bytes in plain chunks beside; returns their number."""
-        whole = self.bank.home.numpy().tobytes()
+        whole = self.bank.hosted_rows.numpy().tobytes()
         self.chunks = [
             whole[at : at + LIMITS.chunk_bytes] for at in range(0, len(whole), LIMITS.chunk_bytes)
         ]

@@ -16,7 +16,7 @@ from federico.experiment import memory_plan as memory
 from federico.experiment.build import prepare
 from federico.experiment.config import Experiment, load
 from federico.experiment.runner import simulate
-from federico.learning import storage
+from federico.learning import rows
 from federico.methods import METHODS
 from federico.runs import checkpoint
 from federico.runs.layout import CellDir, RunDir
@@ -327,9 +327,9 @@ def test_models_on_the_disk_give_the_same_bytes(
     changes = {"rounds": 3, "methods": list(METHODS)}
     usual, _ = play(tmp_path / "usual", **changes)
     places = []
-    plain = storage._on_disk
+    plain = rows.map_file
     monkeypatch.setattr(
-        storage, "_on_disk", lambda place, *rest: places.append(place) or plain(place, *rest)
+        rows, "map_file", lambda place, *rest: places.append(place) or plain(place, *rest)
     )
     small, told = play(tmp_path / "small", **changes, **on_disk)
     assert set(places) == {small.path}

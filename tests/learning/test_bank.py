@@ -5,11 +5,11 @@ import pytest
 import torch
 from torch import nn
 
-from federico.learning import bank as bank_module
-from federico.learning.bank import Bank, Visits
+from federico.learning import rows as rows_module
+from federico.learning.bank import Bank
 from federico.learning.layout import ModelLayout
 from federico.learning.parts import ModelPart
-from federico.learning.storage import Storage
+from federico.learning.rows import Rows, RowStorage
 
 CPU = torch.device("cpu")
 
@@ -22,22 +22,6 @@ def layout() -> ModelLayout:
 @pytest.fixture
 def bank_of_one(layout: ModelLayout) -> Bank:
     return Bank.start(layout, 0, {4: "four"}, CPU)
-
-
-def test_visits_are_pairs() -> None:
-    visits = Visits.of([(0, 1), (2, 0)])
-    assert (len(visits), visits.pairs) == (2, [(0, 1), (2, 0)])
-    assert visits[np.array([1])].pairs == [(2, 0)]
-    assert Visits.to_own(np.arange(3)).pairs == [(0, 0), (1, 1), (2, 2)]
-
-
-def test_visits_are_found_by_client() -> None:
-    found = Visits.of([(2, 0), (0, 1), (2, 2)]).by_client()
-    assert [(client, places.tolist()) for client, places in found] == [(0, [1]), (2, [0, 2])]
-
-
-def test_no_visits_are_visits_too() -> None:
-    assert Visits.of([]).pairs == []
 
 
 def test_a_bank_starts_with_the_model_of_each_name_in_order_of_owners(layout: ModelLayout) -> None:
@@ -63,17 +47,17 @@ def test_every_model_has_counters_of_its_own(layout: ModelLayout) -> None:
     assert bank.counters.tolist() == [[1], [0]]
 
 
-def test_many_small_moves_are_added_as_one_by_one(
+def test_many_short_deltas_are_added_as_one_by_one(
     layout: ModelLayout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bank_module, "TOGETHER", 3)
+    monkeypatch.setattr(rows_module, "TOGETHER", 3)
     bank = Bank.start(layout, 0, {0: "a", 1: "b"}, CPU)
     wanted = bank.rows.clone()
-    moves, shares = torch.randn(10, layout.size), np.linspace(0.1, 1, 10)
+    deltas, shares = torch.randn(10, layout.size), np.linspace(0.1, 1, 10)
     owners = np.arange(10) % 2
-    for owner, move, share in zip(owners, moves, shares, strict=True):
-        wanted[owner] += move * share
-    bank.add(owners, moves, shares)
+    for owner, delta, share in zip(owners, deltas, shares, strict=True):
+        wanted[owner] += delta * share
+    bank.add(owners, Rows.of(deltas), shares)
     torch.testing.assert_close(bank.rows, wanted)
 
 
@@ -81,11 +65,12 @@ def test_many_small_moves_are_added_as_one_by_one(
 def test_only_the_part_named_is_moved(
     layout: ModelLayout, small: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bank_module, "SMALL", small)
+    monkeypatch.setattr(rows_module, "SMALL", small)
     bank = Bank.start(layout, 0, {0: "a", 1: "b"}, CPU)
     before = bank.rows.clone()
     outside = ModelPart.named(layout, ["0.weight", "1.bias", "1.running_var"])
-    bank.add(np.array([1, 1]), torch.ones(2, layout.size), np.array([0.25, 0.5]), outside)
+    deltas = Rows.of(torch.ones(2, layout.size))
+    bank.add(np.array([1, 1]), deltas, np.array([0.25, 0.5]), outside)
     wanted = torch.zeros(layout.size)
     wanted[:6] = wanted[12:15] = wanted[18:21] = 0.75
     torch.testing.assert_close(bank.rows - before, torch.stack([torch.zeros_like(wanted), wanted]))
@@ -106,10 +91,10 @@ def test_rows_on_disk_are_those_in_memory_with_their_guests(
 ) -> None:
     banks = [
         Bank.start(layout, 0, {1: "a", 4: "d"}, CPU, storage)
-        for storage in (Storage(), Storage(tmp_path))
+        for storage in (RowStorage(), RowStorage(tmp_path))
     ]
     for bank in banks:
-        bank.invite(np.array([2, 0])).copy_(torch.ones(2, layout.size))
+        bank.replace_visiting_rows(np.array([2, 0])).copy_(torch.ones(2, layout.size))
         assert bank.rows[bank.places(np.array([0, 2]))].sum() == 2 * layout.size
     assert torch.equal(banks[0].rows, banks[1].rows)
     assert str(tmp_path) in Path("/proc/self/maps").read_text()
@@ -117,53 +102,54 @@ def test_rows_on_disk_are_those_in_memory_with_their_guests(
 
 def test_a_copy_stays_as_it_was(layout: ModelLayout) -> None:
     bank = Bank.start(layout, 0, {0: "a", 1: "b"}, CPU)
-    bank.invite(np.array([7]))
-    copy, before = bank.copy(), bank.home.clone()
+    bank.replace_visiting_rows(np.array([7]))
+    copy, before = bank.copy_rows(), bank.hosted_rows.clone()
     bank.rows += 1
     assert torch.equal(copy, before)
 
 
 def test_a_guest_keeps_its_row_while_others_come(bank_of_one: Bank) -> None:
     bank = bank_of_one
-    bank.welcome(np.array([3, 5]))
+    bank.reserve_visiting_rows(np.array([3, 5]))
     for owner in (3, 5):
         bank.rows[bank.places(np.array([owner]))] = float(owner)
-    bank.welcome(np.array([5, 7]))
+    bank.reserve_visiting_rows(np.array([5, 7]))
     assert bank.rows[bank.places(np.array([5]))].eq(5).all()
-    assert sorted(bank.guests.values()) == [5, 7], "the new one got the row of the one not wanted"
+    assert sorted(bank.visiting_places) == [5, 7], "the new one got the row of the one not wanted"
     assert len(bank.rows) == 3
-    bank.welcome(np.array([5, 7, 9]))
+    bank.reserve_visiting_rows(np.array([5, 7, 9]))
     assert len(bank.rows) == 4
     assert bank.rows[bank.places(np.array([5]))].eq(5).all(), "growing moves nobody's numbers"
 
 
 def test_one_not_wanted_now_stays_while_there_is_room(bank_of_one: Bank) -> None:
-    bank_of_one.welcome(np.array([3, 5]))
-    bank_of_one.welcome(np.array([3]))
-    assert sorted(bank_of_one.guests.values()) == [3, 5]
-    bank_of_one.dismiss(3)
-    bank_of_one.welcome(np.array([8]))
-    assert sorted(bank_of_one.guests.values()) == [5, 8], "the empty row is taken first"
+    bank_of_one.reserve_visiting_rows(np.array([3, 5]))
+    bank_of_one.reserve_visiting_rows(np.array([3]))
+    assert sorted(bank_of_one.visiting_places) == [3, 5]
+    bank_of_one.drop_visiting_row(3)
+    bank_of_one.reserve_visiting_rows(np.array([8]))
+    assert sorted(bank_of_one.visiting_places) == [5, 8], "the empty row is taken first"
 
 
 def test_who_is_at_home_is_untouched_by_guests(bank_of_one: Bank) -> None:
-    before, counters = bank_of_one.home.clone(), bank_of_one.counters.clone()
-    bank_of_one.welcome(np.array([3, 5, 7]))
+    before, counters = bank_of_one.hosted_rows.clone(), bank_of_one.counters.clone()
+    bank_of_one.reserve_visiting_rows(np.array([3, 5, 7]))
     bank_of_one.rows[bank_of_one.places(np.array([3, 5, 7]))] = torch.nan
-    bank_of_one.dismiss(5)
-    assert torch.equal(bank_of_one.home, before)
+    bank_of_one.drop_visiting_row(5)
+    assert torch.equal(bank_of_one.hosted_rows, before)
     assert torch.equal(bank_of_one.counters[:1], counters)
     assert len(bank_of_one.counters) == len(bank_of_one.rows)
     assert bank_of_one.places(np.array([4])).tolist() == [0]
 
 
 @pytest.mark.parametrize("small", [0, 1 << 14])
-def test_moves_are_differences_to_the_owners_models(
+def test_deltas_are_differences_to_the_owners_models(
     layout: ModelLayout, small: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bank_module, "SMALL", small)
+    monkeypatch.setattr(rows_module, "SMALL", small)
     bank = Bank.start(layout, 0, {0: "a", 1: "b"}, CPU)
-    trained, moves = torch.randn(3, layout.size), torch.zeros(5, layout.size)
-    bank.subtract(np.array([1, 0, 1]), trained, moves, np.array([4, 0, 2]))
-    torch.testing.assert_close(moves[[4, 0, 2]], trained - bank.rows[[1, 0, 1]])
-    assert moves[[1, 3]].eq(0).all()
+    trained, deltas = torch.randn(3, layout.size), torch.zeros(5, layout.size)
+    wanted = trained - bank.rows[[1, 0, 1]]
+    bank.write_deltas(np.array([1, 0, 1]), trained, Rows.of(deltas), np.array([4, 0, 2]))
+    torch.testing.assert_close(deltas[[4, 0, 2]], wanted)
+    assert deltas[[1, 3]].eq(0).all()

@@ -8,14 +8,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from federico.learning import storage as storage_module
-from federico.learning import workers as workshop_module
-from federico.learning.bank import Bank, Visits
+from federico.learning import rows as rows_module
+from federico.learning import workers as workers_module
+from federico.learning.bank import Bank
 from federico.learning.learner import ClientData, Learner, Proximal, held_out
 from federico.learning.models import perceptron
 from federico.learning.optimizers import SGD, Adam
-from federico.learning.row_files import RowFiles
-from federico.learning.storage import Storage
+from federico.learning.rows import RowsInFiles, RowStorage
+from federico.learning.visits import Visits
 from federico.rng import stream
 from federico.types import FloatArray
 
@@ -139,7 +139,7 @@ def adam(parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
 def test_training_is_a_plain_loop_per_visit(ragged: Learner, epochs: int, fresh: bool) -> None:
     bank, plain = bank_for(ragged), PlainTraining(ragged, adam)
     for round_index in (1, 2, 3):
-        deltas = ragged.train(bank, ALL, round_index, epochs=epochs, fresh=fresh)
+        deltas = ragged.train(bank, ALL, round_index, epochs=epochs, fresh=fresh).as_tensor()
         for delta, pair in zip(deltas, ALL.pairs, strict=True):
             expected = plain.delta(bank.rows[pair[1]], pair, round_index, epochs, fresh)
             torch.testing.assert_close(delta, expected, rtol=0, atol=TOLERANCE)
@@ -156,7 +156,7 @@ def test_training_with_sgd_is_a_plain_loop_too(
     plain = PlainTraining(ours, lambda p: torch.optim.SGD(p, lr=0.05, momentum=momentum))
     bank = bank_for(ours)
     for round_index in (1, 2):
-        deltas = ours.train(bank, ALL, round_index)
+        deltas = ours.train(bank, ALL, round_index).as_tensor()
         for delta, pair in zip(deltas, ALL.pairs, strict=True):
             expected = plain.delta(bank.rows[pair[1]], pair, round_index, 1, False)
             torch.testing.assert_close(delta, expected, rtol=0, atol=TOLERANCE)
@@ -166,12 +166,12 @@ def test_sample_weights_multiply_the_loss_of_each_sample(ragged: Learner) -> Non
     bank, plain = bank_for(ragged), PlainTraining(ragged, adam)
     weights = np.random.default_rng(1).random((len(ALL), max(RAGGED)))
     for round_index in (1, 2):
-        deltas = ragged.train(bank, ALL, round_index, epochs=2, sample_weights=weights)
+        deltas = ragged.train(bank, ALL, round_index, epochs=2, sample_weights=weights).as_tensor()
         for delta, pair, scale in zip(deltas, ALL.pairs, torch.from_numpy(weights), strict=True):
             expected = plain.delta(bank.rows[pair[1]], pair, round_index, 2, False, scale)
             torch.testing.assert_close(delta, expected, rtol=0, atol=TOLERANCE)
     ones, none = (
-        ragged.train(bank, ALL, 1, fresh=True, sample_weights=w)
+        ragged.train(bank, ALL, 1, fresh=True, sample_weights=w).as_tensor()
         for w in (np.ones_like(weights), None)
     )
     assert torch.equal(ones, none)
@@ -199,7 +199,7 @@ def test_a_proximal_term_pulls_every_step_by_hand(
 
     visits = Visits.of([(0, 0), (1, 0)])
     towards = torch.tensor([[0.0, 1.0], [1.0, 0.0]], dtype=torch.float64)
-    deltas = plain.train(bank, visits, 1, epochs=2, proximal=Proximal(0.5, towards))
+    deltas = plain.train(bank, visits, 1, epochs=2, proximal=Proximal(0.5, towards)).as_tensor()
     np.testing.assert_allclose(deltas[0], [0.5425 - 1, -0.0825], atol=1e-12)
 
     # Towards where it began: the first step is not pulled, w = 0.6 and b = -0.2; f = 1, so the second is the pull alone.
@@ -209,14 +209,16 @@ def test_a_proximal_term_pulls_every_step_by_hand(
 def test_a_proximal_term_reaches_its_own_visit_and_no_other(ragged: Learner) -> None:
     bank = bank_for(ragged)
     towards = bank.rows[bank.places(ALL.owners)]  # a copy
-    near = ragged.train(bank, ALL, 1, fresh=True, proximal=Proximal(1.0, towards))
+    near = ragged.train(bank, ALL, 1, fresh=True, proximal=Proximal(1.0, towards)).as_tensor()
     towards[3] += 100
-    far = ragged.train(bank, ALL, 1, fresh=True, proximal=Proximal(1.0, towards))
+    far = ragged.train(bank, ALL, 1, fresh=True, proximal=Proximal(1.0, towards)).as_tensor()
     changed = (far != near).any(1)
     assert changed.nonzero().flatten().tolist() == [3]
 
-    without = ragged.train(bank, ALL, 1, fresh=True)
-    of_no_strength = ragged.train(bank, ALL, 1, fresh=True, proximal=Proximal(0.0, towards))
+    without = ragged.train(bank, ALL, 1, fresh=True).as_tensor()
+    of_no_strength = ragged.train(
+        bank, ALL, 1, fresh=True, proximal=Proximal(0.0, towards)
+    ).as_tensor()
     assert torch.equal(of_no_strength, without)
 
 
@@ -261,29 +263,33 @@ def test_at_least_one_is_held_out_but_never_the_last(samples: int, held: int) ->
 def test_training_leaves_the_models_alone(ragged: Learner) -> None:
     bank = bank_for(ragged)
     before = bank.rows.clone()
-    assert ragged.train(bank, ALL, 1).abs().sum() > 0
+    assert ragged.train(bank, ALL, 1).as_tensor().abs().sum() > 0
     assert torch.equal(bank.rows, before)
 
 
 def test_fresh_training_neither_uses_nor_leaves_optimizer_states(ragged: Learner) -> None:
     bank = bank_for(ragged)
-    first = ragged.train(bank, ALL, 1, fresh=True)
+    first = ragged.train(bank, ALL, 1, fresh=True).as_tensor()
     assert len(ragged.states) == 0
-    ragged.train(bank, ALL, 1)
-    assert torch.equal(ragged.train(bank, ALL, 1, fresh=True), first)
+    ragged.train(bank, ALL, 1).as_tensor()
+    assert torch.equal(ragged.train(bank, ALL, 1, fresh=True).as_tensor(), first)
 
 
 def test_only_visited_pairs_keep_a_state(ragged: Learner) -> None:
-    ragged.train(bank_for(ragged), ALL, 1)
+    ragged.train(bank_for(ragged), ALL, 1).as_tensor()
     assert ragged.states.pairs == sorted(ALL.pairs)
 
 
 def test_the_order_of_visits_changes_no_bit(ragged: Learner) -> None:
     bank, order = bank_for(ragged), np.random.default_rng(0).permutation(len(ALL))
     assert np.array_equal(ragged.evaluate(bank, ALL)[order], ragged.evaluate(bank, ALL[order]))
-    assert torch.equal(ragged.gradient(bank, ALL, 1)[order], ragged.gradient(bank, ALL[order], 1))
     assert torch.equal(
-        ragged.train(bank, ALL, 1, fresh=True)[order], ragged.train(bank, ALL[order], 1, fresh=True)
+        ragged.gradient(bank, ALL, 1).as_tensor()[order],
+        ragged.gradient(bank, ALL[order], 1).as_tensor(),
+    )
+    assert torch.equal(
+        ragged.train(bank, ALL, 1, fresh=True).as_tensor()[order],
+        ragged.train(bank, ALL[order], 1, fresh=True).as_tensor(),
     )
 
 
@@ -293,15 +299,18 @@ def test_a_full_stack_is_cut_without_changing_the_numbers(
     learner: Callable[..., Learner],
 ) -> None:
     whole = learner(blobs(RAGGED), hidden=(5,))
-    monkeypatch.setattr(workshop_module, "STACK_NUMBERS", 3 * whole.layout.size)
+    monkeypatch.setattr(workers_module, "STACK_NUMBERS", 3 * whole.layout.size)
     cut = learner(blobs(RAGGED), hidden=(5,))
     bank = bank_for(whole)
     for round_index in (1, 2):
-        deltas = [one.train(bank, ALL, round_index) for one in (whole, cut)]
+        deltas = [one.train(bank, ALL, round_index).as_tensor() for one in (whole, cut)]
         torch.testing.assert_close(deltas[0], deltas[1], rtol=0, atol=TOLERANCE)
     np.testing.assert_allclose(cut.evaluate(bank, ALL), whole.evaluate(bank, ALL), atol=TOLERANCE)
     torch.testing.assert_close(
-        cut.gradient(bank, ALL, 1), whole.gradient(bank, ALL, 1), rtol=0, atol=TOLERANCE
+        cut.gradient(bank, ALL, 1).as_tensor(),
+        whole.gradient(bank, ALL, 1).as_tensor(),
+        rtol=0,
+        atol=TOLERANCE,
     )
     weights = np.full(len(ALL), 0.5)
     np.testing.assert_allclose(
@@ -335,7 +344,9 @@ def test_losses_are_those_of_the_samples_and_evaluation_is_their_mean(
 
 def test_the_gradient_is_the_sum_over_samples(ragged: Learner) -> None:
     bank = bank_for(ragged)
-    for gradient, (client, owner) in zip(ragged.gradient(bank, ALL, 1), ALL.pairs, strict=True):
+    for gradient, (client, owner) in zip(
+        ragged.gradient(bank, ALL, 1).as_tensor(), ALL.pairs, strict=True
+    ):
         module = module_of(ragged, bank.rows[owner])
         x, y = data_of(ragged, client)
         for k in range(len(x)):
@@ -353,14 +364,14 @@ def test_descending_for_nobody_moves_nothing(
     ours = learner(blobs(RAGGED), optimizer=optimizer)
     bank = bank_for(ours)
     before = bank.rows.clone()
-    ours.descend(bank, np.array([], dtype=np.int64), ours.new_rows(0))
+    ours.descend(bank, np.array([], dtype=np.int64), ours.zeros(0))
     assert torch.equal(bank.rows, before)
 
 
 def test_descending_steps_the_owners_named_and_nobody_else(ragged: Learner) -> None:
     bank = bank_for(ragged)
     before, plain = bank.rows.clone(), bank.rows.clone().requires_grad_()
-    gradients = ragged.gradient(bank, Visits.of([(0, 1), (2, 3)]), 1)
+    gradients = ragged.gradient(bank, Visits.of([(0, 1), (2, 3)]), 1).as_tensor()
     optimizer = torch.optim.Adam([plain], lr=0.01)
     for _ in range(3):
         ragged.descend(bank, np.array([1, 3]), gradients)
@@ -376,7 +387,7 @@ def test_a_frozen_parameter_is_never_trained(
 ) -> None:
     ours = learner(blobs(RAGGED), model=Own)
     frozen = ours.layout.parameter_slots[0]
-    deltas = ours.train(bank_for(ours), ALL, 1, epochs=2)
+    deltas = ours.train(bank_for(ours), ALL, 1, epochs=2).as_tensor()
     assert frozen.name == "scale"
     assert all((frozen.view(delta) == 0).all() for delta in deltas)
 
@@ -392,7 +403,7 @@ def test_dropout_follows_from_seed_client_and_round(noisy: Learner, verb: str) -
 
     def run(visits: Sequence[tuple[int, int]], round_index: int) -> Tensor:
         noisy.states.keep_only(set())
-        rows: Tensor = getattr(noisy, verb)(bank, Visits.of(visits), round_index)
+        rows: Tensor = getattr(noisy, verb)(bank, Visits.of(visits), round_index).as_tensor()
         return rows
 
     torch.manual_seed(1)
@@ -407,20 +418,20 @@ def test_dropout_follows_from_seed_client_and_round(noisy: Learner, verb: str) -
 @pytest.mark.parametrize("verb", ["train", "gradient"])
 def test_dropout_leaves_torchs_own_generator_alone(noisy: Learner, verb: str) -> None:
     before = torch.get_rng_state()
-    getattr(noisy, verb)(bank_for(noisy), ALL, 1)
+    getattr(noisy, verb)(bank_for(noisy), ALL, 1).as_tensor()
     assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_dropout_differs_between_epochs(noisy: Learner) -> None:
     bank = bank_for(noisy)
     noisy.batch_size = 100
-    one = noisy.train(bank, Visits.of([(1, 1)]), 1, epochs=1)
+    one = noisy.train(bank, Visits.of([(1, 1)]), 1, epochs=1).as_tensor()
     bank.rows[1] += one[0]
     noisy.states.keep_only(set())
-    again = noisy.train(bank, Visits.of([(1, 1)]), 1, epochs=1)
+    again = noisy.train(bank, Visits.of([(1, 1)]), 1, epochs=1).as_tensor()
     bank.rows[1] -= one[0]
     noisy.states.keep_only(set())
-    both = noisy.train(bank, Visits.of([(1, 1)]), 1, epochs=2)
+    both = noisy.train(bank, Visits.of([(1, 1)]), 1, epochs=2).as_tensor()
     assert not torch.allclose(both[0], one[0] + again[0])
 
 
@@ -439,7 +450,7 @@ OTHERS = Visits.of([(1, 0), (0, 0), (2, 0), (1, 1), (0, 1)])
 
 def test_statistics_travel_and_counters_move_with_the_owner_only(normed: Learner) -> None:
     bank, first = bank_for(normed), normed.layout.parameters
-    deltas = normed.train(bank, OTHERS, 1)
+    deltas = normed.train(bank, OTHERS, 1).as_tensor()
     assert (deltas[:, first:].abs().sum(1) > 0).all()
     assert bank.counters[:, 0].tolist() == [4, 3, 0], "own batches: 8 / 2, 6 / 2, not visited"
 
@@ -447,7 +458,7 @@ def test_statistics_travel_and_counters_move_with_the_owner_only(normed: Learner
 def test_statistics_are_those_of_a_plain_loop_with_the_owners_counter(normed: Learner) -> None:
     bank = bank_for(normed)
     bank.counters[:, 0] = torch.tensor([5, 7, 9])
-    deltas = normed.train(bank, OTHERS, 1)
+    deltas = normed.train(bank, OTHERS, 1).as_tensor()
     for delta, (client, owner) in zip(deltas, OTHERS.pairs, strict=True):
         module = normed.layout.bind(
             bank.rows[owner].clone(), torch.tensor([5, 7, 9])[owner : owner + 1]
@@ -469,7 +480,7 @@ def test_a_proximal_term_leaves_statistics_alone(normed: Learner) -> None:
     bank, own = bank_for(normed), Visits.to_own(np.arange(2))
     towards = bank.rows.clone()
     towards[:, normed.layout.parameters :] = torch.nan
-    deltas = normed.train(bank, own, 1, proximal=Proximal(0.5, towards))
+    deltas = normed.train(bank, own, 1, proximal=Proximal(0.5, towards)).as_tensor()
     assert deltas.isfinite().all()
 
 
@@ -491,7 +502,7 @@ def test_a_diverged_visit_forgets_its_moments(
     ours = learner(blobs((4, 4)))
     bank = bank_for(ours)
     bank.rows[1] = torch.nan
-    deltas = ours.train(bank, Visits.of([(0, 0), (0, 1)]), 1)
+    deltas = ours.train(bank, Visits.of([(0, 0), (0, 1)]), 1).as_tensor()
     assert deltas.isfinite().all(1).tolist() == [True, False]
     assert ours.states.pairs == [(0, 0)]
 
@@ -567,10 +578,10 @@ def test_moves_that_are_put_away_are_the_same_numbers(
     ragged: Learner, verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bank = bank_for(ragged)
-    expected = getattr(ragged, verb)(bank, ALL, 1).clone()
-    monkeypatch.setattr(storage_module, "LARGE", 1)
-    ragged.storage, ragged.states = Storage(outbox=tmp_path), ragged.new_states()
+    expected = getattr(ragged, verb)(bank, ALL, 1).as_tensor().clone()
+    monkeypatch.setattr(rows_module, "LARGE", 1)
+    ragged.storage, ragged.states = RowStorage(outbox=tmp_path), ragged.new_states()
     moves = getattr(ragged, verb)(bank, ALL, 1)
-    assert isinstance(moves, RowFiles)
-    assert torch.equal(torch.stack([*moves]), expected)
+    assert isinstance(moves, RowsInFiles)
+    assert torch.equal(moves.as_tensor(), expected)
     assert torch.equal(bank.rows, bank_for(ragged).rows)

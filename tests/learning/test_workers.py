@@ -7,10 +7,11 @@ import pytest
 import torch
 from torch import nn
 
-from federico.learning.bank import Bank, Visits
+from federico.learning.bank import Bank
 from federico.learning.engines import Vmapped
 from federico.learning.layout import ModelLayout
 from federico.learning.learner import ClientData, Learner
+from federico.learning.visits import Visits
 from federico.learning.workers import WORTH_SHARING, draws
 
 ALL = Visits.of([(i, b) for i in range(3) for b in range(3)])
@@ -43,7 +44,7 @@ def wide() -> nn.Module:
 def play(learner: Learner) -> list[torch.Tensor]:
     names = {i: str(i) for i in range(3)}
     bank = Bank.start(learner.layout, 0, names, torch.device("cpu"))
-    results = [learner.train(bank, ALL, round_index) for round_index in (1, 2)]
+    results = [learner.train(bank, ALL, round_index).as_tensor() for round_index in (1, 2)]
     results += [torch.from_numpy(learner.evaluate(bank, ALL)), bank.counters.clone()]
     scores = learner.score(bank, ALL, np.full(len(ALL), 1 / 3))
     return [*results, torch.from_numpy(scores.loss), learner.states.state()["moments"]]

@@ -7,6 +7,7 @@ from torch import nn
 
 from federico.exchange.protocol import Updates
 from federico.learning.learner import ClientData
+from federico.learning.rows import Rows
 from federico.methods.clustered import Clustered
 from federico.methods.method import Method
 
@@ -78,7 +79,7 @@ def updates_of(signs: list[float]) -> Updates:
     """One update along w per client."""
     clients = np.arange(len(signs))
     rows = torch.tensor([[2 * sign, 0.0] for sign in signs], dtype=torch.float64)
-    return Updates(len(signs) + clients, clients, np.ones(len(signs)), rows)
+    return Updates(len(signs) + clients, clients, np.ones(len(signs)), Rows.of(rows))
 
 
 def test_three_successive_splits_stay_a_partition(lines: Build) -> None:
@@ -97,7 +98,7 @@ def test_the_cut_is_by_direction_and_keeps_the_farthest_of_a_half_near(lines: Bu
     angles, lengths = np.deg2rad([0, 40, 85, 140]), np.array([2.0, 9.0, 2.0, 9.0])
     clients = np.arange(4)
     rows = torch.from_numpy(lengths[:, None] * np.stack([np.cos(angles), np.sin(angles)], axis=1))
-    clustered.split(Updates(4 + clients, clients, np.ones(4), rows))
+    clustered.split(Updates(4 + clients, clients, np.ones(4), Rows.of(rows)))
     assert clustered.clusters.tolist() == [0, 0, 2, 2], (
         "linked by the nearest, 0, 40 and 85 would stay together"
     )
@@ -113,7 +114,7 @@ def test_statistics_have_no_say_in_a_split(
     rows = torch.zeros(4, layout.size, dtype=torch.float64)
     rows[:, 0] = torch.tensor([1.0, -1.0, 1.0, -1.0])
     rows[:, layout.parameters :] = torch.tensor([9.0, 9.0, -9.0, 9.0])[:, None]
-    clustered.split(Updates(4 + clients, clients, np.ones(4), rows))
+    clustered.split(Updates(4 + clients, clients, np.ones(4), Rows.of(rows)))
     assert clustered.clusters.tolist() == APART
 
 

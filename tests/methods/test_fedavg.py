@@ -4,8 +4,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from federico.learning.bank import Bank, Visits
+from federico.learning.bank import Bank
 from federico.learning.learner import ClientData
+from federico.learning.visits import Visits
 from federico.methods.method import Method
 
 Clients = Callable[..., list[ClientData]]
@@ -19,7 +20,7 @@ def test_the_global_model_moves_by_the_average_weighted_by_data(
     to_global = Visits.of([(0, 3), (1, 3), (2, 3)])
     for round_index in (1, 2, 3):
         fedavg.round(round_index)
-        deltas = twin.learner.train(twin.bank, to_global, round_index, epochs=2)
+        deltas = twin.learner.train(twin.bank, to_global, round_index, epochs=2).as_tensor()
         twin.bank.rows += sum(n / 16 * delta for n, delta in zip(SIZES, deltas, strict=True))
     torch.testing.assert_close(fedavg.bank.rows, twin.bank.rows, rtol=0, atol=1e-12)
     assert fedavg.learner.states.pairs == to_global.pairs, "each client keeps its own optimizer"
@@ -45,7 +46,7 @@ def test_statistics_are_averaged_with_the_parameters(
 ) -> None:
     fedavg, twin = (method("fedavg", blobs((8, 4)), model=batch_norm_net) for _ in range(2))
     fedavg.round(1)
-    deltas = twin.learner.train(twin.bank, Visits.of([(0, 2), (1, 2)]), 1)
+    deltas = twin.learner.train(twin.bank, Visits.of([(0, 2), (1, 2)]), 1).as_tensor()
     torch.testing.assert_close(
         fedavg.bank.rows[0] - twin.bank.rows[0], (2 * deltas[0] + deltas[1]) / 3
     )

@@ -4,8 +4,8 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from federico.learning.bank import Visits
 from federico.learning.learner import ClientData
+from federico.learning.visits import Visits
 from federico.methods.fedavg_plus import FedAvgPlus, FedAvgPlusOptions
 from federico.methods.method import Method, Needs
 
@@ -21,7 +21,10 @@ def test_predicts_with_copies_tuned_by_a_fresh_optimizer(
     for round_index in (1, 2):
         plus.round(round_index)
     mixtures = plus.mixtures(2)
-    tuned = plus.bank.rows + plus.learner.train(plus.bank, TO_GLOBAL, 2, epochs=epochs, fresh=True)
+    tuned = (
+        plus.bank.rows
+        + plus.learner.train(plus.bank, TO_GLOBAL, 2, epochs=epochs, fresh=True).as_tensor()
+    )
     assert torch.equal(mixtures.bank.rows, tuned)
     assert mixtures.visits.pairs == [(0, 0), (1, 1), (2, 2)]
     assert not torch.equal(tuned[0], tuned[1])

@@ -8,8 +8,8 @@ from pydantic import ValidationError
 from torch import nn
 
 from federico.errors import ConfigError
-from federico.learning.bank import Visits
 from federico.learning.learner import ClientData
+from federico.learning.visits import Visits
 from federico.methods.federico import Federico, FedericoOptions
 from federico.methods.method import Needs, Posterior
 
@@ -152,10 +152,10 @@ def test_an_anchored_peer_trains_its_own_model_however_little_it_trusts_it(feder
     assert updates.owners[updates.contributors == 0].tolist() == [0, 1]
     before = played.bank.rows[0].clone()
     played.update(updates)
-    own = updates.rows[(updates.owners == 0) & (updates.contributors == 0)][0]
+    own = updates.rows.as_tensor()[(updates.owners == 0) & (updates.contributors == 0)][0]
     others = updates.take(np.flatnonzero((updates.owners == 0) & (updates.contributors != 0)))
     weights = torch.from_numpy(others.coefficients / others.coefficients.sum())
-    expected = 0.5 * own + 0.5 * (weights[:, None] * others.rows).sum(0)
+    expected = 0.5 * own + 0.5 * (weights[:, None] * others.rows.as_tensor()).sum(0)
     torch.testing.assert_close(played.bank.rows[0] - before, expected)
 
 
@@ -312,8 +312,8 @@ def test_statistics_follow_the_option_and_counters_the_owner(
         to_b = updates.owners == b
         weights = torch.from_numpy(updates.coefficients[to_b] / updates.coefficients[to_b].sum())
         expected = {
-            "average": (weights[:, None] * updates.rows[to_b]).sum(0)[first:],
-            "owner": updates.rows[to_b & (updates.contributors == b)][0, first:],
+            "average": (weights[:, None] * updates.rows.as_tensor()[to_b]).sum(0)[first:],
+            "owner": updates.rows.as_tensor()[to_b & (updates.contributors == b)][0, first:],
             "frozen": torch.zeros_like(moved[b]),
         }
         torch.testing.assert_close(moved[b], expected[buffers], rtol=0, atol=1e-12)

@@ -111,8 +111,11 @@ def test_the_first_round_is_training_alone_on_what_is_not_held_out(
     assert fedfomo.learner.samples.tolist() == [8, 4, 12]
     start = fedfomo.bank.rows.clone()
     assert len(start.unique(dim=0)) == 1, "one start for all"
-    expected = start + fedfomo.learner.train(
-        fedfomo.bank, fedfomo.context.to_own(), 1, epochs=2, fresh=True
+    expected = (
+        start
+        + fedfomo.learner.train(
+            fedfomo.bank, fedfomo.context.to_own(), 1, epochs=2, fresh=True
+        ).as_tensor()
     )
     fedfomo.round(1)
     assert torch.equal(fedfomo.bank.rows, expected)

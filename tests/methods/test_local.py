@@ -3,8 +3,8 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from federico.learning.bank import Visits
 from federico.learning.learner import ClientData
+from federico.learning.visits import Visits
 from federico.methods.method import Method
 
 Clients = Callable[..., list[ClientData]]
@@ -16,7 +16,7 @@ def test_a_round_is_local_epochs_on_own_data(method: Callable[..., Method], blob
         local.round(round_index)
         twin.bank.rows += twin.learner.train(
             twin.bank, Visits.to_own(np.arange(3)), round_index, epochs=2
-        )
+        ).as_tensor()
     torch.testing.assert_close(local.bank.rows, twin.bank.rows, rtol=0, atol=0)
 
 

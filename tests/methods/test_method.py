@@ -13,6 +13,7 @@ from federico.exchange.protocol import Hosting, Updates
 from federico.learning.bank import Bank
 from federico.learning.layout import ModelLayout
 from federico.learning.learner import ClientData
+from federico.learning.rows import RowFile, Rows, RowsInFiles
 from federico.methods import METHODS
 from federico.methods.method import Buffers, Method, average_into, finite, shares
 from federico.stopwatch import Spent, Stopwatch
@@ -24,7 +25,7 @@ def updates_of(coefficients: Coefficients, rows: torch.Tensor | None = None) -> 
     owners, contributors = np.array(list(coefficients), dtype=np.int64).reshape(-1, 2).T
     rows = torch.zeros(len(owners), 1) if rows is None else rows
     return Updates(
-        owners, contributors, np.array(list(coefficients.values()), dtype=np.float64), rows
+        owners, contributors, np.array(list(coefficients.values()), dtype=np.float64), Rows.of(rows)
     )
 
 
@@ -86,7 +87,7 @@ def test_updates_that_hold_no_numbers_are_as_good_as_never_sent() -> None:
     rows = torch.tensor([[1.0, 2.0], [1.0, torch.nan], [torch.inf, 2.0], [3.0, 4.0]])
     kept = finite(updates_of({(0, 0): 1.0, (0, 1): 2.0, (1, 0): 3.0, (1, 1): 4.0}, rows))
     assert kept.coefficients.tolist() == [1.0, 4.0]
-    assert kept.rows.tolist() == [[1.0, 2.0], [3.0, 4.0]]
+    assert kept.rows.as_tensor().tolist() == [[1.0, 2.0], [3.0, 4.0]]
 
 
 @pytest.fixture
@@ -202,9 +203,9 @@ def test_a_method_needs_what_it_then_holds(
     )
     at_work = method(name, blobs((7, 4, 5, 6)), **everything)
     moves: list[int] = []
-    plain = at_work.learner.new_moves
+    plain = at_work.learner.new_deltas
     monkeypatch.setattr(
-        at_work.learner, "new_moves", lambda count: moves.append(count) or plain(count)
+        at_work.learner, "new_deltas", lambda count: moves.append(count) or plain(count)
     )
     for index in (1, 2, 3):
         at_work.round(index)
@@ -271,7 +272,7 @@ def test_a_process_takes_its_own_part_of_what_was_saved(
     second = METHODS["federico"](alone, whole.opt)
     second.restore(first.state())
     for part in (first, second):
-        assert torch.equal(part.bank.home, whole.bank.rows[1:2])
+        assert torch.equal(part.bank.hosted_rows, whole.bank.rows[1:2])
         assert part.trackers.keys() == {1}  # type: ignore[attr-defined]
         assert part.trackers[1].tracked.tolist() == whole.trackers[1].tracked.tolist()  # type: ignore[attr-defined]
 
@@ -289,7 +290,7 @@ def test_rows_one_by_one_are_averaged_like_rows_side_by_side(buffers: Buffers) -
     }
     expected = torch.cat([averaged[:, :cut], tail[buffers]], 1)
     results = []
-    for shown in (rows, [*rows]):
+    for shown in (Rows.of(rows), RowsInFiles([RowFile.of(row.numpy()) for row in rows])):
         bank = Bank.start(layout, 0, {0: "a", 1: "b"}, torch.device("cpu"))
         start = bank.rows.clone()
         updates = updates_of({(0, 0): 1.0, (0, 1): 3.0, (1, 0): 1.0, (1, 1): 2.0}, rows)

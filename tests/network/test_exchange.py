@@ -15,11 +15,11 @@ import torch
 from torch import nn
 
 from federico.exchange.protocol import ByteCount, Hosting, Traffic, Updates
-from federico.learning import bank, row_files, storage
-from federico.learning.bank import Bank, Visits
+from federico.learning import rows as rows_module
+from federico.learning.bank import Bank
 from federico.learning.layout import ModelLayout
-from federico.learning.row_files import RowFiles
-from federico.learning.storage import Storage
+from federico.learning.rows import Rows, RowsInFiles, RowStorage
+from federico.learning.visits import Visits
 from federico.methods.federico import Federico, FedericoOptions
 from federico.methods.method import MethodContext, Round, average_into
 from federico.network.exchange import NetworkExchange
@@ -35,7 +35,7 @@ class Everybody:
         self.bank, self.peers = bank, peers
         self.traffic = self
         for i, peer in enumerate(peers):
-            peer._bank.home.copy_(bank.rows[i])
+            peer._bank.hosted_rows.copy_(bank.rows[i])
 
     def pull(self, round_index: int, wanted: Visits) -> Visits:
         return self._bring(wanted, lambda peer, part: peer.pull(part))
@@ -64,7 +64,7 @@ class Everybody:
             np.concatenate([getattr(part, name) for part in parts])
             for name in ("owners", "contributors")
         ]
-        rows = torch.cat([part.rows for part in parts])
+        rows = Rows.of(torch.cat([part.rows.as_tensor() for part in parts]))
         return Updates(*joined, np.concatenate([part.coefficients for part in parts]), rows)
 
     def take(self) -> dict[str, ByteCount]:
@@ -142,7 +142,10 @@ def publish(*peers: NetworkExchange) -> None:
 
 def update(owner: int, contributor: int, value: float = 1.0, size: int = 410) -> Updates:
     return Updates(
-        np.array([owner]), np.array([contributor]), np.ones(1), torch.full((1, size), value)
+        np.array([owner]),
+        np.array([contributor]),
+        np.ones(1),
+        Rows.of(torch.full((1, size), value)),
     )
 
 
@@ -159,17 +162,17 @@ class TestModels:
             publish(peer)
         assert a.pull(Visits.of([(0, 1)])).pairs == [(0, 1)]
         assert (first, a.traffic.take()["training"].received[0]) == (410 * 4, 0)
-        assert torch.equal(row_of(a, 1), b._bank.home[0])
+        assert torch.equal(row_of(a, 1), b._bank.hosted_rows[0])
 
     def test_a_model_that_has_changed_is(self, joined: Joined, model: ModelLayout) -> None:
         a, b = joined(model, 2, lockstep=False)
         publish(b)
         a.pull(Visits.of([(0, 1)]))
         b.collect()
-        b._bank.home.add_(1)
+        b._bank.hosted_rows.add_(1)
         publish(b)
         a.pull(Visits.of([(0, 1)]))
-        assert torch.equal(row_of(a, 1), b._bank.home[0])
+        assert torch.equal(row_of(a, 1), b._bank.hosted_rows[0])
         assert a._held[1].version == 2
 
     def test_a_model_that_is_just_changing_is_not_given(
@@ -179,7 +182,7 @@ class TestModels:
         publish(b)
         b.collect()
         assert len(a.pull(Visits.of([(0, 1)]))) == 0
-        b._bank.home.add_(1)
+        b._bank.hosted_rows.add_(1)
         b.read_models(Visits.of([(1, 1)]))
         assert len(a.pull(Visits.of([(0, 1)]))) == 1
 
@@ -190,7 +193,7 @@ class TestModels:
         publish(b, c)
         for wanted in ([(0, 1)], [(0, 1), (0, 2)]):
             a.pull(Visits.of(wanted))
-            assert np.shares_memory(a._owner.shelf.newest.packed, a._bank.home.numpy())
+            assert np.shares_memory(a._owner.shelf.newest.packed, a._bank.hosted_rows.numpy())
 
     def test_many_chunks_make_the_same_row(self, joined: Joined) -> None:
         large = ModelLayout(lambda: nn.Linear(300, 20))
@@ -199,7 +202,7 @@ class TestModels:
         )
         publish(b)
         assert len(a.pull(Visits.of([(0, 1)]))) == 1
-        assert torch.equal(row_of(a, 1), b._bank.home[0])
+        assert torch.equal(row_of(a, 1), b._bank.hosted_rows[0])
 
     @pytest.mark.parametrize("precision", ["float16", "bfloat16"])
     def test_half_the_bytes_are_rounded_numbers(
@@ -211,8 +214,8 @@ class TestModels:
         publish(b)
         a.pull(Visits.of([(0, 1)]))
         assert a.traffic.take()["training"].received[0] == 410 * 2
-        torch.testing.assert_close(row_of(a, 1), b._bank.home[0], rtol=2**-7, atol=1e-6)
-        assert not torch.equal(row_of(a, 1), b._bank.home[0])
+        torch.testing.assert_close(row_of(a, 1), b._bank.hosted_rows[0], rtol=2**-7, atol=1e-6)
+        assert not torch.equal(row_of(a, 1), b._bank.hosted_rows[0])
 
     def test_nobody_waits_for_one_who_is_away(self, joined: Joined, model: ModelLayout) -> None:
         a, b, c = joined(
@@ -246,7 +249,7 @@ class TestModels:
         self, joined: Joined, model: ModelLayout
     ) -> None:
         a, b = joined(model, 2, lockstep=False, limits=PATIENT.model_copy(update={"deadline": 0.3}))
-        b._bank.home[0, 3] = torch.nan
+        b._bank.hosted_rows[0, 3] = torch.nan
         publish(b)
         assert len(a.pull(Visits.of([(0, 1)]))) == 0
         assert a.reputation.standings() == {}
@@ -297,11 +300,13 @@ class TestUpdates:
             a.push(update(1, 0, value))
         assert a.traffic.take()["training"].sent[0] == 0
         assert "refused" not in caplog.text
-        assert b.collect().rows[:, 0].tolist() == [1.0]
+        assert b.collect().rows.as_tensor()[:, 0].tolist() == [1.0]
         publish(b)
         a.pull(Visits.of([(0, 1)]))
         a.push(update(1, 0, 3.0))
-        assert b.collect().rows[:, 0].tolist() == [3.0], "the next version is another matter"
+        assert b.collect().rows.as_tensor()[:, 0].tolist() == [3.0], (
+            "the next version is another matter"
+        )
 
     def test_a_second_update_on_one_version_is_refused(
         self, joined: Joined, model: ModelLayout
@@ -312,7 +317,7 @@ class TestUpdates:
         for value in (1.0, 2.0):
             a.push(update(1, 0, value))
             a._given.clear()  # as after a restart
-        assert b.collect().rows[:, 0].tolist() == [1.0]
+        assert b.collect().rows.as_tensor()[:, 0].tolist() == [1.0]
         assert b.reputation.standings() == {}
 
     def test_an_update_that_is_not_finite_is_not_sent(
@@ -333,13 +338,13 @@ class TestUpdates:
             visitor.pull(Visits.of([(place, 1)]))
             visitor.push(update(1, place, value, large.size))
         b.push(update(1, 1, 1.0, large.size))
-        arrived, before = b.collect(), b._bank.home[0].clone()
-        assert isinstance(arrived.rows, RowFiles)
+        arrived, before = b.collect(), b._bank.hosted_rows[0].clone()
+        assert isinstance(arrived.rows, RowsInFiles)
         assert [row.unique().item() for row in arrived.rows] == pytest.approx([0.5, 1.0, 2.0]), (
             "the last is shortened"
         )
         average_into(b._bank, arrived)
-        torch.testing.assert_close(b._bank.home[0], before + 3.5 / 3)
+        torch.testing.assert_close(b._bank.hosted_rows[0], before + 3.5 / 3)
 
     def test_updates_are_sent_from_where_they_were_put_away(
         self, joined: Joined, tmp_path: Path
@@ -348,11 +353,11 @@ class TestUpdates:
         a, b = joined(large, 2, lockstep=False)
         publish(b)
         a.pull(Visits.of([(0, 1)]))
-        moves = Storage(outbox=tmp_path).moves(
+        moves = RowStorage(outbox=tmp_path).deltas(
             2, large.size, dtype=torch.float32, device=torch.device("cpu")
         )
         rows = torch.rand(2, large.size)
-        moves[0], moves[1] = rows
+        moves.write(np.arange(2), rows)
         a.push(Updates(np.arange(2), np.zeros(2, np.int64), np.ones(2), moves))
         for peer, row in zip((a, b), rows, strict=True):
             (arrived,) = peer.collect().rows
@@ -362,7 +367,7 @@ class TestUpdates:
         a, _ = joined(ModelLayout(lambda: nn.Linear(600, 600)), 2, lockstep=False)
         numbers = np.ones((1, 600 * 601), np.float32)
         alive = weakref.ref(numbers)
-        a.push(replace(update(0, 0), rows=torch.from_numpy(numbers)))
+        a.push(replace(update(0, 0), rows=Rows.of(torch.from_numpy(numbers))))
         del numbers
         gc.collect()
         assert alive() is None
@@ -375,7 +380,7 @@ class TestUpdates:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
         a, _ = joined(ModelLayout(lambda: nn.Linear(600, 600)), 2, lockstep=False)
-        monkeypatch.setattr(row_files, "reserve", full)
+        monkeypatch.setattr(rows_module, "reserve", full)
         a.push(update(0, 0, 1.0, 600 * 601))
         assert [row.unique().item() for row in a.collect().rows] == [1.0]
         assert "an update is kept in memory" in caplog.text
@@ -386,7 +391,7 @@ class TestUpdates:
         a.pull(Visits.of([(0, 1)]))
         a.push(update(1, 0, 100.0))
         b.push(update(1, 1, 0.5))
-        assert b.collect().rows[:, 0].tolist() == pytest.approx([1.0, 0.5])
+        assert b.collect().rows.as_tensor()[:, 0].tolist() == pytest.approx([1.0, 0.5])
 
     def test_one_in_quarantine_is_neither_asked_nor_heard(
         self, joined: Joined, model: ModelLayout
@@ -431,7 +436,7 @@ def lock_step(
     clients = blobs([12, 9, 15])
 
     def play_all(
-        options: FedericoOptions, make_storage: Callable[[], Storage]
+        options: FedericoOptions, make_storage: Callable[[], RowStorage]
     ) -> tuple[list, list]:
         limits = PATIENT.model_copy(update={"clip": 10.0})
         peers = joined(learner(clients).layout, 3, limits=limits, kind=NetworkExchange)
@@ -468,7 +473,9 @@ def test_three_peers_in_lock_step_give_the_numbers_of_one_process(
     options = FedericoOptions(neighbors=2, epsilon=0.5, worse_than_guess=worse_than_guess)
     alone = method("federico", blobs([12, 9, 15]), **options.model_dump())
     expected = [alone.round(index) for index in range(1, 6)]
-    for number, (mine, rounds_played) in enumerate(zip(*lock_step(options, Storage), strict=True)):
+    for number, (mine, rounds_played) in enumerate(
+        zip(*lock_step(options, RowStorage), strict=True)
+    ):
         for together_, apart in zip(expected, rounds_played, strict=True):
             assert together_.neighbors[number].tolist() == apart.neighbors[0].tolist()
             assert together_.posteriors[number].peers.tolist() == apart.posteriors[0].peers.tolist()
@@ -476,7 +483,7 @@ def test_three_peers_in_lock_step_give_the_numbers_of_one_process(
                 together_.posteriors[number].weights, apart.posteriors[0].weights, atol=1e-12
             )
         torch.testing.assert_close(
-            mine.bank.home[0], alone.bank.home[number], rtol=1e-12, atol=1e-12
+            mine.bank.hosted_rows[0], alone.bank.hosted_rows[number], rtol=1e-12, atol=1e-12
         )
 
 
@@ -485,15 +492,13 @@ def test_models_moments_and_moves_on_the_disk_are_the_same_to_the_byte(
     lock_step, m_step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options = FedericoOptions(neighbors=2, epsilon=0.5, m_step=m_step, worse_than_guess="tracked")
-    monkeypatch.setattr(
-        bank, "SMALL", 1
-    )  # rows that can lie on the disk are never small enough to be added at once
-    in_memory, _ = lock_step(options, Storage)
-    for module in (row_files, storage):
-        monkeypatch.setattr(module, "LARGE", 1)
-    on_disk, _ = lock_step(options, lambda: Storage(tmp_path, outbox=tmp_path))
+    # Rows that can lie on the disk are never short enough to be added at once.
+    monkeypatch.setattr(rows_module, "SMALL", 1)
+    in_memory, _ = lock_step(options, RowStorage)
+    monkeypatch.setattr(rows_module, "LARGE", 1)
+    on_disk, _ = lock_step(options, lambda: RowStorage(tmp_path, outbox=tmp_path))
     for mine, theirs in zip(in_memory, on_disk, strict=True):
-        assert isinstance(theirs.learner.new_moves(1), RowFiles)
+        assert isinstance(theirs.learner.new_deltas(1), RowsInFiles)
         expected, found = mine.state(), theirs.state()
         assert expected.keys() == found.keys()
         assert all(torch.equal(expected[name], found[name]) for name in expected)
@@ -509,8 +514,8 @@ class TestHostility:
     @pytest.mark.parametrize(
         ("change", "reason"),
         [
-            (lambda peer: peer._bank.home[0].fill_(float("nan")), "not finite"),
-            (lambda peer: peer._bank.home[0].fill_(1e30), "not finite"),
+            (lambda peer: peer._bank.hosted_rows[0].fill_(float("nan")), "not finite"),
+            (lambda peer: peer._bank.hosted_rows[0].fill_(1e30), "not finite"),
             (another_federation, "federation: another"),
             (lambda peer: pretend(peer._peer.schema, "hash", b"x" * 32), "schema: another"),
             (
@@ -546,7 +551,7 @@ class TestHostility:
         assert a.pull(Visits.of([(0, 1), (0, 2)])).pairs == [(0, 2)]
         assert reason in a.reputation.standing("site1").reason
         assert list(a.reputation.standings()) == ["site1"]
-        assert 1 not in a._bank.guests.values()
+        assert 1 not in a._bank.visiting_places
 
     @pytest.mark.parametrize(
         ("change", "reason"),

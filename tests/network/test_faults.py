@@ -12,8 +12,9 @@ import zenoh
 from torch import nn
 
 from federico.exchange.protocol import Updates
-from federico.learning.bank import Visits
 from federico.learning.layout import ModelLayout
+from federico.learning.rows import Rows
+from federico.learning.visits import Visits
 from federico.network.exchange import NetworkExchange
 from federico.network.limits import Limits
 from tests.support.neighborhood import join, names, seals
@@ -106,15 +107,15 @@ def test_whole_or_not_at_all(
     pair, fault: Fault, phase: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     owner, visitor = pair
-    truth, sent = owner._bank.home[0].clone(), torch.linspace(-1, 1, SIZE)
+    truth, sent = owner._bank.hosted_rows[0].clone(), torch.linspace(-1, 1, SIZE)
     owner.pull(Visits.of([]))
     stage = Stage(owner, visitor, fault, phase)
     came = visitor.pull(Visits.of([(1, 0)]))
     if len(came):
         assert torch.equal(visitor._bank.rows[visitor._bank.places(np.array([0]))[0]], truth)
-        visitor.push(Updates(np.array([0]), np.array([1]), np.ones(1), sent[None]))
+        visitor.push(Updates(np.array([0]), np.array([1]), np.ones(1), Rows.of(sent[None])))
     else:
-        assert 0 not in visitor._bank.guests.values(), "what is not whole is not there"
+        assert 0 not in visitor._bank.visiting_places, "what is not whole is not there"
         assert 0 not in visitor._held
     arrived = owner.collect()
     stage.over.set()
@@ -122,4 +123,4 @@ def test_whole_or_not_at_all(
     assert stage.asked
     if fault is Fault.SLOW:
         assert len(came) == len(arrived) == 1, "it only costs time"
-    assert torch.equal(owner._bank.home[0], truth), "only the method moves a model"
+    assert torch.equal(owner._bank.hosted_rows[0], truth), "only the method moves a model"

@@ -16,8 +16,9 @@ import torch
 from torch import nn
 
 from federico.exchange.protocol import Updates
-from federico.learning.bank import Visits
 from federico.learning.layout import ModelLayout
+from federico.learning.rows import Rows
+from federico.learning.visits import Visits
 from federico.network.exchange import NetworkExchange
 from federico.network.limits import Limits
 from federico.network.roster import Roster
@@ -74,7 +75,7 @@ def own(identity: Identity, port: int, orders: Connection) -> None:
     """The owner: gives its model as it is, and when asked whether each update that came is the one that was sent."""
     peer = connected(identity, Addresses(listen=[f"127.0.0.1:{port}"]))
     peer.pull(Visits.of([]))
-    orders.send(peer._bank.home[0].numpy().tobytes())
+    orders.send(peer._bank.hosted_rows[0].numpy().tobytes())
     while orders.recv():
         orders.send([torch.equal(row, SENT) for row in peer.collect().rows])
 
@@ -123,11 +124,11 @@ class Line:
         if len(came):
             assert np.array_equal(bank.rows[bank.places(np.array([0]))[0]].numpy(), self.truth)
         else:
-            assert 0 not in bank.guests.values()
+            assert 0 not in bank.visiting_places
         return bool(len(came))
 
     def push(self) -> None:
-        self.visitor.push(Updates(np.array([0]), np.array([1]), np.ones(1), SENT[None]))
+        self.visitor.push(Updates(np.array([0]), np.array([1]), np.ones(1), Rows.of(SENT[None])))
 
     def arrived(self) -> list[bool]:
         """Of each update at the owner, whether it is what was sent; nothing if there is no owner any more."""

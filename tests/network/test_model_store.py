@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from federico.errors import RunError
-from federico.learning.row_files import RowFile
-from federico.learning.storage import LARGE
+from federico.learning.rows import LARGE, RowFile
 from federico.network.model_store import GRACE, OLDER, ModelStore, digest_of, digests_of
 from federico.network.wire.messages import RefusedError
 from federico.network.wire.schema import ChunkPlan

@@ -13,8 +13,9 @@ from torch import nn
 
 from federico.errors import NetworkError
 from federico.exchange.protocol import Updates
-from federico.learning.bank import Visits
 from federico.learning.layout import ModelLayout
+from federico.learning.rows import Rows
+from federico.learning.visits import Visits
 from federico.network.presence import Presence
 from federico.network.roster import Roster
 from federico.network.session import (
@@ -201,7 +202,7 @@ def test_models_and_updates_pass_a_relay_between_sites_that_only_dial(
         for peer in peers:
             peer.pull(Visits.of([]))
         assert peers[0].pull(Visits.of([(0, 1)])).pairs == [(0, 1)]
-        peers[0].push(Updates(np.array([1]), np.array([0]), np.ones(1), torch.ones(1, 3)))
+        peers[0].push(Updates(np.array([1]), np.array([0]), np.ones(1), Rows.of(torch.ones(1, 3))))
         assert peers[1].collect().contributors.tolist() == [0]
     finally:
         for peer in peers:

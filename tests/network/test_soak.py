@@ -18,8 +18,9 @@ import zenoh
 from torch import nn
 
 from federico.exchange.protocol import Updates
-from federico.learning.bank import Visits
 from federico.learning.layout import ModelLayout
+from federico.learning.rows import Rows
+from federico.learning.visits import Visits
 from federico.methods.method import average_into
 from federico.network.exchange import NetworkExchange
 from federico.network.roster import Roster
@@ -56,7 +57,12 @@ def test_two_hundred_rounds_without_growth(authority, bus: zenoh.Session) -> Non
             came = peer.pull(Visits.of([(me, other)])) if peers[other]._published else Visits.of([])
             owners = np.array([me, *came.owners])
             peer.push(
-                Updates(owners, np.full_like(owners, me), np.ones(len(owners)), rows[: len(owners)])
+                Updates(
+                    owners,
+                    np.full_like(owners, me),
+                    np.ones(len(owners)),
+                    Rows.of(rows[: len(owners)]),
+                )
             )
             average_into(peer._bank, peer.collect())
             peer.read_models(Visits.of([(me, me)]))
@@ -71,9 +77,9 @@ def own(identity: Identity, port: int, orders: Connection) -> None:
     peer, _ = network_peer(identity, Addresses(listen=[f"127.0.0.1:{port}"]))
     while orders.recv():
         peer.collect()
-        peer._bank.home.add_(1e-3)
+        peer._bank.hosted_rows.add_(1e-3)
         peer.pull(Visits.of([]))
-        orders.send(peer._bank.home[0, 0].item())
+        orders.send(peer._bank.hosted_rows[0, 0].item())
 
 
 def network_peer(identity: Identity, addresses: Addresses) -> tuple[NetworkExchange, object]:
@@ -172,5 +178,5 @@ def test_one_killed_while_it_sends_leaves_nothing_behind(network) -> None:
     begun = time.monotonic()
     assert len(peer.pull(Visits.of([(1, 0)]))) == 0
     assert time.monotonic() - begun < 15, "whoever has ended is not waited for"
-    assert peer._bank.guests == {}
+    assert peer._bank.visiting_places == {}
     assert peer.read_models(Visits.of([(1, 0), (1, 1)])).pairs == [(1, 1)]

@@ -6,7 +6,7 @@ import pytest
 
 from federico.errors import ProtocolError, RunError
 from federico.exchange.protocol import Traffic
-from federico.learning.row_files import RowFile
+from federico.learning.rows import RowFile
 from federico.network.limits import Limits
 from federico.network.local_peer import LocalPeer
 from federico.network.model_store import digest_of, digests_of

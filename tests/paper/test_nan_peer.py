@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from federico.learning.bank import Visits
 from federico.learning.learner import ClientData
+from federico.learning.visits import Visits
 from federico.methods.federico import Federico
 from federico.methods.method import Round
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from federico.exchange.protocol import Updates
-from federico.learning.bank import Visits
 from federico.learning.learner import ClientData
+from federico.learning.visits import Visits
 from federico.methods.federico import Federico
 from federico.methods.method import Round
 

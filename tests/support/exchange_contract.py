@@ -8,8 +8,10 @@ import torch
 from torch import nn
 
 from federico.exchange.protocol import Exchange, Updates
-from federico.learning.bank import Bank, Visits
+from federico.learning.bank import Bank
 from federico.learning.layout import ModelLayout
+from federico.learning.rows import Rows
+from federico.learning.visits import Visits
 
 PEERS = 4
 MODEL_BYTES = 3 * 8
@@ -22,7 +24,7 @@ def updates_of(pairs: list[tuple[int, int]], value: float = 0.0) -> Updates:
     rows = torch.tensor(
         [[float(b), float(i), value] for b, i in pairs], dtype=torch.float64
     ).reshape(-1, 3)
-    return Updates(owners, contributors, 10.0 * owners + contributors, rows)
+    return Updates(owners, contributors, 10.0 * owners + contributors, Rows.of(rows))
 
 
 class ExchangeContract:
@@ -67,7 +69,7 @@ class ExchangeContract:
         assert arrived.owners.tolist() == [0, 0, 2, 2, 2]
         assert arrived.contributors.tolist() == [0, 2, 0, 2, 3]
         assert arrived.coefficients.tolist() == [0.0, 2.0, 20.0, 22.0, 23.0]
-        assert arrived.rows[:, :2].tolist() == [[0, 0], [0, 2], [2, 0], [2, 2], [2, 3]]
+        assert arrived.rows.as_tensor()[:, :2].tolist() == [[0, 0], [0, 2], [2, 0], [2, 2], [2, 3]]
 
     def test_who_pushed_first_does_not_matter(self, connect: Connect, bank: Bank) -> None:
         pairs = [(2, 3), (0, 2), (2, 0), (0, 0)]
@@ -75,7 +77,7 @@ class ExchangeContract:
         for order in (pairs, pairs[::-1]):
             exchange = connect(bank, PEERS)
             exchange.push(1, updates_of(order))
-            arrived.append(exchange.collect(1).rows)
+            arrived.append(exchange.collect(1).rows.as_tensor())
         assert torch.equal(*arrived)
 
     def test_no_update_at_all_can_be_pushed(self, exchange: Exchange) -> None:
@@ -85,7 +87,7 @@ class ExchangeContract:
     def test_an_update_arrives_once(self, exchange: Exchange) -> None:
         for round_index, value in ((1, 1.0), (2, 2.0)):
             exchange.push(round_index, updates_of([(0, 1)], value))
-            assert exchange.collect(round_index).rows[:, 2].tolist() == [value]
+            assert exchange.collect(round_index).rows.as_tensor()[:, 2].tolist() == [value]
 
     def test_a_model_pulled_costs_its_bytes_at_both_ends(self, exchange: Exchange) -> None:
         exchange.pull(1, Visits.of([(0, 1), (2, 1), (3, 0)]))

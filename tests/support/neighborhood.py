@@ -8,8 +8,9 @@ import torch
 import zenoh
 
 from federico.exchange.protocol import Updates
-from federico.learning.bank import Bank, Visits
+from federico.learning.bank import Bank
 from federico.learning.layout import ModelLayout
+from federico.learning.visits import Visits
 from federico.network.exchange import NetworkExchange
 from federico.network.limits import Limits
 from federico.network.roster import Roster

@@ -179,7 +179,8 @@ def hostile(trick: str) -> None:
 
     def push_spoilt(*arguments: Any) -> Any:
         updates = m_step(*arguments)
-        updates.rows.mul_(spoil)
+        for row in updates.rows:
+            row.mul_(spoil)
         return updates
 
     def ask_with_too_much(key: str, head: bytes, payload: bytes = b"") -> Any:

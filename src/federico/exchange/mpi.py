@@ -15,7 +15,9 @@ from federico.errors import FedericoError, MissingDependencyError
 from federico.exchange.processes import ProcessGroup, SingleProcess
 from federico.exchange.protocol import Exchange, Hosting, Traffic, Updates
 from federico.exchange.simulated import COEFFICIENT_BYTES
-from federico.learning.bank import Bank, Visits
+from federico.learning.bank import Bank
+from federico.learning.rows import Rows
+from federico.learning.visits import Visits
 from federico.types import IntArray
 
 if TYPE_CHECKING:
@@ -123,7 +125,7 @@ class MpiExchange:
         order = np.argsort(hosts, kind="stable")
         asked, counts = swap(self._comm, self._by_rank(torch.from_numpy(away[order]), hosts[order]))
         answers = self._bank.rows[self._bank.places(asked.numpy())]
-        guests = self._bank.invite(away[order])
+        guests = self._bank.replace_visiting_rows(away[order])
         swap(self._comm, torch.split(answers, counts), out=guests)
         return visits
 
@@ -135,13 +137,13 @@ class MpiExchange:
             updates.contributors, updates.owners, self._model_bytes + COEFFICIENT_BYTES
         )
         ids = torch.from_numpy(np.stack([updates.owners, updates.contributors], axis=1))
-        columns = ids, torch.from_numpy(updates.coefficients), updates.side_by_side
+        columns = ids, torch.from_numpy(updates.coefficients), updates.rows.as_tensor()
         pairs, coefficients, rows = (
             swap(self._comm, self._by_rank(column[torch.from_numpy(order)], hosts[order]))[0]
             for column in columns
         )
         self._arrived = Updates(
-            pairs[:, 0].numpy(), pairs[:, 1].numpy(), coefficients.numpy(), rows
+            pairs[:, 0].numpy(), pairs[:, 1].numpy(), coefficients.numpy(), Rows.of(rows)
         )
 
     def collect(self, round_index: int) -> Updates:

@@ -5,15 +5,13 @@ updates reach their owner only through `collect`, after everybody has pushed; by
 """
 
 import threading
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from federico.learning.bank import Visits
+from federico.learning.rows import Rows
+from federico.learning.visits import Visits
 from federico.types import FloatArray, IntArray
 
 Purpose: TypeAlias = Literal["training", "evaluation"]
@@ -27,25 +25,19 @@ class Updates:
     owners: IntArray
     contributors: IntArray
     coefficients: FloatArray
-    rows: Tensor | Sequence[Tensor]
-    """Side by side, or one by one where they lie on a disk until their turn comes."""
+    rows: Rows
 
     def __len__(self) -> int:
         return len(self.owners)
 
     def take(self, which: IntArray) -> "Updates":
         """The updates at these positions, in this order."""
-        rows = (
-            self.rows[which]
-            if isinstance(self.rows, Tensor)
-            else [self.rows[k] for k in which.tolist()]
+        return Updates(
+            self.owners[which],
+            self.contributors[which],
+            self.coefficients[which],
+            self.rows.take(which),
         )
-        return Updates(self.owners[which], self.contributors[which], self.coefficients[which], rows)
-
-    @property
-    def side_by_side(self) -> Tensor:
-        """All rows in memory at once."""
-        return self.rows if isinstance(self.rows, Tensor) else torch.stack([*self.rows])
 
 
 @dataclass(frozen=True)

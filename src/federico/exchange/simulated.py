@@ -3,7 +3,8 @@
 import numpy as np
 
 from federico.exchange.protocol import Traffic, Updates
-from federico.learning.bank import Bank, Visits
+from federico.learning.bank import Bank
+from federico.learning.visits import Visits
 
 COEFFICIENT_BYTES = 8
 

@@ -23,7 +23,7 @@ from federico.learning.batches import to_input
 from federico.learning.layout import ModelLayout
 from federico.learning.learner import ClientData, Learner
 from federico.learning.models import Factory
-from federico.learning.storage import Storage
+from federico.learning.rows import RowStorage
 from federico.methods.method import Method, MethodContext
 from federico.types import IntArray
 
@@ -44,7 +44,7 @@ class Setup:
     warnings: list[str]
 
     def method(
-        self, name: str, team: ProcessGroup | None = None, storage: Storage | None = None
+        self, name: str, team: ProcessGroup | None = None, storage: RowStorage | None = None
     ) -> Method:
         """The method of that name, ready for its first round, for the clients that this member of the team hosts."""
         team = team or SingleProcess()
@@ -57,7 +57,7 @@ class Setup:
         name: str,
         hosting: Hosting,
         connect: Callable[[Bank, int], Exchange],
-        storage: Storage | None = None,
+        storage: RowStorage | None = None,
     ) -> Method:
         """The same for any sharing out of the clients, over any exchange."""
         experiment = self.experiment

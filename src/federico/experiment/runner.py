@@ -19,7 +19,7 @@ from federico.experiment.config import Experiment, System, cell_options
 from federico.experiment.memory_plan import memory_limit, on_disk, plan, scratch
 from federico.experiment.recording import record_round
 from federico.learning.models import Factory
-from federico.learning.storage import Storage
+from federico.learning.rows import RowStorage
 from federico.methods.method import Method
 from federico.runs import checkpoint
 from federico.runs.atomic import disk_errors, publish, publish_text
@@ -82,14 +82,14 @@ def simulate(
 
 def _storage(
     setups: Sequence[Setup], run: RunDir, observer: Observer, team: ProcessGroup
-) -> Storage:
+) -> RowStorage:
     """Where models will lie; too little memory for anything is an error."""
     needed = plan(setups[0], seeds_held=len(setups), ranks=team.ranks)
     limit = memory_limit(setups[0], team.processes_here)
     place = scratch(needed, limit, run.path)
     if place is not None and team.rank == 0:
         observer.say(on_disk(needed, limit))
-    return Storage(place)
+    return RowStorage(place)
 
 
 def _open(run: RunDir, setups: Sequence[Setup], methods: Sequence[str], observer: Observer) -> None:
@@ -113,7 +113,7 @@ def run_cell(
     observer: Observer,
     command: str = "",
     team: ProcessGroup | None = None,
-    storage: Storage | None = None,
+    storage: RowStorage | None = None,
 ) -> None:
     """Bring one cell to its last round, from wherever it stands."""
     team = team or SingleProcess()

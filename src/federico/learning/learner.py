@@ -10,19 +10,19 @@ import torch
 from torch import Tensor
 
 from federico import compat
-from federico.learning.bank import Bank, Visits
+from federico.learning.bank import Bank
 from federico.learning.batches import Batch, ClientTensors
 from federico.learning.layout import ModelLayout
 from federico.learning.objectives import mixable, objective_for
-from federico.learning.optimizers import Optimizer, OptimizerStates, Rows
-from federico.learning.row_files import RowFiles
-from federico.learning.storage import Storage
+from federico.learning.optimizers import Optimizer, OptimizerStates, Tensors
+from federico.learning.rows import Rows, RowStorage
+from federico.learning.visits import Visits
 from federico.learning.workers import WorkerPool, Workspace
 from federico.rng import key, stream
 from federico.types import Array, FloatArray, IntArray, Task
 
 Part = Literal["train", "validation", "test"]
-Moments = tuple[list[Rows], Rows]
+Moments = tuple[list[Tensors], Tensors]
 """Of some pairs: the rows of each moment, and the steps taken."""
 EVALUATION_NUMBERS = 1 << 18
 """How many input numbers are measured at once; more would push the activations out of the cache."""
@@ -97,7 +97,7 @@ class Learner:
         batch_size: int,
         seed: int,
         device: torch.device | str = "cpu",
-        storage: Storage | None = None,
+        storage: RowStorage | None = None,
     ) -> None:
         self.layout = layout
         self.task = task
@@ -105,7 +105,7 @@ class Learner:
         self.batch_size = batch_size
         self.seed = seed
         self.device = torch.device(device)
-        self.storage = storage or Storage()
+        self.storage = storage or RowStorage()
         # Losses are summed and probabilities mixed in double precision, where the device has it.
         self._precise = torch.float32 if self.device.type == "mps" else torch.float64
         self.names = [client.name for client in clients]
@@ -197,7 +197,7 @@ class Learner:
         fresh: bool = False,
         sample_weights: FloatArray | None = None,
         proximal: Proximal | None = None,
-    ) -> Tensor | RowFiles:
+    ) -> Rows:
         """How far local epochs on the client's data move a copy of each model: [visits, size].
 
         The optimizer's moments stay with the pair (client, owner) for its next visit, unless `fresh`. A client goes
@@ -205,7 +205,7 @@ class Learner:
         out as `losses` gives them, multiply each sample's loss; a batch still counts by its number of samples.
         `proximal` pulls every step towards a model given for the visit.
         """
-        deltas = self.new_moves(len(visits))
+        deltas = self.new_deltas(len(visits))
         states = self.new_states() if fresh else self.states
 
         def learn(workspace: Workspace, job: tuple[Stack, Moments]) -> tuple[Tensor, Tensor]:
@@ -216,7 +216,7 @@ class Learner:
             self._run_epochs(workspace, stack.visits, moments, round_index, epochs, scale, pull)
             trained = workspace.work[: len(stack.visits)]
             finite = trained.sum(1).isfinite()
-            bank.subtract(stack.visits.owners, trained, deltas, stack.places)
+            bank.write_deltas(stack.visits.owners, trained, deltas, stack.places)
             return finite, workspace.engine.counters.clone()
 
         stacks = self._stacks(visits, self.boards["train"])
@@ -228,10 +228,10 @@ class Learner:
             self._forget_diverged(stack.visits, finite, states)
         return deltas
 
-    def gradient(self, bank: Bank, visits: Visits, round_index: int) -> Tensor | RowFiles:
+    def gradient(self, bank: Bank, visits: Visits, round_index: int) -> Rows:
         """The gradient of the summed loss over all the client's training data: [visits, size]."""
         board = self.boards["train"]
-        gradients = self.new_moves(len(visits))
+        gradients = self.new_deltas(len(visits))
 
         def differentiate(workspace: Workspace, stack: Stack) -> None:
             self._load(workspace, bank, stack.visits)
@@ -243,11 +243,7 @@ class Learner:
                         board.x(batch.index), board.targets(batch.index), whole
                     )
                     total[:rows] += workspace.grad[:rows]
-            if isinstance(gradients, Tensor):
-                gradients[torch.from_numpy(stack.places)] = total
-                return
-            for place, row in zip(stack.places.tolist(), total, strict=True):
-                gradients[place] = row
+            gradients.write(stack.places, total)
 
         self._workers.map(differentiate, self._stacks(visits, board))
         return gradients
@@ -261,16 +257,16 @@ class Learner:
         rows = [bank.rows[place, :count] for place in bank.places(owners)]
         self.optimizer.step(rows, list(gradients[:, :count].unbind()), moments, steps)
 
-    def new_rows(self, count: int) -> Tensor:
-        """So many rows to be filled, for this round, wherever rows lie."""
+    def zeros(self, count: int) -> Tensor:
+        """So many rows of zeros that are needed in this round only, [count, size]."""
         size, dtype = self.layout.size, self.layout.dtype
-        return self.storage.empty(count, size, dtype=dtype, device=self.device, every_round=True)
+        rows = self.storage.empty(count, size, dtype=dtype, device=self.device, every_round=True)
+        return rows.zero_()
 
-    def new_moves(self, count: int) -> Tensor | RowFiles:
-        """The same for moves, which wait elsewhere where they will be sent."""
-        return self.storage.moves(
-            count, self.layout.size, dtype=self.layout.dtype, device=self.device
-        )
+    def new_deltas(self, count: int) -> Rows:
+        """Room for so many deltas of this round; they wait in files where they will be sent."""
+        size, dtype = self.layout.size, self.layout.dtype
+        return self.storage.deltas(count, size, dtype=dtype, device=self.device)
 
     @torch.no_grad()
     def score(self, bank: Bank, visits: Visits, weights: FloatArray, part: Part = "test") -> Scores:

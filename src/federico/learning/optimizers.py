@@ -12,10 +12,10 @@ from torch import Tensor
 from torch.optim.sgd import sgd
 
 from federico import compat
-from federico.learning.storage import Storage
+from federico.learning.rows import RowStorage
 from federico.options import Options
 
-Rows = list[Tensor]
+Tensors = list[Tensor]
 
 
 class Adam(Options):
@@ -33,10 +33,10 @@ class Adam(Options):
 
     @property
     def moments(self) -> int:
-        """Rows of state per model."""
+        """Tensors of state per model."""
         return 2
 
-    def step(self, params: Rows, grads: Rows, moments: list[Rows], steps: Rows) -> None:
+    def step(self, params: Tensors, grads: Tensors, moments: list[Tensors], steps: Tensors) -> None:
         """One step of every row, in place."""
         means, squares = moments
         compat.adam_step(
@@ -63,10 +63,10 @@ class SGD(Options):
 
     @property
     def moments(self) -> int:
-        """Rows of state per model."""
+        """Tensors of state per model."""
         return 1 if self.momentum else 0
 
-    def step(self, params: Rows, grads: Rows, moments: list[Rows], steps: Rows) -> None:
+    def step(self, params: Tensors, grads: Tensors, moments: list[Tensors], steps: Tensors) -> None:
         """One step of every row, in place."""
         compat.add_one(steps)
         velocity: list[Tensor | None] = [*moments[0]] if moments else [None] * len(params)
@@ -84,9 +84,9 @@ class Optimizer(Protocol):
 
     @property
     def moments(self) -> int:
-        """Rows of state per model."""
+        """Tensors of state per model."""
 
-    def step(self, params: Rows, grads: Rows, moments: list[Rows], steps: Rows) -> None:
+    def step(self, params: Tensors, grads: Tensors, moments: list[Tensors], steps: Tensors) -> None:
         """One step of every row, in place."""
 
 
@@ -101,16 +101,16 @@ class OptimizerStates:
         size: int,
         dtype: torch.dtype,
         device: torch.device,
-        storage: Storage | None = None,
+        storage: RowStorage | None = None,
     ) -> None:
         self._moments, self._size, self._dtype, self._device = moments, size, dtype, device
-        self._storage = storage or Storage()
+        self._storage = storage or RowStorage()
         self._per_block = 0  # set by the first request
         self._blocks: list[tuple[Tensor, Tensor]] = []
         self._slots: dict[tuple[int, int], int] = {}
         self._free: list[int] = []
 
-    def rows(self, pairs: list[tuple[int, int]]) -> tuple[list[Rows], Rows]:
+    def rows(self, pairs: list[tuple[int, int]]) -> tuple[list[Tensors], Tensors]:
         """(moments, steps) of these pairs, as views; a pair never seen starts from zeros."""
         self._per_block = self._per_block or self._block_rows(len(pairs))
         places = [self._place(pair) for pair in pairs]

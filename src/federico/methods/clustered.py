@@ -10,7 +10,7 @@ from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat
 from torch import Tensor
 
 from federico.exchange.protocol import Updates
-from federico.learning.bank import Visits
+from federico.learning.visits import Visits
 from federico.methods.method import (
     GLOBAL,
     Method,
@@ -90,7 +90,7 @@ class Clustered(Method):
         for first in np.unique(self.clusters):
             members = np.flatnonzero(self.clusters == first)
             moves = updates.take(np.flatnonzero(np.isin(updates.contributors, members)))
-            parameters = moves.side_by_side[:, : self.bank.layout.parameters]
+            parameters = moves.rows.as_tensor()[:, : self.bank.layout.parameters]
             if len(moves) == len(members) > 2 and self._torn(parameters, moves.coefficients):
                 other = members[_halves(parameters)]
                 mine = np.setdiff1d(members, other)
@@ -101,7 +101,7 @@ class Clustered(Method):
         groups = self.clusters[updates.contributors]
         joined = replace(updates, owners=self.context.count + groups)
         average_into(self.bank, joined)
-        self.bank.home.copy_(self.bank.home[torch.from_numpy(self.clusters)])
+        self.bank.hosted_rows.copy_(self.bank.hosted_rows[torch.from_numpy(self.clusters)])
         share = shares(joined)
         return [
             Posterior(updates.contributors[groups == c], share[groups == c]) for c in self.clusters

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from federico.learning.bank import Visits
+from federico.learning.visits import Visits
 from federico.methods.method import GLOBAL, Method, Mixtures, Needs, Round, average_into
 
 

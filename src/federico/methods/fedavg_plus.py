@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 from pydantic import PositiveInt
-from torch import Tensor
 
 from federico.learning.bank import Bank
 from federico.methods.fedavg import FedAvg
@@ -43,11 +42,10 @@ class FedAvgPlus(FedAvg):
         epochs, visits = self.opt.tune_epochs, self.to_global()
         self.exchange.read_models(round_index, visits)
         moved = self.learner.train(self.bank, visits, round_index, epochs=epochs, fresh=True)
-        assert isinstance(moved, Tensor), "nothing of it is sent"
         for row, place in zip(moved, self.bank.places(visits.owners).tolist(), strict=True):
             row.add_(self.bank.rows[place])
         return Mixtures(
-            Bank(self.bank.layout, visits.clients, moved),
+            Bank(self.bank.layout, visits.clients, moved.as_tensor()),
             self.context.to_own(),
             np.ones(len(visits)),
         )

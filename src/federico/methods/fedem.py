@@ -7,7 +7,7 @@ import torch
 from pydantic import PositiveInt
 from torch import Tensor
 
-from federico.learning.bank import Visits
+from federico.learning.visits import Visits
 from federico.methods.method import (
     GLOBAL,
     Method,

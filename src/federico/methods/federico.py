@@ -25,8 +25,8 @@ from federico.algorithm.sampling import (
 )
 from federico.errors import ConfigError
 from federico.exchange.protocol import Updates
-from federico.learning.bank import Visits
 from federico.learning.layout import ModelLayout
+from federico.learning.visits import Visits
 from federico.methods.method import (
     GLOBAL,
     Buffers,
@@ -240,7 +240,7 @@ class Federico(Method):
             return
         updates = finite(updates)
         owners, place = np.unique(updates.owners, return_inverse=True)
-        total = self.learner.new_rows(len(owners)).zero_()
+        total = self.learner.zeros(len(owners))
         for row, k, weight in zip(
             updates.rows, place.tolist(), updates.coefficients.tolist(), strict=True
         ):

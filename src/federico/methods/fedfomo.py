@@ -9,9 +9,10 @@ from pydantic import Field, NonNegativeFloat, NonNegativeInt
 from torch import Tensor
 
 from federico.algorithm.sampling import EpsilonGreedy, View
-from federico.learning.bank import Bank, Visits
+from federico.learning.bank import Bank
 from federico.learning.layout import ModelLayout
 from federico.learning.learner import held_out
+from federico.learning.visits import Visits
 from federico.methods.local import Local
 from federico.methods.method import GLOBAL, MethodContext, Needs, Posterior, Round, check_neighbors
 from federico.options import Options
@@ -67,7 +68,7 @@ class FedFomo(Local):
         super().__init__(context, options)
         self.learner.hold_out(options.validation)
         hosted = context.hosted
-        self.first = Bank(self.bank.layout, hosted, self.bank.copy(), self.bank.storage)
+        self.first = Bank(self.bank.layout, hosted, self.bank.copy_rows(), self.bank.storage)
         """theta_first: every hosted client's model before its last local training."""
         self.propensity: FloatArray = np.zeros((len(hosted), context.count))
         """p_i[n]: what the model of n has been worth to each hosted client so far."""
@@ -87,7 +88,7 @@ class FedFomo(Local):
             gains = self.gains(visits)
         with clock("update"):
             rows = [self.combine(i, visits.owners[k], gains[k]) for i, k in visits.by_client()]
-            self.bank.home.copy_(self.first.rows)
+            self.bank.hosted_rows.copy_(self.first.rows)
         super().round(round_index)
         return Round(neighbors, rows)
 
@@ -140,7 +141,7 @@ class FedFomo(Local):
 
     def state(self) -> dict[str, Tensor]:
         """Models and optimizers, where everybody began, and whom it found worth trying."""
-        first, propensity = self.first.copy(), torch.from_numpy(self.propensity.copy())
+        first, propensity = self.first.copy_rows(), torch.from_numpy(self.propensity.copy())
         return {**super().state(), "first": first, "propensity": propensity}
 
     def restore(self, state: Mapping[str, Tensor]) -> None:

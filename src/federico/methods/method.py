@@ -11,10 +11,11 @@ from torch import Tensor
 
 from federico.errors import ConfigError
 from federico.exchange.protocol import Exchange, Hosting, Updates
-from federico.learning.bank import Bank, Visits
+from federico.learning.bank import Bank
 from federico.learning.layout import ModelLayout
 from federico.learning.learner import Learner
 from federico.learning.parts import ModelPart
+from federico.learning.visits import Visits
 from federico.options import Options
 from federico.stopwatch import Stopwatch
 from federico.types import FloatArray, IntArray
@@ -202,7 +203,7 @@ class Method(ABC):
         """
         kept = {f"optimizer.{key}": value for key, value in self.learner.states.state().items()}
         home = len(self.bank.owners)
-        models = {"rows": self.bank.copy(), "counters": self.bank.counters[:home].clone()}
+        models = {"rows": self.bank.copy_rows(), "counters": self.bank.counters[:home].clone()}
         models |= {"owners": torch.from_numpy(self.bank.owners.copy())}
         return {**{f"bank.{key}": value for key, value in models.items()}, **kept}
 
@@ -210,7 +211,7 @@ class Method(ABC):
         """Go on from what `state` gave, of these peers or more: each process takes what it hosts."""
         places, home = self._places(state), len(self.bank.owners)
         for row, place in zip(
-            self.bank.home, places.tolist(), strict=True
+            self.bank.hosted_rows, places.tolist(), strict=True
         ):  # one by one: a copy of all may not fit
             row.copy_(state["bank.rows"][place])
         self.bank.counters[:home] = state["bank.counters"][places]
@@ -267,13 +268,7 @@ def finite(updates: Updates) -> Updates:
 
     A sum is finite only if all its terms are, and it is read off without a copy of the rows.
     """
-    rows = updates.rows
-    sums = (
-        rows.sum(1)
-        if isinstance(rows, Tensor)
-        else torch.tensor([float(row.sum()) for row in rows])
-    )
-    sane = sums.isfinite().cpu().numpy()
+    sane = updates.rows.finite()
     return updates if sane.all() else updates.take(np.flatnonzero(sane))
 
 

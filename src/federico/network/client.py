@@ -7,7 +7,7 @@ import secrets
 from federico.errors import ProtocolError
 from federico.exchange.protocol import Purpose
 from federico.exchange.simulated import COEFFICIENT_BYTES
-from federico.learning.row_files import RowFile
+from federico.learning.rows import RowFile
 from federico.network.local_peer import LocalPeer
 from federico.network.model_store import digest_of, digests_of
 from federico.network.presence import Presence

@@ -9,20 +9,19 @@ once all have pushed: the same numbers as in one process. A peer's own row, serv
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
-import torch
 import zenoh
-from torch import Tensor
 
 from federico.errors import ProtocolError
 from federico.exchange.protocol import Purpose, Traffic, Updates
-from federico.learning.bank import Bank, Visits
-from federico.learning.row_files import RowFile, RowFiles
+from federico.learning.bank import Bank
+from federico.learning.rows import RowFile, Rows
+from federico.learning.visits import Visits
 from federico.network.client import PeerClient
 from federico.network.limits import Limits
 from federico.network.local_peer import LocalPeer, schema_of
@@ -107,7 +106,7 @@ class NetworkExchange:
         """See `Exchange.push`. Returns when all are acknowledged, refused, or the deadline has passed."""
         deadline, own = self._line.deadline(), self._peer.number
         sent = []
-        rows = self._put_away(updates.rows)
+        rows = updates.rows.as_files(self._folder)
         for owner, coefficient, row in zip(
             updates.owners.tolist(), updates.coefficients, rows, strict=True
         ):
@@ -127,7 +126,9 @@ class NetworkExchange:
             )
         arrived = [
             (parcel.sealed.header.contributor, parcel.sealed.header.coefficient, parcel.row_file)
-            for parcel in self._owner.inbox.take(self._reach or float(self._bank.home[0].norm()))
+            for parcel in self._owner.inbox.take(
+                self._reach or float(self._bank.hosted_rows[0].norm())
+            )
         ]
         if self._own is not None:
             arrived.append((self._peer.number, *self._own))
@@ -152,7 +153,7 @@ class NetworkExchange:
         """Offer the own model under the number of the round that starts with it, once. What is not finite would be held against this peer."""
         if self._published == version:
             return
-        row = self._bank.home[0].numpy()
+        row = self._bank.hosted_rows[0].numpy()
         if np.isfinite(square_sum(row)):
             self._owner.publish(version, row)
         else:
@@ -169,12 +170,13 @@ class NetworkExchange:
         names, deadline = self._peer.roster.members, self._line.deadline()
         asked = [owner for owner in owners if patient or self.presence.here(names[owner])]
         asked = [owner for owner in asked if self.reputation.trusts(names[owner])]
-        self._bank.welcome(
+        self._bank.reserve_visiting_rows(
             np.array([*asked, *(owner for owner in owners if owner in self._held)], dtype=np.int64)
         )
-        self._owner.shelf.move(self._bank.home[0].numpy())
+        self._owner.shelf.move(self._bank.hosted_rows[0].numpy())
         guests = {
-            owner: self._bank.rows[place].numpy() for place, owner in self._bank.guests.items()
+            owner: self._bank.rows[place].numpy()
+            for owner, place in self._bank.visiting_places.items()
         }
         self._held = {owner: header for owner, header in self._held.items() if owner in guests}
         came = _side_by_side(
@@ -184,7 +186,7 @@ class NetworkExchange:
             ]
         )
         for owner in guests.keys() - self._held.keys():
-            self._bank.dismiss(owner)
+            self._bank.drop_visiting_row(owner)
         return [owner for owner, whole in zip(asked, came, strict=True) if whole]
 
     def _fetching(
@@ -219,17 +221,6 @@ class NetworkExchange:
             return False
         self._held[owner] = announced.header
         return True
-
-    def _put_away(self, rows: Tensor | Sequence[Tensor]) -> Sequence[RowFile]:
-        """What lies side by side stays as a whole as long as somebody holds a part of it."""
-        if isinstance(rows, RowFiles):
-            return rows.row_files
-        away = [
-            RowFile.somewhere(row.numel(), self._peer.schema.dtype, self._folder) for row in rows
-        ]
-        for row_file, row in zip(away, rows, strict=True):
-            row_file.keep(row.numpy())
-        return away
 
     def _length(self, row: RowFile) -> float:
         """Not finite where any number is not."""
@@ -288,11 +279,8 @@ class NetworkExchange:
     def _assemble(self, arrived: list[tuple[int, float, RowFile]]) -> Updates:
         contributors = np.array([update[0] for update in arrived], dtype=np.int64)
         coefficients = np.array([update[1] for update in arrived], dtype=np.float64)
-        waiting = RowFiles([update[2] for update in arrived])
-        filed = any(update[2].filed for update in arrived)
-        rows = (
-            waiting if filed else torch.cat([self._bank.rows[:0], *(row[None] for row in waiting)])
-        )
+        layout = self._bank.layout
+        rows = Rows.of_files([update[2] for update in arrived], layout.size, layout.dtype)
         return Updates(
             np.full_like(contributors, self._peer.number), contributors, coefficients, rows
         )

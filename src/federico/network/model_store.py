@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from federico.errors import RunError
-from federico.learning.row_files import RowFile
+from federico.learning.rows import RowFile
 from federico.network.wire.encoding import pack
 from federico.network.wire.messages import RefusedError
 from federico.network.wire.schema import ChunkPlan

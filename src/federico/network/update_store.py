@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from federico.errors import ProtocolError, RunError
-from federico.learning.row_files import RowFile
+from federico.learning.rows import RowFile
 from federico.network.local_peer import LocalPeer
 from federico.network.wire.encoding import unpack
 from federico.network.wire.header import MessageHeader

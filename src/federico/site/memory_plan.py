@@ -14,7 +14,7 @@ from federico.experiment.memory_plan import (
     row_bytes,
     scratch,
 )
-from federico.learning.storage import Storage
+from federico.learning.rows import RowStorage
 from federico.network.limits import Limits
 from federico.network.local_peer import schema_of
 from federico.network.wire.encoding import WIDTHS
@@ -48,13 +48,13 @@ def plan(setup: Setup, limits: Limits) -> Plan:
     )
 
 
-def storage(site: Site, setup: Setup) -> Storage:
+def storage(site: Site, setup: Setup) -> RowStorage:
     """Where models lie; what cannot fit anywhere is refused."""
     needed, limit = plan(setup, site.federation.limits), memory_limit(setup)
     place = scratch(needed, limit, site.state)
     if place is not None:
         log.warning(on_disk(needed, limit))
-    return Storage(place, outbox=site.state)
+    return RowStorage(place, outbox=site.state)
 
 
 def outlook(site: Site, setup: Setup) -> str:

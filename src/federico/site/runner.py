@@ -22,7 +22,7 @@ from federico.exchange.processes import SingleProcess
 from federico.exchange.protocol import Hosting
 from federico.experiment.build import Setup
 from federico.experiment.runner import checkpoint_due, play_round, resume
-from federico.learning.bank import Visits
+from federico.learning.visits import Visits
 from federico.methods.method import Method
 from federico.network.exchange import NetworkExchange
 from federico.network.session import close, open_session

@@ -1,0 +1,45 @@
+"""Visits: whose data meets whose model. The unit of all batched work."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from federico.types import IntArray
+
+
+@dataclass(frozen=True)
+class Visits:
+    """Pairs (i, b): the data of client i meets the model of owner b."""
+
+    clients: IntArray
+    owners: IntArray
+
+    def __len__(self) -> int:
+        return len(self.clients)
+
+    def __getitem__(self, which: IntArray) -> "Visits":
+        return Visits(self.clients[which], self.owners[which])
+
+    @property
+    def pairs(self) -> list[tuple[int, int]]:
+        """The visits as a list of (client, owner)."""
+        return list(zip(self.clients.tolist(), self.owners.tolist(), strict=True))
+
+    def by_client(self) -> list[tuple[int, IntArray]]:
+        """Every client, in ascending order, with the positions of its visits."""
+        order = np.argsort(self.clients, kind="stable")
+        clients, starts = np.unique(self.clients[order], return_index=True)
+        positions = np.split(order, starts[1:])
+        return list(zip(clients.tolist(), positions, strict=True))
+
+    @classmethod
+    def of(cls, pairs: Sequence[tuple[int, int]]) -> "Visits":
+        """The visits of a list of (client, owner)."""
+        table = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+        return cls(table[:, 0], table[:, 1])
+
+    @classmethod
+    def to_own(cls, clients: IntArray) -> "Visits":
+        """Each of these clients visits its own model and no other."""
+        return cls(clients, clients)
