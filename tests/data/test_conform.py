@@ -94,3 +94,15 @@ def test_values_to_predict_are_counted() -> None:
     assert conform(dataset, Schema("regression", (3,), 2)).schema.outputs == 2
     with pytest.raises(DataError, match="2 values to predict"):
         conform(dataset, Schema("regression", (3,), 1))
+
+
+def test_arrays_are_refused_where_a_table_was_agreed_on() -> None:
+    schema = Schema("classification", (4,), 2, ("well", "ill"))
+    arrays = Dataset(Samples(np.zeros((2, 4)), np.array([0, 1])), schema)
+    with pytest.raises(DataError, match="no column named 'age', which the federation agreed on"):
+        conform(arrays, AGREED)
+
+
+def test_a_table_is_refused_where_no_columns_were_agreed_on() -> None:
+    with pytest.raises(DataError, match="it is a table, but the federation agreed on no columns"):
+        conform(table(), Schema("classification", (3,), 2, ("well", "ill")))

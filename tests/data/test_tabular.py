@@ -1,3 +1,4 @@
+import gzip
 from pathlib import Path
 
 import numpy as np
@@ -96,3 +97,22 @@ def test_a_gap_in_a_choice_is_a_gap_in_all_its_inputs() -> None:
         "f",
     )
     np.testing.assert_array_equal(x, [[5, np.nan, np.nan], [np.nan, 0, 1]])
+
+
+def test_a_parquet_file_may_name_its_columns_by_numbers(tmp_path: Path) -> None:
+    pd.DataFrame({0: [1], 1: [2]}).to_parquet(tmp_path / "A.PARQUET")
+    assert list(read_table(tmp_path / "A.PARQUET").columns) == ["0", "1"]
+
+
+def test_a_packed_file_that_was_cut_off_is_named(tmp_path: Path) -> None:
+    whole = gzip.compress(b"a,b\n" + b"1,2\n" * 5000)
+    (tmp_path / "a.csv.gz").write_bytes(whole[:60])
+    with pytest.raises(DataError, match=r"a\.csv\.gz: not a readable CSV"):
+        read_table(tmp_path / "a.csv.gz")
+
+
+@pytest.mark.parametrize("suffix", ["zip", "xz"])
+def test_a_file_that_is_not_packed_as_its_name_says_is_named(tmp_path: Path, suffix: str) -> None:
+    (tmp_path / f"a.csv.{suffix}").write_bytes(b"a,b\n1,2\n")
+    with pytest.raises(DataError, match=rf"a\.csv\.{suffix}: not a readable CSV"):
+        read_table(tmp_path / f"a.csv.{suffix}")

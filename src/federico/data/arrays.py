@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from federico.data.dataset import Dataset, Samples, Schema, checked, has_unusable_values
+from federico.data.files import first_line
 from federico.data.partition import refuse_duplicate_ids
 from federico.errors import DataError
 from federico.types import Array, ClientId, Task
@@ -57,11 +58,11 @@ def dataset_from_clients(
     names: list[ClientId] = []
     inputs: list[Array] = []
     targets: list[Array] = []
-    for name, (x, y) in clients.items():
+    for name, arrays in clients.items():
+        x, y = _pair_of_arrays(str(name), arrays)
         names.append(str(name))
-        inputs.append(np.asarray(x))
-        targets.append(np.asarray(y))
-        _refuse_different_lengths(names[-1], inputs[-1], targets[-1])
+        inputs.append(x)
+        targets.append(y)
     _refuse_different_shapes("inputs", names, inputs)
     _refuse_different_shapes("targets", names, targets)
 
@@ -131,13 +132,27 @@ def _label_names(y: Array, given: Sequence[object] | None, origin: object) -> tu
     return tuple(str(number) for number in range(highest + 1))
 
 
-def _refuse_different_lengths(name: ClientId, x: Array, y: Array) -> None:
+def _pair_of_arrays(name: ClientId, given: tuple[Array, Array]) -> tuple[Array, Array]:
+    """The inputs and targets that a client was given, with one row each per sample."""
+    try:
+        x, y = given
+        x = np.asarray(x)
+        y = np.asarray(y)
+    except (TypeError, ValueError) as error:
+        raise DataError(
+            f"client '{name}': give a pair of arrays (x, y) ({first_line(error)})"
+        ) from error
+
     if x.ndim == 0 or y.ndim == 0:
         raise DataError(f"client '{name}': x and y must be arrays with one row per sample")
     if len(x) != len(y):
         raise DataError(
             f"client '{name}': {len(x)} inputs but {len(y)} targets; there must be one for each"
         )
+    # The natural partition would not notice a client without samples.
+    if len(x) == 0:
+        raise DataError(f"client '{name}': holds no samples: leave it out, or give it some")
+    return x, y
 
 
 def _refuse_different_shapes(what: str, names: list[ClientId], arrays: list[Array]) -> None:

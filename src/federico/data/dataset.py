@@ -157,7 +157,7 @@ def _label_faults(y: Array, schema: Schema) -> Iterator[str]:
 
 
 def _value_faults(y: Array) -> Iterator[str]:
-    if y.ndim != 2 or not np.issubdtype(y.dtype, np.floating):
+    if y.ndim != 2 or y.shape[1] == 0 or not np.issubdtype(y.dtype, np.floating):
         yield (
             f"targets must be numbers of shape (samples, outputs), not {y.dtype} of shape {y.shape}"
         )

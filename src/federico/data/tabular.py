@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import lzma
+import zipfile
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,11 +22,16 @@ if TYPE_CHECKING:
 MISSING = ("?", "NA", "NaN")
 """Texts that stand for a missing value unless the options name others."""
 
-UNREADABLE_TABLE = (ValueError, OSError, EOFError, TypeError, NotImplementedError, zlib.error)
-"""What pandas and pyarrow raise for a file that is damaged, cut off, or no table at all."""
-
-NESTED = (list, dict, tuple, np.ndarray)
-"""What pandas makes of a field of a Parquet file that holds several values."""
+UNREADABLE_TABLE = (
+    ValueError,
+    OSError,
+    EOFError,
+    ImportError,
+    lzma.LZMAError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+"""What pandas raises for a file that is no table, is damaged, or was packed by an unknown program."""
 
 
 def read_table(
@@ -146,7 +153,6 @@ def _read_parquet(path: Path) -> pd.DataFrame:
     import pandas as pd
 
     frame = pd.read_parquet(path)
-    _refuse_nested_values(frame, path)
     # Options name columns by text, and a frame may have been written with numbers as names.
     return frame.set_axis([str(name) for name in frame.columns], axis=1)
 
@@ -181,16 +187,6 @@ def _with_header(frame: pd.DataFrame, names: Sequence[str], path: Path) -> pd.Da
             "name each column"
         )
     return frame.set_axis(list(names), axis=1)
-
-
-def _refuse_nested_values(frame: pd.DataFrame, path: Path) -> None:
-    """Parquet files can hold lists and records, of which no input can be made."""
-    for name, column in frame.items():
-        if column.dtype == object and any(isinstance(value, NESTED) for value in column):
-            raise DataError(
-                f"{path}: column '{name}' holds lists or records: "
-                "write a column of its own for each value"
-            )
 
 
 def _missing_values(texts: Sequence[str]) -> list[str | float]:

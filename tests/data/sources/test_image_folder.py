@@ -42,3 +42,12 @@ def test_a_folder_without_images_is_refused(tmp_path: Path) -> None:
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="pets: not found"):
         ImageFolder(path=Path("pets")).load(tmp_path, 0)
+
+
+def test_hidden_folders_are_no_labels(tmp_path: Path) -> None:
+    for label in ("cat", ".checkpoints"):
+        (tmp_path / label).mkdir()
+        Image.new("RGB", (4, 4)).save(tmp_path / label / "a.png")
+    dataset = ImageFolder(path=tmp_path, size=4).load(tmp_path, 0)
+    assert dataset.schema.label_names == ("cat",)
+    assert len(dataset) == 1

@@ -65,6 +65,7 @@ def test_owners_and_names_come_from_their_arrays(tmp_path: Path) -> None:
         (np.zeros((3, 4), np.uint8), np.float32),
         (np.zeros((3, 4), np.float16), np.float32),
         (np.zeros((3, 4), np.float64), np.float64),
+        (np.zeros((3, 4), ">f8"), np.float64),
     ],
 )
 def test_types_models_take(tmp_path: Path, x: Array, dtype: type) -> None:
@@ -87,6 +88,8 @@ def test_types_models_take(tmp_path: Path, x: Array, dtype: type) -> None:
         (X, np.array(1), "targets must be an array of numbers"),
         (X[:0], Y[:0], "holds no samples"),
         (X[:0], X[:0, 0], "holds no samples"),
+        (X[:, :0], Y, "nothing to learn from"),
+        (X, X[:, :0], "targets must be numbers of shape"),
         (X, np.array([0.5, np.nan, 1]), "targets hold infinite or missing"),
     ],
 )
@@ -110,3 +113,28 @@ def test_a_huge_class_number_is_refused_before_anything_is_made_of_it(tmp_path: 
     np.savez(tmp_path / "ids.npz", x=np.zeros((3, 2)), y=np.array([0, 1, 200_000_000]))
     with pytest.raises(DataError, match="class number 200000000: number the classes from 0"):
         Npz(path=Path("ids.npz")).load(tmp_path, 0)
+
+
+@pytest.mark.parametrize("option", ["client", "labels"])
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (np.array("a"), r"array 'names' has shape \(\): it must be a list of names"),
+        (np.full((3, 2), "a"), r"array 'names' has shape \(3, 2\)"),
+        (np.array([1, np.nan, 2]), "array 'names' holds missing values"),
+        (np.array([b"a", b"b", b"\xff"]), "array 'names' must hold texts, not bytes"),
+    ],
+)
+def test_names_are_a_list_of_texts(tmp_path: Path, option: str, names: Array, message: str) -> None:
+    with pytest.raises(DataError, match=rf"a\.npz: {message}"):
+        load(tmp_path, x=X, y=Y, names=names, **{option: "names"})
+
+
+def test_names_may_be_stored_as_bytes(tmp_path: Path) -> None:
+    dataset = load(tmp_path, labels="names", x=X, y=Y, names=np.array([b"a", b"b", b"c"]))
+    assert dataset.schema.label_names == ("a", "b", "c")
+
+
+def test_two_classes_of_one_name_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="2 classes are named 'a'"):
+        load(tmp_path, labels="names", x=X, y=Y, names=np.array(["a", "b", "a"]))

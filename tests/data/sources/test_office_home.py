@@ -39,3 +39,16 @@ def test_the_real_features_need_no_scaling(real_data: Callable[[str], Path]) -> 
     assert dataset.samples.x.std() == pytest.approx(1, abs=0.01)
     assert dataset.owners is not None
     assert len(set(dataset.owners)) == 4
+
+
+def test_a_negative_domain_is_refused(tmp_path: Path) -> None:
+    np.savez(
+        tmp_path / "a.npz",
+        x=np.ones((2, 4)),
+        y=np.array([0, 1]),
+        domain=np.array([0, -1]),
+        class_names=np.array(["bed", "clock"]),
+        domain_names=np.array(["Art", "Product"]),
+    )
+    with pytest.raises(DataError, match=r"a\.npz: domain -1 where 2 are named"):
+        OfficeHome(path=tmp_path / "a.npz").load(tmp_path, 0)

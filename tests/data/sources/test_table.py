@@ -2,6 +2,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from pydantic import ValidationError
 
@@ -186,3 +187,39 @@ def test_the_real_hospitals(real_data: Callable[[str], Path]) -> None:
 def test_a_file_named_twice_is_refused(folder: Path) -> None:
     with pytest.raises(DataError, match=r"north\.csv is named twice"):
         Table(path={"a": Path("north.csv"), "b": Path("north.csv")}, label="ill").load(folder, 0)
+
+
+def test_categories_keep_the_texts_that_are_no_numbers(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("version,ill\nv1.0,v2.0\nv1,v2\n1.0.0,v2\n1.0,v2\n1,v2\n")
+    table = Table(path="a.csv", label="ill", categorical=["version"])
+    dataset = table.load(tmp_path, 0)
+    assert dataset.schema.columns == (TableColumn("version", ("1", "1.0.0", "v1", "v1.0")),)
+    assert dataset.schema.label_names == ("v2", "v2.0")
+
+
+def test_owners_keep_the_texts_that_are_no_numbers(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("a,site,ill\n1,ward 1.0,0\n2,ward 1,1\n3,1.0,1\n")
+    owners = Table(path="a.csv", label="ill", client="site").load(tmp_path, 0).owners
+    assert owners is not None
+    assert owners.tolist() == ["ward 1.0", "ward 1", "1"]
+
+
+@pytest.mark.parametrize("label", ["ill", "seen"])
+def test_dates_are_not_taken_for_numbers(tmp_path: Path, label: str) -> None:
+    seen = pd.to_datetime(["2020-01-01", "2021-01-01"])
+    pd.DataFrame({"seen": seen, "ill": [0, 1]}).to_parquet(tmp_path / "a.parquet")
+    with pytest.raises(DataError, match=r"a\.parquet: column 'seen' holds dates or times"):
+        Table(path="a.parquet", label=label, task="regression").load(tmp_path, 0)
+
+
+def test_a_marker_of_missing_values_may_be_a_number(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"a": [-9, 4], "b": [1.5, -9.0], "ill": [0, 1]})
+    frame.to_parquet(tmp_path / "a.parquet")
+    dataset = Table(path="a.parquet", label="ill", missing=["-9"]).load(tmp_path, 0)
+    np.testing.assert_array_equal(dataset.samples.x, [[np.nan, 1.5], [4, np.nan]])
+
+
+def test_a_table_whose_only_column_is_always_missing_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("a,ill\n?,0\n?,1\n")
+    with pytest.raises(DataError, match="nothing to learn from"):
+        Table(path="a.csv", label="ill", categorical=["a"]).load(tmp_path, 0)

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Literal
 
 from federico.data.arrays import dataset_from_arrays
-from federico.data.dataset import Dataset
+from federico.data.dataset import Dataset, has_unusable_values
 from federico.data.files import read_npz
 from federico.data.sources.base import SourceOptions
 from federico.errors import DataError
@@ -37,16 +37,23 @@ class Npz(SourceOptions):
 
         label_names = None
         if self.labels is not None:
-            label_names = self._read_names(file, self.labels).tolist()
+            label_names = _read_names(file, self.labels).tolist()
         owners = None
         if self.client is not None:
-            owners = self._read_names(file, self.client).astype(str)
+            owners = _read_names(file, self.client)
         return dataset_from_arrays(x, y, owners, file, task=self.task, label_names=label_names)
 
-    def _read_names(self, file: Path, array: str) -> Array:
-        (names,) = read_npz(file, array)
-        if names.ndim != 1:
-            raise DataError(
-                f"{file}: array '{array}' has shape {names.shape}: it must be a list of names"
-            )
-        return names
+
+def _read_names(file: Path, array: str) -> Array:
+    """A list of names; numbers become texts."""
+    (names,) = read_npz(file, array)
+    if names.ndim != 1:
+        raise DataError(
+            f"{file}: array '{array}' has shape {names.shape}: it must be a list of names"
+        )
+    if has_unusable_values(names):
+        raise DataError(f"{file}: array '{array}' holds missing values: name all of them")
+    try:
+        return names.astype(str)
+    except UnicodeDecodeError as error:
+        raise DataError(f"{file}: array '{array}' must hold texts, not bytes: {error}") from error
