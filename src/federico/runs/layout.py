@@ -1,12 +1,23 @@
-"""The run directory: what lies where, and what a cell (one method, one seed) says of itself.
+"""The run directory: what lies where, and what a cell (one method on one seed) says of itself.
 
-runs/<name>/ config.toml  report.html  figures/
-             <method>-<seed>/ cell.json  partition.npz  records.jsonl  timings.jsonl
-                              checkpoint/  clients/<id>/  done.json
+    runs/<name>/  config.toml    the experiment with every default spelled out; it can be run again
+                  table.json     the table that the results are for
+                  results.jsonl  one line for every finished cell
+                  report.html  figures/
+                  <cell>/        cell.json  partition.npz  records.jsonl  timings.jsonl
+                                 checkpoint/  clients/  done.json
+
+A cell's folder is called `<method>-<seed>`. Where an experiment has several settings of one method,
+a hash of the settings is added. Cells are found by what `cell.json` says, not by these names.
+
+One run directory holds one experiment. Rounds, seeds, rows, columns and learning rates may be added
+to it; where a setting of a row has changed, running it again is refused and another name has to be
+chosen. Nothing here needs torch.
 """
 
 import fcntl
 import json
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -17,8 +28,13 @@ from typing import Any
 from federico.errors import RunError
 from federico.runs.atomic import disk_errors, publish_text
 from federico.runs.records import Record, read_records, read_spent
+from federico.runs.results import RateKind
 from federico.stopwatch import Spent
 from federico.types import Task
+
+LOCK = ".lock"
+LOCK_POLL = 0.1
+"""Seconds between two attempts to get a lock that is waited for."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +50,7 @@ class Description:
     test_samples: list[int]
     label_names: list[str]
     label_counts: list[list[int]]
-    """Training samples of each label, per client; empty for regression."""
+    """Training samples of each label, by client; empty for regression."""
     model_parameters: int
     model_bytes: int
     data_hash: str
@@ -43,10 +59,18 @@ class Description:
     """Every setting that can change a number."""
     versions: dict[str, str]
     command: str
+    row: str = ""
+    """The row of the table that the cell was first run for, and likewise its title and column."""
+    title: str = ""
+    column: str = ""
+    rate: float = 0.0
+    rate_kind: RateKind = "given"
+    settings: str = ""
+    """A hash of `options` without the learning rate."""
 
 
 class CellDir:
-    """One method on one seed."""
+    """The folder of one cell."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -59,7 +83,8 @@ class CellDir:
             return Description(**_read_json(file))
         except TypeError as error:
             raise RunError(
-                f"{file}: written by another version of federico ({error}); run the experiment again"
+                f"{file}: not written by this version of federico ({error}); "
+                "run the experiment again under another name"
             ) from None
 
     def describe(self, description: Description) -> None:
@@ -71,9 +96,11 @@ class CellDir:
 
     @property
     def rounds_done(self) -> int:
-        """Rounds of the finished cell, 0 as long as it is not."""
+        """Rounds of the finished cell; 0 as long as it is not finished."""
         file = self.path / "done.json"
-        return int(_read_json(file).get("rounds", 0)) if file.exists() else 0
+        if not file.exists():
+            return 0
+        return int(_read_json(file).get("rounds", 0))
 
     def finish(self, rounds: int) -> None:
         """Mark the cell as finished."""
@@ -90,51 +117,94 @@ class CellDir:
         return read_spent(self.path)
 
     def refuse_other(self, new: Description) -> None:
-        """Nothing may be added to a cell that has been something else before."""
+        """Refuse to add to a cell that has been something else before."""
         if not (self.path / "cell.json").exists():
             return
+
         # Options first: they say most. Numbers of a model differ alone where its code was changed.
-        differences = [_difference(self.description.options, new.options)]
-        for what in ("data_hash", "partition_hash", "model_bytes"):
-            before, now = getattr(self.description, what), getattr(new, what)
-            differences += [f"{what} {before} is now {now}"] if before != now else []
-        difference = next(filter(None, differences), None)
-        if difference is not None:
-            raise RunError(
-                f"{self.path}: holds another experiment ({difference}). "
-                "Choose another --name, or delete the folder to start anew"
-            )
+        before = self.description
+        difference = first_difference(before.options, new.options)
+        for name in ("data_hash", "partition_hash", "model_bytes"):
+            old_value = getattr(before, name)
+            new_value = getattr(new, name)
+            if not difference and old_value != new_value:
+                difference = f"{name} {old_value} is now {new_value}"
+        if difference:
+            raise another_experiment(self.path, difference)
+
+    @contextmanager
+    def locked(self, patience: float = 0.0) -> Iterator[None]:
+        """Keep a second process out of this cell, or wait so many seconds for one to leave."""
+        with _locked(self.path, patience):
+            yield
 
 
 class RunDir:
-    """All cells of one experiment."""
+    """The folder of one experiment, with all its cells."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def cell(self, method: str, seed: int) -> CellDir:
-        """The cell of this method and seed, there or not."""
+        """The cell of the only settings that the experiment has of this method, there or not."""
         return CellDir(self.path / f"{method}-{seed}")
 
     def cells(self) -> list[CellDir]:
         """All cells that have begun, by method and seed."""
         found = [CellDir(file.parent) for file in self.path.glob("*/cell.json")]
-        return sorted(found, key=lambda cell: (cell.description.method, cell.description.seed))
+        return sorted(
+            found,
+            key=lambda cell: (cell.description.method, cell.description.seed, cell.path.name),
+        )
 
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Keep a second process out while this one writes."""
-        with disk_errors(self.path):
-            self.path.mkdir(parents=True, exist_ok=True)
-            file = (self.path / ".lock").open("w")
-        with file:
+        with _locked(self.path):
+            yield
+
+
+def first_difference(before: Mapping[str, Any], now: Mapping[str, Any], path: str = "") -> str:
+    """The first setting that is not as it was, in words; empty if all are."""
+    for key in sorted(before.keys() | now.keys()):
+        old = before.get(key)
+        new = now.get(key)
+        if old == new:
+            continue
+        if isinstance(old, dict) and isinstance(new, dict):
+            return first_difference(old, new, f"{path}{key}.")
+        return f"{path}{key} was {old!r}, now {new!r}"
+    return ""
+
+
+def another_experiment(path: Path, difference: str) -> RunError:
+    """The error for a folder that must not be added to."""
+    return RunError(
+        f"{path}: holds another experiment ({difference}). "
+        "Choose another --name, or delete the folder to start anew"
+    )
+
+
+@contextmanager
+def _locked(folder: Path, patience: float = 0.0) -> Iterator[None]:
+    """Hold the lock of a folder, which is made if it is not there."""
+    with disk_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        file = (folder / LOCK).open("w")
+    with file:
+        end = time.monotonic() + patience
+        while True:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
             except BlockingIOError:
-                raise RunError(
-                    f"{self.path}: another process is running this experiment; wait for it or stop it"
-                ) from None
-            yield
+                if time.monotonic() >= end:
+                    raise RunError(
+                        f"{folder}: another process is running this experiment; "
+                        "wait for it or stop it"
+                    ) from None
+                time.sleep(LOCK_POLL)
+        yield
 
 
 def _read_json(path: Path) -> dict[str, Any]:
@@ -143,14 +213,3 @@ def _read_json(path: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise RunError(f"{path}: cannot be read: {error}") from error
     return value
-
-
-def _difference(before: Mapping[str, Any], now: Mapping[str, Any], path: str = "") -> str:
-    """The first setting that is not as it was, or nothing."""
-    for key in sorted(before.keys() | now.keys()):
-        old, new = before.get(key), now.get(key)
-        if isinstance(old, dict) and isinstance(new, dict) and old != new:
-            return _difference(old, new, f"{path}{key}.")
-        if old != new:
-            return f"{path}{key} was {old!r}, now {new!r}"
-    return ""

@@ -22,8 +22,8 @@ from federico.types import Task
 RESULTS = "results.jsonl"
 RateKind: TypeAlias = Literal["given", "best", "tuning"]
 """The learning rate that the file gives, the best one found by tuning, or one being tried."""
-Key: TypeAlias = tuple[str, str, str, float, int, int]
-"""(settings, row, column, rate, seed, rounds): two lines with one key are the same measurement."""
+Key: TypeAlias = tuple[str, str, str, RateKind, float, int, int]
+"""(settings, row, column, kind of rate, rate, seed, rounds): what makes two lines the same one."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,15 @@ class CellResult:
     @property
     def key(self) -> Key:
         """What makes this measurement different from every other."""
-        return (self.settings, self.row, self.column, self.rate, self.seed, self.rounds)
+        return (
+            self.settings,
+            self.row,
+            self.column,
+            self.rate_kind,
+            self.rate,
+            self.seed,
+            self.rounds,
+        )
 
 
 @dataclass(frozen=True)

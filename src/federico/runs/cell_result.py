@@ -1,0 +1,135 @@
+"""The result of one cell, read from its folder: from its records, seconds and description."""
+
+import math
+from collections.abc import Sequence
+
+from federico.runs.layout import CellDir, Description
+from federico.runs.provenance import provenance
+from federico.runs.records import Record, iterate_records
+from federico.runs.results import CellResult, RateKind
+from federico.stopwatch import Spent
+
+NOT_THE_METHOD = frozenset({"evaluate", "checkpoint"})
+"""Phases of a round that belong to the experiment and not to the method."""
+
+
+def cell_result(
+    cell: CellDir,
+    *,
+    row: str | None = None,
+    title: str | None = None,
+    column: str | None = None,
+    rate_kind: RateKind | None = None,
+    command: str | None = None,
+) -> CellResult:
+    """The result of a cell as far as it has come.
+
+    One cell may stand in several rows of a table; without a row it is the one the cell was first
+    run for.
+    """
+    about = cell.description
+    evaluated: list[int] = []
+    accuracy: list[list[float | None]] = []
+    loss: list[list[float | None]] = []
+    moved: list[int] = []
+    evaluation_moved: list[int] = []
+    last: Record | None = None
+    for record in iterate_records(cell.path):
+        last = record
+        moved.append(record.moved)
+        evaluation_moved.append(record.evaluation_moved)
+        if record.loss is None:
+            continue
+        evaluated.append(record.round)
+        loss.append(record.loss)
+        if record.accuracy is not None:
+            accuracy.append(list(record.accuracy))
+
+    figures = {"loss": loss}
+    if about.task == "classification":
+        figures["accuracy"] = accuracy
+    return CellResult(
+        settings=about.settings,
+        row=about.row if row is None else row,
+        method=about.method,
+        title=about.title if title is None else title,
+        column=about.column if column is None else column,
+        rate=about.rate,
+        rate_kind=about.rate_kind if rate_kind is None else rate_kind,
+        seed=about.seed,
+        rounds=len(moved),
+        task=about.task,
+        clients=about.clients,
+        distribution=about.distribution,
+        train_samples=about.train_samples,
+        test_samples=about.test_samples,
+        model_parameters=about.model_parameters,
+        evaluated=evaluated,
+        figures=figures,
+        bytes_by_round=moved,
+        evaluation_bytes_by_round=evaluation_moved,
+        wall_seconds=_wall_seconds(cell.spent),
+        processor_seconds_by_round=[_method_seconds(spent) for spent in cell.spent],
+        on_own_distribution=_on_own_distribution(about, last),
+        effective_collaborators=_effective_collaborators(last),
+        provenance=provenance(about.command if command is None else command, about.versions),
+    )
+
+
+def _wall_seconds(rounds: Sequence[Spent]) -> dict[str, float]:
+    """Seconds by the clock on the wall, by phase, of all rounds together."""
+    total: dict[str, float] = {}
+    for spent in rounds:
+        for phase, seconds in spent.seconds.items():
+            total[phase] = total.get(phase, 0.0) + seconds
+    return total
+
+
+def _method_seconds(spent: Spent) -> float:
+    """Processor seconds of a round, without what the experiment does beside the method."""
+    return sum(
+        seconds for phase, seconds in spent.processor_seconds.items() if phase not in NOT_THE_METHOD
+    )
+
+
+def _on_own_distribution(about: Description, last: Record | None) -> float | None:
+    """Mean over clients of the weight on peers of their own distribution, themselves among them."""
+    groups = _groups(about)
+    if groups is None or last is None or not last.posterior:
+        return None
+    if last.on_own_distribution is not None:
+        return _mean(last.on_own_distribution)
+
+    shares = []
+    for client, row in zip(about.clients, last.posterior, strict=True):
+        if not row.keys() <= groups.keys():
+            return None  # weights over models that no client owns
+        own = [weight for peer, weight in row.items() if groups[peer] == groups[client]]
+        shares.append(math.fsum(own))
+    return _mean(shares)
+
+
+def _groups(about: Description) -> dict[str, int] | None:
+    """The clients' distributions; None where unknown, or where they group nobody."""
+    distribution = about.distribution
+    if distribution is None or not 1 < len(set(distribution)) < len(distribution):
+        return None
+    return dict(zip(about.clients, distribution, strict=True))
+
+
+def _effective_collaborators(last: Record | None) -> float | None:
+    """Mean over clients of 1 / sum of squared weights."""
+    if last is None or not last.posterior:
+        return None
+    if last.effective_collaborators is not None:
+        return _mean(last.effective_collaborators)
+
+    counts = []
+    for row in last.posterior:
+        squares = math.fsum(weight**2 for weight in row.values())
+        counts.append(1 / squares if squares else 0.0)
+    return _mean(counts)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values)

@@ -1,0 +1,72 @@
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from federico.runs.cell_result import cell_result
+from federico.runs.layout import CellDir, RunDir
+from federico.runs.records import mean_accuracy
+from federico.runs.results import append_result, read_results
+
+Play = Callable[..., tuple[RunDir, Any]]
+
+
+@pytest.fixture
+def cell(finished: RunDir) -> CellDir:
+    return finished.cell("federico", 0)
+
+
+def test_a_result_holds_every_figure_of_the_records(cell: CellDir) -> None:
+    result = cell_result(cell)
+    records = cell.records
+    assert (result.method, result.seed, result.rounds) == ("federico", 0, 2)
+    assert result.evaluated == [1, 2]
+    assert result.figures["accuracy"] == [record.accuracy for record in records]
+    assert result.figures["loss"] == [record.loss for record in records]
+    assert result.bytes_by_round == [record.moved for record in records]
+    sizes = np.add(result.train_samples, result.test_samples)
+    mean = np.average(result.figures["accuracy"][-1], weights=sizes)
+    assert mean == mean_accuracy(records[-1], sizes)
+
+
+def test_seconds_of_the_method_leave_out_evaluation_and_checkpoints(cell: CellDir) -> None:
+    result = cell_result(cell)
+    assert {"evaluate", "checkpoint", "m_step"} <= result.wall_seconds.keys()
+    for seconds, spent in zip(result.processor_seconds_by_round, cell.spent, strict=True):
+        left_out = spent.processor_seconds["evaluate"] + spent.processor_seconds["checkpoint"]
+        assert seconds == pytest.approx(sum(spent.processor_seconds.values()) - left_out)
+
+
+def test_trust_is_read_off_the_last_posterior(cell: CellDir) -> None:
+    result = cell_result(cell)
+    about = cell.description
+    groups = dict(zip(about.clients, about.distribution or [], strict=True))
+    shares = []
+    counts = []
+    for client, row in zip(about.clients, cell.records[-1].posterior, strict=True):
+        shares.append(sum(w for peer, w in row.items() if groups[peer] == groups[client]))
+        counts.append(1 / sum(w**2 for w in row.values()))
+    assert result.on_own_distribution == pytest.approx(np.mean(shares))
+    assert result.effective_collaborators == pytest.approx(np.mean(counts))
+
+
+def test_a_method_without_posteriors_has_no_trust(finished: RunDir) -> None:
+    result = cell_result(finished.cell("fedavg", 0))
+    assert result.on_own_distribution is None
+    assert result.effective_collaborators is None
+
+
+def test_rounds_that_were_not_evaluated_have_bytes_and_no_figures(play: Play) -> None:
+    run, _ = play(rounds=3, system={"evaluate_every": 2})
+    result = cell_result(run.cell("federico", 0))
+    assert result.evaluated == [2, 3]
+    assert len(result.figures["accuracy"]) == 2
+    assert len(result.bytes_by_round) == 3
+
+
+def test_the_line_comes_back_as_it_was_written(cell: CellDir, tmp_path: Path) -> None:
+    result = cell_result(cell)
+    append_result(tmp_path, result)
+    assert read_results(tmp_path) == ([result], [])
