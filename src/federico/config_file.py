@@ -1,4 +1,4 @@
-"""TOML files become frozen, validated options, or one error that lists everything wrong with them."""
+"""TOML files become frozen, validated options, or one error that lists all that is wrong."""
 
 import difflib
 import tomllib

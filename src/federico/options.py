@@ -1,4 +1,4 @@
-"""The base of every group of options: frozen, strict about unknown keys, described where defined."""
+"""The base of every group of options: frozen, and strict about unknown keys."""
 
 from pydantic import BaseModel, ConfigDict
 

@@ -99,7 +99,7 @@ def test_small_alpha_is_more_uneven_than_large() -> None:
 
 
 def test_samples_of_one_cluster_keep_its_proportions() -> None:
-    """With one label per cluster, a client's share of each label is drawn on its own; with one cluster it is common."""
+    """With one cluster for all labels, a client has the same share of every label."""
     common = Dirichlet(clients=4, clusters=1, alpha=1).cut(np.sort(LABELS), None, 1)
     shares = np.array(
         [np.bincount(np.sort(LABELS)[index], minlength=10) for index in common.indices]

@@ -1,4 +1,4 @@
-"""Plain arrays as a checked dataset: what npz files, Office-Home and data from Python have in common."""
+"""Plain arrays, from an npz file or from Python, as a checked dataset."""
 
 from collections.abc import Mapping, Sequence
 

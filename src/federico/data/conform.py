@@ -1,4 +1,4 @@
-"""One site's data as its federation has agreed to see it: the same labels and columns everywhere."""
+"""One site's data with the labels and columns that its federation has agreed on."""
 
 import numpy as np
 
@@ -109,8 +109,10 @@ def _refuse_other_columns(found: Schema, agreed: Schema) -> None:
 
 def _positions(found: tuple[str, ...], agreed: tuple[str, ...], what: str) -> IntArray:
     """The position of each of the found names among the agreed ones."""
+    positions: list[int] = []
     for name in found:
         if name not in agreed:
             listed = ", ".join(agreed)
             raise DataError(f"data: {what} '{name}' is not one the federation agreed on: {listed}")
-    return np.array([agreed.index(name) for name in found], dtype=np.int64)
+        positions.append(agreed.index(name))
+    return np.array(positions, dtype=np.int64)

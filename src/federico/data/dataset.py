@@ -46,7 +46,7 @@ class TableColumn:
 
 @dataclass(frozen=True)
 class Schema:
-    """What a model must know of the data to be built, and what a file must hold to predict on it."""
+    """What a model must know of the data to be built, and what it must be given to predict."""
 
     task: Task
     input_shape: tuple[int, ...]

@@ -79,7 +79,9 @@ def subsample(dataset: Dataset, count: int, seed: int) -> Dataset:
         )
     draw = rng.stream(seed, "subsample")
     index = np.sort(draw.choice(len(dataset), count, replace=False))
-    owners = None if dataset.owners is None else dataset.owners[index]
+    owners = None
+    if dataset.owners is not None:
+        owners = dataset.owners[index]
     return Dataset(dataset.samples.take(index), dataset.schema, owners)
 
 
@@ -171,10 +173,12 @@ class Dirichlet(_PartitionIntoClients):
         """One random division: the positions of each client's samples."""
         parts_by_cluster: list[list[IntArray]] = []
         for cluster_labels in _divide_labels(labels, self.clusters, "clusters", draw):
-            samples = draw.permutation(np.flatnonzero(np.isin(labels, cluster_labels)))
+            cluster = np.flatnonzero(np.isin(labels, cluster_labels))
+            samples = draw.permutation(cluster)
             proportions = draw.dirichlet(np.full(self.clients, self.alpha))
             counts = draw.multinomial(len(samples), proportions)
-            parts_by_cluster.append(np.split(samples, np.cumsum(counts)[:-1]))
+            ends = np.cumsum(counts)
+            parts_by_cluster.append(np.split(samples, ends[:-1]))
 
         # A client has one part of every cluster.
         parts_by_client = zip(*parts_by_cluster, strict=True)
@@ -207,7 +211,7 @@ class Shards(_PartitionIntoClients):
     """Number of shards each client gets, which bounds the number of labels it sees."""
 
     def cut(self, labels: IntArray, owners: Array | None, seed: int) -> Partition:
-        """The sizes of shards differ by one at most; which samples of a label they hold is random."""
+        """Shards differ by one sample at most; which samples of a label they hold is random."""
         shard_count = self.clients * self.shards_per_client
         if shard_count > len(labels):
             raise ConfigError(
@@ -218,7 +222,8 @@ class Shards(_PartitionIntoClients):
 
         # Shuffling before the stable sort makes the order within a label random.
         shuffled = draw.permutation(len(labels))
-        by_label = shuffled[np.argsort(labels[shuffled], kind="stable")]
+        order = np.argsort(labels[shuffled], kind="stable")
+        by_label = shuffled[order]
         shards = np.array_split(by_label, shard_count)
 
         dealt = draw.permutation(shard_count)

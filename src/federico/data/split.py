@@ -1,6 +1,6 @@
 """From a partition to clients: each client's samples split into those to train and to test on."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -59,8 +59,8 @@ class TrainTestSplit:
         test, test_sizes = read_npz(path, "test", "test_sizes")
         return cls(
             ids=tuple(str(name) for name in ids),
-            train=tuple(np.split(train, np.cumsum(train_sizes)[:-1])),
-            test=tuple(np.split(test, np.cumsum(test_sizes)[:-1])),
+            train=_split_by_sizes(train, train_sizes),
+            test=_split_by_sizes(test, test_sizes),
             distribution=tuple(int(group) for group in groups) or None,
         )
 
@@ -137,6 +137,12 @@ def warnings_for(clients: list[Client], schema: Schema) -> list[str]:
     ]
 
 
+def _split_by_sizes(joined: IntArray, sizes: IntArray) -> tuple[IntArray, ...]:
+    """The parts of these sizes that were joined into one array."""
+    ends = np.cumsum(sizes)
+    return tuple(np.split(joined, ends[:-1]))
+
+
 def _split(
     name: ClientId, samples: IntArray, test_fraction: float, seed: int
 ) -> tuple[IntArray, IntArray]:
@@ -171,4 +177,4 @@ def _standardized(client: Client) -> Client:
     standardizer = Standardizer.fit(client.train.x)
     train = Samples(standardizer(client.train.x), client.train.y)
     test = Samples(standardizer(client.test.x), client.test.y)
-    return Client(client.id, train, test, client.distribution, standardizer)
+    return replace(client, train=train, test=test, standardizer=standardizer)

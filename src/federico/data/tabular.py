@@ -31,7 +31,7 @@ UNREADABLE_TABLE = (
     zipfile.BadZipFile,
     zlib.error,
 )
-"""What pandas raises for a file that is no table, is damaged, or was packed by an unknown program."""
+"""What pandas raises for a file that is no table, is damaged, or cannot be unpacked."""
 
 
 def read_table(

@@ -23,7 +23,7 @@ class Digits(SourceOptions):
     """Standard deviation of the Gaussian noise on each pixel, where black is 0 and white is 1."""
 
     def load(self, folder: Path, seed: int) -> Dataset:
-        """All digits with pixels in 0..1 before noise; the noise is not clipped, to stay Gaussian."""
+        """All digits, with pixels in 0..1 before the noise, which is not clipped to this range."""
         from sklearn.datasets import load_digits
 
         pixels, digits = load_digits(return_X_y=True)

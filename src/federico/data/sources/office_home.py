@@ -41,8 +41,8 @@ class OfficeHome(SourceOptions):
 def _refuse_unnamed_domains(domain: Array, count: int, file: Path) -> None:
     if domain.dtype.kind not in "iu":
         raise DataError(f"{file}: domain must hold whole numbers, not {domain.dtype}")
-    lowest = domain.min(initial=0)
-    highest = domain.max(initial=0)
-    if lowest < 0 or highest >= count:
-        unnamed = lowest if lowest < 0 else highest
-        raise DataError(f"{file}: domain {unnamed} where {count} are named: write the file again")
+    unnamed = domain[(domain < 0) | (domain >= count)]
+    if len(unnamed):
+        raise DataError(
+            f"{file}: domain {unnamed[0]} where {count} are named: write the file again"
+        )

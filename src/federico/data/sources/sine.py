@@ -28,8 +28,9 @@ class Sine(SourceOptions):
 
     def load(self, folder: Path, seed: int) -> Dataset:
         """The points from left to right; the owner of each is the number of its interval."""
-        total = self.clients * self.samples_per_client
-        x = np.linspace(0, 2 * np.pi * self.cycles, total)[:, None]
+        points = self.clients * self.samples_per_client
+        right_end = 2 * np.pi * self.cycles
+        x = np.linspace(0, right_end, points)[:, None]
         noise = rng.stream(seed, "noise").standard_normal(x.shape)
         y = np.sin(x) + self.noise * noise
 

@@ -150,7 +150,7 @@ class Table(SourceOptions):
         return np.concatenate(numbers)
 
     def _owners(self, frames: Frames) -> Array | None:
-        """The owner of each row: its entry in the client column, or its file if there are several."""
+        """The owner of each row: its entry in the client column, or else one of several files."""
         if self.client is not None:
             return category_texts(_joined(frames, self.client)).to_numpy(dtype=str)
         if len(frames) == 1:
