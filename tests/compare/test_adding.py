@@ -13,7 +13,7 @@ from federico.compare.run import Part, run_study
 from federico.compare.saved import Saved, rounded
 from federico.compare.study import Study
 from federico.compare.studydir import StudyDir
-from federico.report.summary import Curve
+from federico.report.old.summary import Curve
 
 Both = Callable[..., Sum]
 

@@ -5,7 +5,7 @@ import pytest
 
 from federico.compare import figures
 from federico.compare.result import Result
-from federico.report.summary import Curve, title_of
+from federico.report.old.summary import Curve, title_of
 
 
 def test_the_overview_has_every_row_and_the_papers_diamonds(result: Result) -> None:

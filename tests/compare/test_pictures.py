@@ -6,7 +6,7 @@ import pytest
 
 from federico.compare.pictures import picture
 from federico.experiment.build import prepare
-from federico.report.drawing import render
+from federico.report.old.drawing import render
 
 SINE: dict[str, Any] = {
     "methods": ["federico", "fedavg"],

@@ -8,7 +8,7 @@ import pytest
 from federico.compare.pooling import pooled
 from federico.compare.result import Entry, Result, gather
 from federico.compare.study import Study
-from federico.report.summary import Curve, Trust
+from federico.report.old.summary import Curve, Trust
 
 
 def of_seed(played: Any, tiny: Any, seed: int) -> Result:

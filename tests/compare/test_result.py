@@ -5,7 +5,7 @@ import pytest
 
 from federico.compare.result import MOST_POINTS, Result, _thinned, gather
 from federico.compare.studydir import StudyDir
-from federico.report.metric import ACCURACY
+from federico.report.old.metric import ACCURACY
 
 
 def figures(played: Any, row: str, column: str) -> list[float]:

@@ -4,7 +4,7 @@ import pytest
 
 from federico.compare.studydir import StudyDir
 from federico.errors import RunError
-from federico.report.metric import ACCURACY
+from federico.report.old.metric import ACCURACY
 from federico.runs.layout import CellDir
 
 ONE_CELL: dict[str, Any] = {"methods": ["local"], "seeds": [0]}

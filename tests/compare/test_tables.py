@@ -8,7 +8,7 @@ import pytest
 from federico.compare import tables
 from federico.compare.result import Result
 from federico.compare.tables import Grid, TableCell
-from federico.report.summary import Curve
+from federico.report.old.summary import Curve
 
 GRID = Grid(
     "A & B",

@@ -3,7 +3,7 @@ from dataclasses import replace
 from federico.compare import words
 from federico.compare.result import Result
 from federico.compare.study import Paper
-from federico.report.summary import Comparison, Curve
+from federico.report.old.summary import Comparison, Curve
 
 
 def test_the_headline_counts_columns_won_and_runs(result: Result) -> None:

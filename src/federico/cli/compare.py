@@ -26,7 +26,7 @@ from federico.compare.tables import Grid, TableCell
 from federico.compare.terminal import for_terminal
 from federico.compare.tuning import Tuned
 from federico.errors import ConfigError, DataError
-from federico.report.summary import title_of
+from federico.report.old.summary import title_of
 
 RESULTS = Path("results")
 

@@ -21,8 +21,8 @@ from federico.compare.study import At, Cell, Column, Row, Study
 from federico.compare.studydir import StudyDir
 from federico.compare.tables import Grid, TableCell
 from federico.compare.terminal import for_terminal
-from federico.report.metric import metric_of
-from federico.report.summary import title_of
+from federico.report.old.metric import metric_of
+from federico.report.old.summary import title_of
 
 
 class LiveStudy:

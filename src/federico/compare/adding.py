@@ -17,8 +17,8 @@ from federico.compare.saved import Save, Saved, rounded, this_save
 from federico.compare.study import At, Study
 from federico.compare.studydir import StudyDir
 from federico.compare.tuning import Tuned
-from federico.report.summary import title_of
-from federico.report.words import count
+from federico.report.old.summary import title_of
+from federico.report.old.words import count
 
 Place: TypeAlias = tuple[str, str, At]
 

@@ -3,7 +3,7 @@
 from federico.compare.study import Drawing, Study
 from federico.errors import ConfigError
 from federico.experiment.build import Setup, prepare
-from federico.report.summary import FEDERICO
+from federico.report.old.summary import FEDERICO
 
 WITH_WEIGHTS = (FEDERICO, "fedem")
 """Methods whose clients weigh models."""

@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 
 from federico.compare import words
 from federico.compare.result import Entry, Result
-from federico.report.drawing import (
+from federico.report.old.drawing import (
     INK,
     METHOD_COLORS,
     METHOD_LINES,
@@ -23,7 +23,7 @@ from federico.report.drawing import (
     subtitle,
     whole_numbers,
 )
-from federico.report.summary import title_of
+from federico.report.old.summary import title_of
 
 PAPER = "#CC79A7"
 

@@ -9,8 +9,8 @@ from federico.compare.result import Result
 from federico.compare.saved import OWN_FIGURE, Save, Saved
 from federico.compare.study import Study
 from federico.compare.studydir import StudyDir
-from federico.report.drawing import render
-from federico.report.page import embedded, template
+from federico.report.old.drawing import render
+from federico.report.old.page import embedded, template
 from federico.runs.atomic import disk_errors, publish_bytes, publish_text
 
 CAPTIONS = {

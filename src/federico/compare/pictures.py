@@ -15,9 +15,9 @@ from federico.compare.study import Cell, Drawing, Row, Study
 from federico.compare.studydir import PlayedCell, StudyDir
 from federico.data.dataset import Client
 from federico.experiment.build import prepare
-from federico.report.drawing import INK, SOFT, clean, sheet, subtitle, ticks
-from federico.report.posteriors import LABEL, legend, panel, panels
-from federico.report.summary import FEDERICO, Collaboration, title_of
+from federico.report.old.drawing import INK, SOFT, clean, sheet, subtitle, ticks
+from federico.report.old.posteriors import LABEL, legend, panel, panels
+from federico.report.old.summary import FEDERICO, Collaboration, title_of
 from federico.runs.bundle import Bundle, folder_name
 
 MAGENTA = "#D81BB4"

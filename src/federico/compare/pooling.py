@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from federico.compare.result import Entry
-from federico.report.summary import Curve, Trust
+from federico.report.old.summary import Curve, Trust
 from federico.types import FloatArray
 
 

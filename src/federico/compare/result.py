@@ -9,8 +9,8 @@ import numpy as np
 from federico.compare.study import At, Column, Paper, Row, Study
 from federico.compare.studydir import PlayedCell, StudyDir
 from federico.compare.tuning import Tuned
-from federico.report.metric import Metric, metric_of
-from federico.report.summary import (
+from federico.report.old.metric import Metric, metric_of
+from federico.report.old.summary import (
     FEDERICO,
     Comparison,
     Curve,

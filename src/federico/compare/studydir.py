@@ -13,7 +13,7 @@ import numpy as np
 from federico.compare.study import Cell, Column, Row, Study
 from federico.compare.tuning import Tuned
 from federico.errors import RunError
-from federico.report.metric import metric_of
+from federico.report.old.metric import metric_of
 from federico.runs.layout import CellDir, RunDir
 from federico.runs.records import Record
 from federico.stopwatch import Spent

@@ -12,9 +12,9 @@ from federico.compare import words
 from federico.compare.result import Entry, Result
 from federico.compare.study import At
 from federico.compare.tuning import Tuned
-from federico.report.summary import title_of
-from federico.report.table import megabytes
-from federico.report.words import count, percent
+from federico.report.old.summary import title_of
+from federico.report.old.table import megabytes
+from federico.report.old.words import count, percent
 
 NOTHING = "-"
 PAPER, MOVED, SECONDS = "paper", "MB moved", "processor s"

@@ -2,8 +2,8 @@
 
 from federico.compare.result import Entry, Result
 from federico.compare.study import At, Paper
-from federico.report.summary import FEDERICO, title_of
-from federico.report.words import count, listed
+from federico.report.old.summary import FEDERICO, title_of
+from federico.report.old.words import count, listed
 
 COST = (
     "Megabytes and processor seconds are of one run: seconds of all cores together, whatever else the machine did, "

@@ -1,10 +1,12 @@
-"""The one figure a run is judged by, and how it is written for people."""
+"""The one figure that a run is judged by, and how it is written for people."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
-from federico.runs.layout import Description
-from federico.runs.records import Record, mean_accuracy, mean_loss
+import numpy as np
+
 from federico.types import Task
 
 MINUS = "\N{MINUS SIGN}"
@@ -16,39 +18,36 @@ class Metric:
 
     name: str
     higher_is_better: bool
+    recorded_as: Literal["accuracy", "loss"]
+    """The name it has in records and results."""
 
     @property
     def axis(self) -> str:
-        """The label of an axis that holds it."""
+        """The label of an axis that shows it."""
         return f"{self.name} (%)" if self.higher_is_better else self.name
 
-    def mean(self, record: Record, of: Description) -> float | None:
-        """The paper's figure: each client's own test data, weighted by the size of its whole data."""
-        sizes = [
-            train + test for train, test in zip(of.train_samples, of.test_samples, strict=True)
-        ]
-        return mean_accuracy(record, sizes) if self.higher_is_better else mean_loss(record, sizes)
+    def mean(self, by_client: Sequence[float | None], samples: Sequence[int]) -> float:
+        """The paper's figure: each client's own, weighted by the size of its data.
 
-    def per_client(self, record: Record) -> list[float]:
-        """Every client's own, in the cell's order; nothing where the round was not evaluated."""
-        if self.higher_is_better:
-            return record.accuracy or []
-        return [math.inf if loss is None else loss for loss in record.loss or []]
+        A client whose figure is not finite (None) makes the mean infinite.
+        """
+        finite = [math.inf if value is None else value for value in by_client]
+        return float(np.average(finite, weights=samples))
 
     def drawn(self, value: float) -> float:
         """The value as an axis shows it; a gap for what is not finite."""
         return self.scaled(value) if math.isfinite(value) else math.nan
 
     def scaled(self, value: float) -> float:
-        """In the unit of the axis."""
+        """The value in the unit of the axis."""
         return 100 * value if self.higher_is_better else value
 
     def text(self, value: float) -> str:
-        """With its unit."""
+        """The value with its unit."""
         return f"{self.bare(value)} %" if self.higher_is_better else self.bare(value)
 
     def bare(self, value: float) -> str:
-        """Without the unit, where a heading gives it."""
+        """The value without its unit, where a heading gives it."""
         if not math.isfinite(value):
             return "diverged"
         return f"{self.scaled(value):.1f}" if self.higher_is_better else f"{value:.3g}"
@@ -66,18 +65,24 @@ class Metric:
 
     def signed(self, difference: float) -> str:
         """A difference with its sign: +6.9."""
-        sign = MINUS if difference < 0 else "+" * (difference > 0)
-        return sign + self.bare(abs(difference)) if math.isfinite(difference) else "-"
+        if not math.isfinite(difference):
+            return "-"
+        sign = ""
+        if difference > 0:
+            sign = "+"
+        elif difference < 0:
+            sign = MINUS
+        return sign + self.bare(abs(difference))
 
     def gain(self, difference: float) -> float:
         """The difference turned so that positive is better."""
         return difference if self.higher_is_better else -difference
 
 
-ACCURACY = Metric("accuracy", higher_is_better=True)
-SQUARED_ERROR = Metric("mean squared error", higher_is_better=False)
+ACCURACY = Metric("accuracy", higher_is_better=True, recorded_as="accuracy")
+SQUARED_ERROR = Metric("mean squared error", higher_is_better=False, recorded_as="loss")
 
 
 def metric_of(task: Task) -> Metric:
-    """What a task is judged by."""
+    """The figure that a task is judged by."""
     return ACCURACY if task == "classification" else SQUARED_ERROR

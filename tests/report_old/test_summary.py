@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from federico.errors import RunError
-from federico.report.summary import Summary, effective, on_friends, summarize, true_groups
+from federico.report.old.summary import Summary, effective, on_friends, summarize, true_groups
 from federico.runs.layout import Description, RunDir
 
 

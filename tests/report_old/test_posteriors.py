@@ -1,8 +1,8 @@
 from dataclasses import replace
 from typing import Any
 
-from federico.report.posteriors import panels
-from federico.report.summary import Collaboration
+from federico.report.old.posteriors import panels
+from federico.report.old.summary import Collaboration
 from federico.runs.layout import Description
 from federico.runs.records import Record
 

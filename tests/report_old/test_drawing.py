@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from federico.report.drawing import (
+from federico.report.old.drawing import (
     GROUP_COLORS,
     NO_GROUP,
     by_group,

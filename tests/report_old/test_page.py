@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from federico.report.page import page
-from federico.report.summary import summarize
+from federico.report.old.page import page
+from federico.report.old.summary import summarize
 from federico.runs.layout import RunDir
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from federico.report.summary import Summary, summarize
-from federico.report.table import as_json, megabytes, result_table
+from federico.report.old.summary import Summary, summarize
+from federico.report.old.table import as_json, megabytes, result_table
 from federico.runs.layout import RunDir
 
 

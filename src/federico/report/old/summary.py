@@ -13,7 +13,7 @@ import numpy as np
 
 from federico.errors import RunError
 from federico.methods import METHODS
-from federico.report.metric import Metric, metric_of
+from federico.report.old.metric import Metric, metric_of
 from federico.runs.layout import CellDir, Description, RunDir
 from federico.runs.records import Record
 from federico.types import Task

@@ -4,8 +4,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from federico.report import words
-from federico.report.drawing import (
+from federico.report.old import words
+from federico.report.old.drawing import (
     GROUP_COLORS,
     INK,
     SOFT,
@@ -16,7 +16,7 @@ from federico.report.drawing import (
     short,
     whole_numbers,
 )
-from federico.report.summary import Collaboration, true_groups
+from federico.report.old.summary import Collaboration, true_groups
 
 MOST_PANELS = 12
 VISIBLE = 0.01

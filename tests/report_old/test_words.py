@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from federico.report import words
-from federico.report.metric import ACCURACY
-from federico.report.summary import Comparison, summarize
+from federico.report.old import words
+from federico.report.old.metric import ACCURACY
+from federico.report.old.summary import Comparison, summarize
 from federico.runs.layout import Description, RunDir
 
 PEOPLE = ["0", "1", "2", "3", "4", "5", "6", "7", "8"]

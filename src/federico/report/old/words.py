@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from federico.report.metric import Metric
-from federico.report.summary import FEDERICO, Comparison, Summary, true_groups
+from federico.report.old.metric import Metric
+from federico.report.old.summary import FEDERICO, Comparison, Summary, true_groups
 from federico.runs.layout import Description
 
 COLLABORATOR = 0.01

@@ -6,8 +6,8 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from federico.report import words
-from federico.report.summary import MethodSummary, Summary
+from federico.report.old import words
+from federico.report.old.summary import MethodSummary, Summary
 
 
 def result_table(summary: Summary) -> Table:

@@ -7,10 +7,10 @@ from typing import Any
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, Template
 
-from federico.report import words
-from federico.report.figures import GALLERY
-from federico.report.summary import Summary
-from federico.report.table import row
+from federico.report.old import words
+from federico.report.old.figures import GALLERY
+from federico.report.old.summary import Summary
+from federico.report.old.table import row
 from federico.runs.layout import Description
 
 
@@ -33,7 +33,7 @@ class Origin:
 
 def page(summary: Summary, images: Mapping[str, bytes]) -> str:
     """The page; `images` are the PNGs by the name of their picture. Names and commands are escaped by the template."""
-    return template("federico.report").render(
+    return template("federico.report.old").render(
         summary=summary,
         headline=words.headline(summary),
         trust=words.trust(summary),
@@ -58,7 +58,7 @@ def page(summary: Summary, images: Mapping[str, bytes]) -> str:
 def template(package: str) -> Template:
     """The `page.html` of a package; its style is that of all pages."""
     environment = Environment(
-        loader=ChoiceLoader([PackageLoader(package, ""), PackageLoader("federico.report", "")]),
+        loader=ChoiceLoader([PackageLoader(package, ""), PackageLoader("federico.report.old", "")]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

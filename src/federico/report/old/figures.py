@@ -7,8 +7,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from federico.report import words
-from federico.report.drawing import (
+from federico.report.old import words
+from federico.report.old.drawing import (
     FAINT,
     INK,
     METHOD_COLORS,
@@ -23,9 +23,9 @@ from federico.report.drawing import (
     ticks,
     whole_numbers,
 )
-from federico.report.posteriors import panels
-from federico.report.summary import Collaboration, MethodSummary, Summary, true_groups
-from federico.report.table import megabytes
+from federico.report.old.posteriors import panels
+from federico.report.old.summary import Collaboration, MethodSummary, Summary, true_groups
+from federico.report.old.table import megabytes
 from federico.runs.layout import Description
 from federico.types import FloatArray, IntArray
 

@@ -7,8 +7,8 @@ import pytest
 from matplotlib.figure import Figure
 
 from federico.errors import RunError
-from federico.report import write_report
-from federico.report.figures import Picture
+from federico.report.old.figures import Picture
+from federico.report.old.written import write_report
 
 PICTURES = {"overview", "rounds", "clients", "collaboration", "partition", "traffic"}
 
@@ -45,7 +45,7 @@ def test_a_failed_write_leaves_what_was_there(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     before = (reported / file).read_bytes()
-    monkeypatch.setattr("federico.report.GALLERY", gallery)
+    monkeypatch.setattr("federico.report.old.written.GALLERY", gallery)
     monkeypatch.setattr("federico.runs.atomic.sync", full)
     with pytest.raises(RunError, match=f"{file}: no space left"):
         write_report(reported)

@@ -7,10 +7,10 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from federico.report import figures
-from federico.report.figures import GALLERY
-from federico.report.posteriors import MOST_PANELS
-from federico.report.summary import Summary, summarize
+from federico.report.old import figures
+from federico.report.old.figures import GALLERY
+from federico.report.old.posteriors import MOST_PANELS
+from federico.report.old.summary import Summary, summarize
 from federico.runs.layout import RunDir
 
 

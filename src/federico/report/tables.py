@@ -1,0 +1,449 @@
+"""The tables of a report: laid out once, written for a terminal, as Markdown, LaTeX or CSV."""
+
+import csv
+import io
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.table import Table as TerminalTable
+from rich.text import Text
+
+from federico.report import text
+from federico.report.aggregate import Entry, Summary, TunedRate
+from federico.runs.table import ShownRate, TableRow
+
+NOTHING = "-"
+PAPER = "paper"
+MOVED = "MB moved"
+SECONDS = "processor s"
+STAYS = (PAPER, SECONDS)
+"""Columns that a narrow terminal does not part from the one before."""
+ESCAPED_IN_LATEX = {
+    "\\": r"\textbackslash ",
+    "&": r"\&",
+    "%": r"\%",
+    "#": r"\#",
+    "_": r"\_",
+    "$": r"\$",
+    "±": r"$\pm$",
+    "\N{MINUS SIGN}": "$-$",
+}
+
+
+@dataclass(frozen=True)
+class TableCell:
+    """What stands in one place of a table."""
+
+    text: str
+    bold: bool = False
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """A table, the names of its rows in the first column."""
+
+    title: str
+    headings: list[str]
+    lines: list[list[TableCell]]
+
+
+Show: TypeAlias = Callable[[Entry], TableCell]
+
+
+def result_tables(summary: Summary) -> list[TextTable]:
+    """For each learning rate the figures beside the paper's, the differences, and the cost."""
+    found = []
+    for rate_kind in summary.table.rates:
+        if not summary.filled(rate_kind):
+            continue
+        if len(summary.table.columns) == 1:
+            found.append(_single_column(summary, rate_kind))
+        else:
+            found.append(_figures(summary, rate_kind))
+            found.append(_gain_and_cost(summary, rate_kind))
+    return found
+
+
+def all_tables(summary: Summary) -> list[TextTable]:
+    """The tables of results, and how the best learning rates were chosen."""
+    return [*result_tables(summary), *tuning_tables(summary)]
+
+
+def tuning_tables(summary: Summary) -> list[TextTable]:
+    """How the best learning rates were chosen, if they were: every rate that was tried."""
+    if not summary.tuned:
+        return []
+    rates = list(dict.fromkeys(rate for tuned in summary.tuned for rate in tuned.scores))
+    rows = [tuned.row.name for tuned in summary.tuned]
+
+    lines = []
+    for tuned in summary.tuned:
+        name = tuned.row.title
+        if rows.count(tuned.row.name) > 1:
+            name += f", {tuned.column}"
+        tried = [_tried(summary, tuned, rate) for rate in rates]
+        lines.append([TableCell(name), *tried])
+
+    title = (
+        f"How learning rates were chosen: {summary.metric.axis} on the clients' validation parts"
+    )
+    return [TextTable(title, ["", *(f"{rate:g}" for rate in rates)], lines)]
+
+
+def markdown(table: TextTable) -> str:
+    """The table in Markdown, without its title."""
+    lines = [table.headings, ["---", *["---:"] * (len(table.headings) - 1)]]
+    for line in table.lines:
+        lines.append([f"**{cell.text}**" if cell.bold else cell.text for cell in line])
+
+    written = ""
+    for texts in lines:
+        cells = [each.replace("|", "/") for each in texts]
+        written += f"| {' | '.join(cells)} |\n"
+    return written
+
+
+def latex(table: TextTable) -> str:
+    """The table in LaTeX, with the rules of the package booktabs."""
+    body = []
+    for line in table.lines:
+        cells = []
+        for cell in line:
+            escaped = _latex_text(cell.text)
+            cells.append(rf"\textbf{{{escaped}}}" if cell.bold else escaped)
+        body.append(rf"{' & '.join(cells)} \\")
+
+    columns = "l" + "r" * (len(table.headings) - 1)
+    headings = [_latex_text(heading) for heading in table.headings]
+    parts = [
+        f"% {table.title}",
+        rf"\begin{{tabular}}{{{columns}}}",
+        r"\toprule",
+        rf"{' & '.join(headings)} \\",
+        r"\midrule",
+        *body,
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def as_csv(summary: Summary) -> str:
+    """One line for each run, for programs."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    figure = summary.metric.name.replace(" ", "_")
+    writer.writerow(
+        ["row", "method", "column", "rate_kind", "learning_rate", "rounds", "seed", figure]
+    )
+    for entry in summary.entries:
+        for seed, value in entry.by_seed.items():
+            writer.writerow(
+                [
+                    entry.row.name,
+                    entry.row.method,
+                    entry.column,
+                    entry.rate_kind,
+                    entry.rate,
+                    entry.rounds,
+                    seed,
+                    value,
+                ]
+            )
+    return buffer.getvalue()
+
+
+def as_json(summary: Summary) -> dict[str, Any]:
+    """All figures for programs: accuracies are fractions, what has diverged is null."""
+    table = summary.table
+    return {
+        "name": table.name,
+        "title": table.title,
+        "task": summary.task,
+        "metric": summary.metric.name,
+        "higher_is_better": summary.metric.higher_is_better,
+        "rounds": table.rounds,
+        "seeds": list(table.seeds),
+        "finished": not summary.unfinished,
+        "unfinished": summary.unfinished,
+        "headline": text.headline(summary),
+        "differences": text.differences(summary),
+        "reference": table.reference,
+        "entries": [_entry_as_json(summary, entry) for entry in summary.entries],
+        "tuned": [
+            {
+                "row": tuned.row.name,
+                "column": tuned.column,
+                "rounds": tuned.rounds,
+                "learning_rate": tuned.rate,
+                "scores": {f"{rate:g}": _finite(score) for rate, score in tuned.scores.items()},
+            }
+            for tuned in summary.tuned
+        ],
+    }
+
+
+def _entry_as_json(summary: Summary, entry: Entry) -> dict[str, Any]:
+    versus = None
+    if entry.versus is not None:
+        versus = {
+            "difference": _finite(entry.versus.mean),
+            "better": entry.versus.better,
+            "runs": entry.versus.runs,
+        }
+    return {
+        "row": entry.row.name,
+        "title": entry.title,
+        "method": entry.row.method,
+        "column": entry.column,
+        "rate_kind": entry.rate_kind,
+        "learning_rate": entry.rate,
+        "rounds": entry.rounds,
+        "mean": _finite(entry.mean),
+        "sd": entry.sd(summary.table.spread),
+        "by_seed": {str(seed): _finite(value) for seed, value in entry.by_seed.items()},
+        "by_client": {client: _finite(value) for client, value in entry.by_client.items()},
+        "versus_reference": versus,
+        "on_own_distribution": entry.on_own_distribution,
+        "effective_collaborators": entry.effective_collaborators,
+        "bytes_moved": entry.bytes_moved[-1],
+        "processor_seconds": entry.processor_seconds[-1],
+        "wall_seconds": entry.wall_seconds,
+        "finished": entry.finished,
+        "stored_as_mean": entry.stored_as_mean,
+    }
+
+
+def megabytes(count: float) -> str:
+    """One decimal, more only for what would otherwise read as nothing."""
+    moved = count / 1e6
+    return f"{moved:,.1f}" if moved >= 0.05 or not moved else f"{moved:.2g}"
+
+
+class ForTerminal:
+    """A table for a terminal, however narrow.
+
+    What is too wide continues below, with the names of the rows again. A heading may take several
+    lines, a figure never does.
+    """
+
+    def __init__(self, table: TextTable) -> None:
+        self.table = table
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Called by rich when the table is printed."""
+        table = self.table
+        widths = [_width(table, place, [heading]) for place, heading in enumerate(table.headings)]
+        parts = [list(range(1, len(widths)))]
+        if _total(widths) > options.max_width:
+            widths = [
+                _width(table, place, heading.split())
+                for place, heading in enumerate(table.headings)
+            ]
+            parts = _side_by_side(table, widths, options.max_width)
+
+        yield Text(f" {table.title}", "bold")
+        for part in parts:
+            yield _terminal_part(table, [0, *part], widths)
+        yield ""
+
+
+def _width(table: TextTable, place: int, heading: Sequence[str]) -> int:
+    """The width of a column whose heading is broken into these pieces."""
+    texts = [*heading, *(line[place].text for line in table.lines)]
+    return max((cell_len(each) for each in texts), default=0)
+
+
+def _total(widths: Sequence[int]) -> int:
+    """The width of columns with three spaces between them, and one at either end."""
+    return sum(widths) + 3 * len(widths) - 1
+
+
+def _side_by_side(table: TextTable, widths: Sequence[int], width: int) -> list[list[int]]:
+    """Columns that fit side by side after the names."""
+    parts: list[list[int]] = [[]]
+    for place in range(1, len(widths)):
+        together = [place]
+        if place + 1 < len(widths) and table.headings[place + 1] in STAYS:
+            together.append(place + 1)
+        line = [0, *parts[-1], *together]
+        if parts[-1] and _total([widths[each] for each in line]) > width:
+            parts.append([])
+        parts[-1].append(place)
+    return parts
+
+
+def _terminal_part(table: TextTable, places: Sequence[int], widths: Sequence[int]) -> TerminalTable:
+    drawn = TerminalTable(box=SIMPLE_HEAD, show_edge=False)
+    for place in places:
+        justify = "right" if place else "left"
+        drawn.add_column(Text(table.headings[place]), justify=justify, width=widths[place])  # type: ignore[arg-type]
+    for line in table.lines:
+        cells = [line[place] for place in places]
+        drawn.add_row(*(Text(cell.text, "bold" if cell.bold else "") for cell in cells))
+    return drawn
+
+
+def _single_column(summary: Summary, rate_kind: ShownRate) -> TextTable:
+    """A single column: everything about a row side by side."""
+    column = summary.table.columns[0]
+    entries = summary.column(column, rate_kind)
+
+    shown: dict[str, Show] = {summary.metric.axis: lambda entry: _figure(summary, entry)}
+    if _paper_knows(summary, column):
+        shown[PAPER] = lambda entry: _paper(summary, entry.row, column)
+    if any(entry.versus for entry in entries):
+        shown[f"against {summary.reference_title}"] = lambda entry: _versus(summary, entry)
+    if any(entry.effective_collaborators is not None for entry in entries):
+        shown["models used"] = _models_used
+    if any(entry.on_own_distribution is not None for entry in entries):
+        shown["on own distribution"] = _on_own_distribution
+    if rate_kind == "best":
+        shown["learning rate"] = lambda entry: TableCell(f"{entry.rate:g}")
+    shown[MOVED] = lambda entry: _megabytes_moved([entry])
+    shown[SECONDS] = lambda entry: _processor_seconds([entry])
+
+    lines = []
+    for row in summary.table.rows:
+        entry = summary.entry(row.name, column, rate_kind)
+        cells = [TableCell(NOTHING)] * len(shown)
+        if entry is not None:
+            cells = [show(entry) for show in shown.values()]
+        lines.append([TableCell(row.title), *cells])
+
+    title = f"{summary.metric.name.capitalize()}, {text.rate(summary, rate_kind)}"
+    return TextTable(title, ["", *shown], lines)
+
+
+def _figures(summary: Summary, rate_kind: ShownRate) -> TextTable:
+    """Our figures in every column, and the paper's beside them."""
+    headings = [""]
+    lines = [[TableCell(row.title)] for row in summary.table.rows]
+    for column in summary.table.columns:
+        headings.append(column)
+        in_paper = _paper_knows(summary, column)
+        if in_paper:
+            headings.append(PAPER)
+        for line, row in zip(lines, summary.table.rows, strict=True):
+            entry = summary.entry(row.name, column, rate_kind)
+            line.append(_figure(summary, entry) if entry else TableCell(NOTHING))
+            if in_paper:
+                line.append(_paper(summary, row, column))
+
+    axis = summary.metric.axis
+    title = f"{axis[0].upper()}{axis[1:]}, {text.rate(summary, rate_kind)}"
+    return TextTable(title, headings, lines)
+
+
+def _gain_and_cost(summary: Summary, rate_kind: ShownRate) -> TextTable:
+    """Differences to the reference in every column, chosen learning rates, the cost of one run."""
+    columns = summary.table.columns
+    compared = bool(summary.reference_title)
+
+    headings = [""]
+    if compared:
+        headings += [f"{column}, against {summary.reference_title}" for column in columns]
+    if rate_kind == "best":
+        headings.append("learning rates")
+    headings += [MOVED, SECONDS]
+
+    lines = []
+    for row in summary.table.rows:
+        found = [summary.entry(row.name, column, rate_kind) for column in columns]
+        known = [entry for entry in found if entry is not None]
+        line = [TableCell(row.title)]
+        if compared:
+            for entry in found:
+                line.append(_versus(summary, entry) if entry else TableCell(NOTHING))
+        if rate_kind == "best":
+            rates = [f"{entry.rate:g}" if entry else NOTHING for entry in found]
+            line.append(TableCell(", ".join(rates) if known else NOTHING))
+        line += [_megabytes_moved(known), _processor_seconds(known)]
+        lines.append(line)
+    return TextTable(f"Gain and cost, {text.rate(summary, rate_kind)}", headings, lines)
+
+
+def _figure(summary: Summary, entry: Entry) -> TableCell:
+    """Mean and deviation; what is missing of the runs or differs in rounds is said behind it."""
+    metric = summary.metric
+    shown = metric.bare(entry.mean) + metric.spread(entry.sd(summary.table.spread))
+    if entry.stored_as_mean and len(summary.stored_as_means) < len(summary.entries):
+        shown += " *"
+
+    remarks = []
+    if len(entry.seeds) < len(summary.table.seeds):
+        remarks.append(f"{len(entry.seeds)} of {len(summary.table.seeds)}")
+    if not entry.finished:
+        remarks.append(f"round {entry.rounds}")
+    elif entry.rounds != summary.table.rounds:
+        remarks.append(text.count(entry.rounds, "round"))
+    if remarks:
+        shown += f" ({', '.join(remarks)})"
+    return TableCell(shown, bold=entry is summary.best(entry.column, entry.rate_kind))
+
+
+def _tried(summary: Summary, tuned: TunedRate, rate: float) -> TableCell:
+    score = tuned.scores.get(rate)
+    if score is None:
+        return TableCell(NOTHING)
+    return TableCell(summary.metric.bare(score), bold=rate == tuned.rate)
+
+
+def _paper_knows(summary: Summary, column: str) -> bool:
+    return any(column in values for values in summary.table.paper.values.values())
+
+
+def _paper(summary: Summary, row: TableRow, column: str) -> TableCell:
+    found = summary.table.paper.values.get(row.name, {}).get(column)
+    if found is None:
+        return TableCell(NOTHING)
+    mean, sd = found
+    return TableCell(f"{mean:.1f} ± {sd:.1f}")
+
+
+def _versus(summary: Summary, entry: Entry) -> TableCell:
+    versus = entry.versus
+    if versus is None:
+        return TableCell("")
+    return TableCell(f"{summary.metric.signed(versus.mean)} ({versus.better} of {versus.runs})")
+
+
+def _models_used(entry: Entry) -> TableCell:
+    collaborators = entry.effective_collaborators
+    return TableCell("" if collaborators is None else f"{collaborators:.1f}")
+
+
+def _on_own_distribution(entry: Entry) -> TableCell:
+    share = entry.on_own_distribution
+    return TableCell("" if share is None else text.percent(share))
+
+
+def _megabytes_moved(entries: Sequence[Entry]) -> TableCell:
+    """Megabytes of one run, mean over columns."""
+    if not entries:
+        return TableCell(NOTHING)
+    return TableCell(megabytes(float(np.mean([entry.bytes_moved[-1] for entry in entries]))))
+
+
+def _processor_seconds(entries: Sequence[Entry]) -> TableCell:
+    """Processor seconds of one run, mean over columns."""
+    if not entries:
+        return TableCell(NOTHING)
+    seconds = float(np.mean([entry.processor_seconds[-1] for entry in entries]))
+    return TableCell(f"{seconds:,.1f}")
+
+
+def _latex_text(plain: str) -> str:
+    for character, escaped in ESCAPED_IN_LATEX.items():
+        plain = plain.replace(character, escaped)
+    return plain
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

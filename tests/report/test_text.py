@@ -1,0 +1,278 @@
+from dataclasses import replace
+
+import pytest
+
+from federico.report import text
+from federico.report.aggregate import Summary, aggregate
+from federico.runs.results import Provenance
+from tests.support.results import (
+    SOURCE,
+    STORED,
+    make_aggregate,
+    make_cell,
+    make_table,
+    two_columns,
+)
+
+PEOPLE = ["0", "1", "2", "3", "4", "5", "6", "7", "8"]
+
+
+@pytest.fixture(scope="module")
+def summary() -> Summary:
+    return two_columns()
+
+
+def about(row: dict[str, float], distribution: list[int] | None = None) -> str:
+    """What is said of client 0, given its posterior and everybody's distribution."""
+    others = [{name: 1.0} for name in PEOPLE[1:]]
+    return next(text.collaborators(PEOPLE, distribution, [row, *others]))
+
+
+def test_nobody() -> None:
+    assert about({"0": 0.995, "1": 0.005}) == "Client 0 works alone."
+
+
+@pytest.mark.parametrize(("group", "whose"), [(0, "its own"), (1, "another")])
+def test_one_collaborator(group: int, whose: str) -> None:
+    assert about({"0": 0.4, "1": 0.6}, [0, group, 0, 1, 1, 1, 1, 1, 1]) == (
+        "Client 0 learns with 1 (60 %) and keeps 40 % for its own model. "
+        f"That peer is of {whose} distribution."
+    )
+
+
+@pytest.mark.parametrize(
+    ("groups", "sentence"),
+    [
+        ([0, 0], "Both are of its own distribution."),
+        ([1, 1], "Neither is of its own distribution."),
+        ([0, 1], "One of the two is of its own distribution."),
+    ],
+)
+def test_two_collaborators(groups: list[int], sentence: str) -> None:
+    told = about({"0": 0.35, "1": 0.31, "2": 0.34}, [0, *groups, 0, 1, 1, 1, 1, 1])
+
+    assert told == (
+        f"Client 0 learns with 2 (34 %) and 1 (31 %) and keeps 35 % for its own model. {sentence}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("groups", "sentence"),
+    [
+        ([0, 0, 0], "All three are of its own distribution."),
+        ([1, 1, 1], "None of them is of its own distribution."),
+        ([0, 0, 1], "Two of the three are of its own distribution."),
+        ([0, 1, 1], "One of the three is of its own distribution."),
+    ],
+)
+def test_three_collaborators(groups: list[int], sentence: str) -> None:
+    told = about({"0": 0.1, "1": 0.4, "2": 0.3, "3": 0.2}, [0, *groups, 0, 1, 1, 1, 1])
+
+    assert told == (
+        "Client 0 learns with 1 (40 %), 2 (30 %) and 3 (20 %) and keeps 10 % for its own model. "
+        f"{sentence}"
+    )
+
+
+def test_many_are_cut_and_an_own_model_without_weight_is_said_so() -> None:
+    told = about(
+        {"1": 0.3, "2": 0.2, "3": 0.15, "4": 0.12, "5": 0.1, "6": 0.07, "7": 0.05, "8": 0.01}
+    )
+
+    assert told.endswith("5 (10 %) and 3 others (together 13 %) and gives its own model no weight.")
+
+
+def test_a_named_client_is_called_by_its_name() -> None:
+    posterior = [{"Basel": 0.5, "Bern": 0.5}, {"Bern": 1.0}]
+
+    assert list(text.collaborators(["Basel", "Bern"], None, posterior)) == [
+        "Basel learns with Bern (50 %) and keeps 50 % for its own model.",
+        "Bern works alone.",
+    ]
+
+
+def test_a_long_list_of_clients_is_cut_and_says_so() -> None:
+    names = [str(place) for place in range(text.MOST_CLIENTS + 1)]
+    posterior = [{name: 1.0} for name in names]
+
+    assert len(list(text.collaborators(names, None, posterior))) == text.MOST_CLIENTS
+    assert text.not_listed(len(names)) == "The first 100 of 101 clients are listed."
+    assert text.not_listed(text.MOST_CLIENTS) == ""
+
+
+@pytest.mark.parametrize(
+    ("share", "shown"),
+    [
+        (0, "0 %"),
+        (0.001, "less than 1 %"),
+        (0.344, "34 %"),
+        (0.997, "more than 99 %"),
+        (0.99999, "100 %"),
+        (1, "100 %"),
+    ],
+)
+def test_percent(share: float, shown: str) -> None:
+    assert text.percent(share) == shown
+
+
+@pytest.mark.parametrize(
+    ("local", "distance"),
+    [
+        (0.739, "6.9 points above Local (better in 1 of 1 run)"),
+        (0.808, "the same as Local (better in 0 of 1 run)"),
+    ],
+)
+def test_the_headline_says_the_main_result(local: float, distance: str) -> None:
+    cells = [make_cell("federico", 0.808), make_cell("local", local)]
+
+    told = text.headline(aggregate(make_table(), cells))
+
+    reached = "FedeRiCo is best: 80.8 % accuracy on the clients' own test data"
+    assert told == f"{reached}, {distance}."
+
+
+def test_a_reference_that_wins_is_called_best() -> None:
+    cells = [make_cell("federico", 0.5), make_cell("local", 0.95)]
+
+    told = text.headline(aggregate(make_table(), cells))
+
+    assert told == "Local is best: 95.0 % accuracy on the clients' own test data."
+
+
+def test_a_single_row_is_not_called_best() -> None:
+    cell = make_cell("fedavg", 0.0, task="regression", figures={"loss": [[0.5] * 3]})
+
+    told = text.headline(aggregate(make_table("fedavg"), [cell]))
+
+    assert told == "FedAvg reaches a mean squared error of 0.5 on the clients' own test data."
+
+
+def test_several_columns_are_counted_for_the_row_that_wins_most(summary: Summary) -> None:
+    assert text.headline(summary) == (
+        "FedeRiCo is best in 2 of 2 columns: +20.0 and +10.0 points against Local "
+        "(better in 4 of 4 runs)."
+    )
+
+
+def test_where_rounds_differ_the_headline_says_that_none_is_best() -> None:
+    cells = [make_cell("federico", 0.5, 0.6), make_cell("local", 0.5)]
+    summary = aggregate(make_table(), cells)
+
+    told = text.headline(summary)
+
+    assert told == "Rows were run for different numbers of rounds, so none is called best."
+    assert "none is called best" in text.notes(summary)
+    assert "1 and 2 rounds" in text.extent(summary)
+
+
+def test_where_the_trust_lies() -> None:
+    posterior = {"on_own_distribution": 1.0, "effective_collaborators": 1.04}
+
+    told = text.trust(aggregate(make_table(), [make_cell("federico", 0.8, **posterior)]))
+
+    assert told == (
+        "With FedeRiCo, a client predicts with 1.0 models on average, and 100 % of its trust lies "
+        "on clients of its own distribution."
+    )
+    assert text.trust(aggregate(make_table(), [make_cell("federico", 0.8)])) == ""
+
+
+def test_cells_that_are_going_on_say_how_far_they_are() -> None:
+    going_on = [make_cell("federico", *[0.5] * 12, seed=seed) for seed in range(7)]
+
+    one = aggregate(make_table(rounds=30), [], unfinished=going_on[:1])
+    many = aggregate(make_table(rounds=30), [], unfinished=going_on)
+
+    assert text.progress(one) == "Still running: FedeRiCo with seed 0 is at round 12 of 30."
+    assert text.progress(many).endswith("FedeRiCo with seed 4 is at round 12 of 30 and 2 more.")
+    assert text.progress(two_columns()) == ""
+
+
+def test_nothing_is_evaluated_yet() -> None:
+    begun = make_cell("federico", rounds=2)
+
+    told = text.headline(aggregate(make_table(), [], unfinished=[begun]))
+
+    assert told == "Nothing has been evaluated yet."
+
+
+def test_every_difference_to_the_paper_is_named(summary: Summary) -> None:
+    paper = summary.table.paper.model_copy(update={"differs": ("Other features.",), "rate": 0.05})
+    table = summary.table.model_copy(update={"paper": paper})
+    fewer = [entry for entry in summary.entries if entry is not summary.entries[0]]
+
+    assert text.differences(replace(summary, table=table, entries=fewer)) == [
+        "Other features.",
+        "1 round; the paper has 150.",
+        "2 runs (a seed and a split each); the paper has 3.",
+        "Learning rate 0.01; the paper has 0.05.",
+        "2 runs of this table are not finished.",
+    ]
+
+
+def test_what_was_done_as_in_the_paper_is_no_difference(summary: Summary) -> None:
+    alike = {"rounds": 1, "runs": 2, "rate": 0.01}
+    paper = summary.table.paper.model_copy(update=alike)
+    table = summary.table.model_copy(update={"paper": paper})
+
+    assert text.differences(replace(summary, table=table)) == []
+
+
+def test_an_experiment_of_our_own_is_compared_with_no_paper(summary: Summary) -> None:
+    ours = aggregate(make_table(paper={"differs": ("Run at --scale 0.1.",)}), [make_cell()])
+
+    assert text.beside(summary) == "Not as in the paper"
+    assert text.beside(ours) == "Not the whole experiment"
+
+
+def test_notes_say_how_rates_were_chosen_only_where_they_were(summary: Summary) -> None:
+    told = text.notes(summary)
+
+    assert "after 1 round on a validation part of the clients' training data" in told
+    assert "for each row and column; no test data" in told
+    assert "validation" not in text.notes(replace(summary, tuned=[]))
+
+
+def test_costs_do_not_claim_to_be_without_checkpoints(summary: Summary) -> None:
+    assert "without evaluation; checkpoints that are written in the background are included" in (
+        text.notes(summary)
+    )
+
+
+def test_figures_stored_as_means_are_said_to_be() -> None:
+    table = make_table(rounds=2, seeds=(0, 1), stored=STORED)
+    measured = [make_cell("local", 0.5, 0.6, seed=seed) for seed in (0, 1)]
+
+    all_stored = aggregate(table, [], [make_aggregate()])
+    mixed = aggregate(table, measured, [make_aggregate()])
+
+    assert "All figures here were stored as a mean" in text.notes(all_stored)
+    assert "Figures marked * were stored as a mean" in text.notes(mixed)
+    assert "stored as a mean" not in text.notes(aggregate(table, measured))
+
+
+def test_extent(summary: Summary) -> None:
+    assert text.extent(summary) == "3 clients, 1 round, 2 seeds, models of 10 parameters"
+
+
+def test_what_a_command_gave_is_named_shortly() -> None:
+    later = Provenance("federico run later.toml", "def5678", "", {}, "")
+    cells = []
+    for row in ("federico", "local", "fedavg"):
+        for column in ("two", "four"):
+            source = later if row == "local" or column == "two" else SOURCE
+            cells.append(make_cell(row, 0.5, column=column, provenance=source))
+    cells.append(make_cell("local", 0.5, column="two", rate_kind="tuning", provenance=later))
+    table = make_table("federico", "local", "fedavg", columns=("two", "four"))
+
+    summary = aggregate(table, cells)
+
+    first, second = text.sources(summary)
+    assert text.part(summary, first) == (
+        "FedeRiCo and FedAvg (two), Local at the given rate; learning rates chosen for Local"
+    )
+    assert text.part(summary, second) == "FedeRiCo and FedAvg (four) at the given rate"
+    assert text.part(two_columns(), next(iter(text.sources(two_columns())))) == (
+        "all rows at the given rate; all rows at the best rate; "
+        "learning rates chosen for FedeRiCo, Local and FedAvg"
+    )
