@@ -28,6 +28,9 @@ STATUS = Status(
     accuracy=0.875,
     posterior={"0": 0.75, "1": 0.25},
     sent=2_000_000,
+    received=1_000_000,
+    evaluation_sent=500_000,
+    evaluation_received=200_000,
     members={
         "1": MemberStatus(True, None, True, "good", 0, ""),
         "2": MemberStatus(False, 1e9, True, "good", 0, ""),
@@ -51,7 +54,8 @@ def test_status_tells_round_accuracy_trust_and_who_is_away(
     write_status(site.parent / "state", STATUS)
     text = federico("peer", "status", site).out
     assert (
-        "0 in tiny: training, round 3 of 30, accuracy 87.5% on its own test data; 2.0 MB sent"
+        "0 in tiny: training, round 3 of 30, accuracy 87.5% on its own test data; "
+        "2.0 MB sent and 1.0 MB received to train, 0.5 MB sent and 0.2 MB received to evaluate"
         in text
     )
     for line in (

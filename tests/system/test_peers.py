@@ -219,3 +219,21 @@ def test_launch_shows_a_federation_beside_training_alone(tmp_path: Path) -> None
     shown = json.loads(done.stdout)
     assert set(shown) == {"0", "1"}
     assert all(0 <= row[key] <= 1 for row in shown.values() for key in ("federico", "alone"))
+
+
+def test_what_one_has_sent_another_has_received(tmp_path: Path) -> None:
+    """Training and evaluation apart, also what is moved after the last round of one of them."""
+    with Federation(tmp_path, small(3, rounds=5)) as federation:
+        federation.start()
+        assert [site.wait() for site in federation] == [0, 0, 0]
+        statuses = [site.status for site in federation if site.status]
+        assert sum(status.sent for status in statuses) == sum(
+            status.received for status in statuses
+        )
+        evaluation_sent = sum(status.evaluation_sent for status in statuses)
+        assert evaluation_sent == sum(status.evaluation_received for status in statuses)
+        assert evaluation_sent > 0
+        for site, status in zip(federation, statuses, strict=True):
+            assert status.evaluation_received == sum(
+                record.evaluation_received[int(site.name)] for record in site.records
+            ), "what a peer reads is in its records; what it sends after the last cannot be"

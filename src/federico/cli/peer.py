@@ -108,10 +108,17 @@ def status(file: SiteFile, json: Json = False) -> None:
 def _headline(status: "Status") -> str:
     where = f"{status.name} in {status.federation}"
     progress = f"{status.phase}, round {status.round} of {status.rounds}{_score(status)}"
-    sent = f"{status.sent / 1e6:.1f} MB sent"
-    received = f"{status.received / 1e6:.1f} MB received"
+    training = _megabytes(status.sent, status.received)
+    evaluation = _megabytes(status.evaluation_sent, status.evaluation_received)
     age = time.time() - status.updated
-    return f"{where}: {progress}; {sent}, {received}; written {age:.0f} s ago"
+    return (
+        f"{where}: {progress}; {training} to train, {evaluation} to evaluate; "
+        f"written {age:.0f} s ago"
+    )
+
+
+def _megabytes(sent: int, received: int) -> str:
+    return f"{sent / 1e6:.1f} MB sent and {received / 1e6:.1f} MB received"
 
 
 def _score(status: "Status") -> str:

@@ -12,14 +12,15 @@ phase "stopped" and exit code 0. A crash costs the rounds since the last checkpo
 import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from federico import compat
 from federico.exchange.processes import SingleProcess
-from federico.exchange.protocol import Hosting
+from federico.exchange.protocol import ByteCount, Hosting, Purpose
 from federico.experiment.build import Setup
 from federico.experiment.runner import checkpoint_due, play_round, resume
 from federico.learning.visits import Visits
@@ -149,9 +150,9 @@ class SitePeer:
             log.info("resuming after round %d", completed)
         self._wait_for_members()
         completed = self._play_rounds(completed, status)
-        if completed:
-            self._save_personal_model(completed)
         if completed < self._rounds:
+            if completed:
+                self._save_personal_model(completed)
             return completed
 
         self._cell.finish(completed)
@@ -201,6 +202,10 @@ class SitePeer:
         evaluate = round_index == self._rounds or round_index % every == 0
 
         record = play_round(self._method, round_index, evaluate=evaluate)
+        if round_index == self._rounds:
+            # Before the record is written, as the models read for it count in this round.
+            self._save_personal_model(round_index)
+            record = _add_traffic(record, self._exchange.traffic.take())
         self._journal.append(record)
         self._journal.append_spent(round_index, self._method.context.clock.take())
         return record
@@ -254,3 +259,18 @@ class SitePeer:
                 expected_until = max(expected_until, now + SEARCH_SECONDS)
             self._stop.wait(POLL_SECONDS)
             now = time.monotonic()
+
+
+def _add_traffic(record: Record, traffic: Mapping[Purpose, ByteCount]) -> Record:
+    """The record of a round with bytes that were moved after its evaluation."""
+    training = traffic["training"]
+    evaluation = traffic["evaluation"]
+    return replace(
+        record,
+        sent=(training.sent + record.sent).tolist(),
+        received=(training.received + record.received).tolist(),
+        moved=training.moved + record.moved,
+        evaluation_sent=(evaluation.sent + record.evaluation_sent).tolist(),
+        evaluation_received=(evaluation.received + record.evaluation_received).tolist(),
+        evaluation_moved=evaluation.moved + record.evaluation_moved,
+    )

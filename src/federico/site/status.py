@@ -59,9 +59,13 @@ class Status:
     posterior: dict[str, float] = field(default_factory=dict)
     """The weight of every model met so far, after the last round."""
     sent: int = 0
-    """Bytes sent since the first round."""
+    """Bytes sent to train: models that others pulled, and updates of their models."""
     received: int = 0
-    """Bytes received since the first round."""
+    """Bytes received to train."""
+    evaluation_sent: int = 0
+    """Bytes sent so that others could evaluate or predict with this peer's model."""
+    evaluation_received: int = 0
+    """Bytes received to evaluate, and for the personal model."""
     members: dict[str, MemberStatus] = field(default_factory=dict)
     """All other members by name."""
 

@@ -19,6 +19,7 @@ log = logging.getLogger(__name__)
 SECONDS_BETWEEN_WRITES = 2.0
 """Members come and go during a round, which can take much longer than this."""
 SMALLEST_SHOWN_WEIGHT = 0.01
+AFTER_THE_ROUNDS: tuple[Phase, ...] = ("serving", "finished", "stopped")
 
 
 class StatusWriter:
@@ -38,6 +39,8 @@ class StatusWriter:
         self._last_record: Record | None = None
         self._sent = 0
         self._received = 0
+        self._evaluation_sent = 0
+        self._evaluation_received = 0
 
         self._lock = threading.Lock()
         self._closed = threading.Event()
@@ -79,6 +82,17 @@ class StatusWriter:
         self._last_record = record
         self._sent += record.sent[index]
         self._received += record.received[index]
+        self._evaluation_sent += record.evaluation_sent[index]
+        self._evaluation_received += record.evaluation_received[index]
+
+    def _add_unrecorded_traffic(self) -> None:
+        """Count what this peer sent after its last round, which is in no record."""
+        index = self._site.member_index
+        traffic = self._exchange.traffic.take()
+        self._sent += int(traffic["training"].sent[index])
+        self._received += int(traffic["training"].received[index])
+        self._evaluation_sent += int(traffic["evaluation"].sent[index])
+        self._evaluation_received += int(traffic["evaluation"].received[index])
 
     def _write_regularly(self) -> None:
         while not self._closed.wait(SECONDS_BETWEEN_WRITES):
@@ -86,6 +100,9 @@ class StatusWriter:
 
     def _write(self) -> None:
         with self._lock:
+            # Until then each round takes the traffic for its record.
+            if self._phase in AFTER_THE_ROUNDS:
+                self._add_unrecorded_traffic()
             write_status(self._state_folder, self._status())
 
     def _status(self) -> Status:
@@ -101,6 +118,8 @@ class StatusWriter:
             rounds=federation.rounds,
             sent=self._sent,
             received=self._received,
+            evaluation_sent=self._evaluation_sent,
+            evaluation_received=self._evaluation_received,
             members={name: self._member_status(name) for name in others},
         )
         if self._last_record is None:

@@ -1,0 +1,130 @@
+"""One peer as a site runs it, beside another that a test drives: both in this process."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import zenoh
+
+from federico.exchange.protocol import Hosting
+from federico.experiment.build import Setup
+from federico.learning.bank import Bank, Visits
+from federico.network.exchange import NetworkExchange
+from federico.network.wire.signing import Signer
+from federico.runs.records import read_records
+from federico.site.prepare import prepare_site
+from federico.site.runner import SitePeer
+from federico.site.site_file import Site, load_site
+from federico.site.status import read_status
+
+
+class Neighbor:
+    """Another member, whose model changes when the test says so."""
+
+    def __init__(self, site: Site, setup: Setup, session: zenoh.Session) -> None:
+        index = site.member_index
+        self._bank = Bank.start(setup.layout, 0, {index: site.name}, torch.device("cpu"))
+        self._exchange = exchange_of(site, session)(self._bank, len(setup.clients))
+        self._round_index = 1
+        self._publish()
+
+    def change_model(self) -> None:
+        """Play a round that changes the model a little, and offer the result."""
+        self._exchange.collect(self._round_index)
+        self._bank.home[0].add_(0.001)
+        self._round_index += 1
+        self._publish()
+
+    def close(self) -> None:
+        self._exchange.close()
+
+    def _publish(self) -> None:
+        self._exchange.pull(self._round_index, Visits.of([]))
+
+
+class LateReader(NetworkExchange):
+    """Reads models for evaluation only after something else has happened."""
+
+    def __init__(self, *arguments: Any, before_reading: Callable[[], None], **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._before_reading = before_reading
+
+    def read_models(self, round_index: int, visits: Visits) -> Visits:
+        self._before_reading()
+        return super().read_models(round_index, visits)
+
+
+def exchange_of(
+    site: Site, session: zenoh.Session, kind: type[NetworkExchange] = NetworkExchange
+) -> Callable[..., NetworkExchange]:
+    identity = site.identity
+    signer = Signer(
+        identity.certificate.read_bytes(),
+        identity.key.read_bytes(),
+        identity.authority.read_bytes(),
+    )
+    return partial(
+        kind,
+        session=session,
+        roster=site.federation.roster,
+        me=site.name,
+        seal=signer,
+        limits=site.federation.limits,
+    )
+
+
+def run_beside(site: Site, neighbor: Neighbor, setup: Setup, session: zenoh.Session) -> None:
+    """Run the peer of a site to its end; the neighbor changes its model before every reading."""
+    connect = partial(exchange_of(site, session, LateReader), before_reading=neighbor.change_model)
+    members = len(setup.clients)
+    hosting = Hosting(members, site.member_index, members)
+    method = setup.hosted_method("federico", hosting, connect)
+    exchange = method.exchange
+    assert isinstance(exchange, NetworkExchange)
+    try:
+        SitePeer(site, setup, site.state, method, exchange, threading.Event()).run()
+    finally:
+        exchange.close()
+
+
+@pytest.fixture
+def played(sites: dict[str, Path], bus: zenoh.Session) -> Site:
+    """A site that has played three rounds beside a neighbor with an ever-changing model."""
+    site = load_site(sites["0"])
+    options = site.options.model_copy(update={"wait_for_members": 0.1, "keep_serving": 0.0})
+    site = replace(site, options=options)
+    site.state.mkdir()
+    setup = prepare_site(site)
+    neighbor = Neighbor(load_site(sites["1"]), setup, bus)
+    try:
+        run_beside(site, neighbor, setup, bus)
+    finally:
+        neighbor.close()
+    return site
+
+
+def test_a_record_holds_the_bytes_of_its_own_evaluation(
+    played: Site, setup_of_three: Setup
+) -> None:
+    model_bytes = setup_of_three.layout.size * 4
+    records = read_records(played.state)
+    # The first round is trained alone; what a round has read the next need not pull again.
+    assert [record.received[0] for record in records] == [0, model_bytes, 0]
+    # The last round reads twice: to evaluate, and for the personal model.
+    read = [record.evaluation_received[0] for record in records]
+    assert read == [0, model_bytes, 2 * model_bytes]
+
+
+def test_the_status_counts_training_and_evaluation_apart(
+    played: Site, setup_of_three: Setup
+) -> None:
+    model_bytes = setup_of_three.layout.size * 4
+    status = read_status(played.state)
+    assert status.received == model_bytes
+    assert status.evaluation_received == 3 * model_bytes
+    assert status.sent == sum(record.sent[0] for record in read_records(played.state))
