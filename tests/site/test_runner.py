@@ -13,7 +13,8 @@ import zenoh
 
 from federico.exchange.protocol import Hosting
 from federico.experiment.build import Setup
-from federico.learning.bank import Bank, Visits
+from federico.learning.bank import Bank
+from federico.learning.visits import Visits
 from federico.network.exchange import NetworkExchange
 from federico.network.wire.signing import Signer
 from federico.runs.records import read_records
@@ -36,7 +37,7 @@ class Neighbor:
     def change_model(self) -> None:
         """Play a round that changes the model a little, and offer the result."""
         self._exchange.collect(self._round_index)
-        self._bank.home[0].add_(0.001)
+        self._bank.hosted_rows[0].add_(0.001)
         self._round_index += 1
         self._publish()
 
