@@ -20,7 +20,9 @@ class Verdict:
 
     @property
     def limit(self) -> float:
-        """As bad as the median may be: the stored median, and once more the whole width of the stored values."""
+        """As bad as the median may be: the stored median, and once more the whole width of the
+        stored values.
+        """
         slack = max(self.stored.width, LEAST * abs(self.stored.middle))
         return self.stored.middle + (slack if self.ratio.better == "lower" else -slack)
 

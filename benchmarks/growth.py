@@ -1,6 +1,7 @@
 """How time and memory grow: the same small problem, one of its sizes at a time made larger.
 
-Every size has a process of its own, forked from one that has imported everything and done nothing yet.
+Every size has a process of its own, forked from one that has imported everything and done nothing
+yet.
 """
 
 import multiprocessing

@@ -17,7 +17,8 @@ BURSTS = 3
 
 
 class Limit:
-    """The rate of plain float32 matrix products, in bursts before, between and after the work that is measured.
+    """The rate of plain float32 matrix products, in bursts before, between and after the work that
+    is measured.
 
     A shared machine has good and bad minutes: the median of many bursts is what it sustained meanwhile, and a best
     one would be what nobody got.

@@ -11,7 +11,8 @@ from benchmarks.rows import ROWS
 from federico.errors import DataError, MissingDependencyError
 
 MISSING = (DataError, MissingDependencyError)
-"""Where something is not there, such as the data: the exit code says so, and the row is left out."""
+"""Where something is not there, such as the data: the exit code says so, and the row is left
+out."""
 
 
 def main() -> int:

@@ -1,4 +1,5 @@
-"""The memory that `federico doctor` plans for an experiment, against what `federico run` then takes.
+"""The memory that `federico doctor` plans for an experiment, against what `federico run` then
+takes.
 
 Usage: python benchmarks/memory.py FILE [key=value ...]
 """
@@ -23,7 +24,9 @@ def planned(file: str, settings: list[str]) -> dict[str, str]:
 
 
 def measured(file: str, settings: list[str]) -> tuple[int, int]:
-    """(peak, peak without the maps of files) in bytes; the second is looked at a hundred times a second."""
+    """(peak, peak without the maps of files) in bytes; the second is looked at a hundred times a
+    second.
+    """
     with tempfile.TemporaryDirectory(dir=".") as folder:
         child = subprocess.Popen([*FEDERICO, "run", file, "-q", "--directory", folder, *settings])
         own, ended = 0, 0

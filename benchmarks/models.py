@@ -1,4 +1,6 @@
-"""One measurement of a workload: federico, the bare loop and the plain twin take turns, with the limit in between."""
+"""One measurement of a workload: federico, the bare loop and the plain twin take turns, with the
+limit in between.
+"""
 
 from contextlib import ExitStack
 from pathlib import Path
@@ -20,7 +22,9 @@ from federico.runs.records import Record
 
 
 def get_ready(work: Workload) -> None:
-    """Find out now if the data is missing, and play the run that all measurements of this workload go on from."""
+    """Find out now if the data is missing, and play the run that all measurements of this workload
+    go on from.
+    """
     prepare(work.load(1), seed=0)
     if work.warm and not (_warm(work) / "federico-0" / "done.json").exists():
         simulate(work.load(work.warm), _warm(work).parent, Quiet())

@@ -1,8 +1,10 @@
-"""What the peer network costs: a 45 MB model pulled over mutual TLS on loopback, beside the same bytes in plain chunks.
+"""What the peer network costs: a 45 MB model pulled over mutual TLS on loopback, beside the same
+bytes in plain chunks.
 
-An owner and its visitors, a process each. The ratio is plain seconds by our seconds, of repeats that take turns. Memory
-is the most that a process held resident above what it held before its model was made, in models of 45 MB; `each` is how
-much of it grows with the model, from the same for a model of four times the size: the rest is the network's own.
+An owner and its visitors, a process each. The ratio is plain seconds by our seconds, of repeats
+that take turns. Memory is the most that a process held resident above what it held before its model
+was made, in models of 45 MB; `each` is how much of it grows with the model, from the same for a
+model of four times the size: the rest is the network's own.
 """
 
 import argparse
@@ -124,7 +126,9 @@ class Peer:
         return seconds(lambda: self.exchange.pull(self.round_index, Visits.of([(self.number, 0)])))
 
     def push(self, _: int) -> float:
-        """An update for the owner's model, put away as by the learner; at the owner its own. Any numbers do."""
+        """An update for the owner's model, put away as by the learner; at the owner its own. Any
+        numbers do.
+        """
         home = self.bank.hosted_rows
         moves = self.storage.deltas(*home.shape, dtype=home.dtype, device=home.device)
         moves.write(np.array([0]), home[:1])
@@ -172,7 +176,9 @@ def work(identity: Identity, addresses: Addresses, side: int, orders: Connection
 
 
 def pull_plain(session: zenoh.Session, count: int) -> int:
-    """The chunks with a window of queries under way, and nothing done with them; returns their bytes."""
+    """The chunks with a window of queries under way, and nothing done with them; returns their
+    bytes.
+    """
     waiting, under_way, size = deque(range(count)), deque[zenoh.Handler[zenoh.Reply]](), 0
     while waiting or under_way:
         while waiting and len(under_way) < LIMITS.window:
@@ -195,7 +201,9 @@ def measure_speed(repeats: int) -> Figures:
 
 
 def measure_memory(side: int) -> Figures:
-    """Bytes at the peak of each phase; rows in memory are the own model, the pulled one, an update being added."""
+    """Bytes at the peak of each phase; rows in memory are the own model, the pulled one, an update
+    being added.
+    """
     with peers(side, VISITORS) as (owner, *visitors):
         for _ in range(ROUNDS):
             owner("start")

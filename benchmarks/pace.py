@@ -1,4 +1,6 @@
-"""Real rounds, played by `simulate` as `federico run` plays them, with a stop where others are to be measured."""
+"""Real rounds, played by `simulate` as `federico run` plays them, with a stop where others are to
+be measured.
+"""
 
 import time
 from collections.abc import Callable, Iterator
@@ -55,7 +57,9 @@ class Pace(Quiet):
         self._first = rounds_before + 1
 
     def round_done(self, cell: CellDir, record: Record) -> None:
-        """Once a round's checkpoint is on the disk, the next begins; after a measured one others have a turn."""
+        """Once a round's checkpoint is on the disk, the next begins; after a measured one others
+        have a turn.
+        """
         whole = time.perf_counter() - self._began
         _wait_for_checkpoint(cell, record.round)
         if (record.round - self._first + 1) % (self._plan.lead + 1) == 0:
@@ -81,7 +85,9 @@ def _wait_for_checkpoint(cell: CellDir, round_index: int) -> None:
 
 @contextmanager
 def scratch(warm: Path | None = None) -> Iterator[Path]:
-    """A folder for runs, on the disk that runs are kept on; with a copy of a warm run if there is one."""
+    """A folder for runs, on the disk that runs are kept on; with a copy of a warm run if there is
+    one.
+    """
     CACHE.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=CACHE) as folder:
         if warm is not None:

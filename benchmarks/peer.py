@@ -1,8 +1,9 @@
 """What a whole peer takes while it trains, visits, serves and saves: memory of its own, in models.
 
-Peers on this machine, each visiting all others, play a few rounds: once with a model of about 45 MB, and once with a
-small one, which shows what libraries, data and network take. Looked at a hundred times a second is RssAnon, without
-programs and maps of files, which the system can take out of memory when others need the room; VmHWM is with them.
+Peers on this machine, each visiting all others, play a few rounds: once with a model of about 45
+MB, and once with a small one, which shows what libraries, data and network take. Looked at a
+hundred times a second is RssAnon, without programs and maps of files, which the system can take out
+of memory when others need the room; VmHWM is with them.
 """
 
 import argparse

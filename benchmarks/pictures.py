@@ -99,7 +99,9 @@ def phases(measured: Measured) -> Figure:
 
 
 def _portions() -> list[tuple[str, str, Callable[[Measured, str], float]]]:
-    """(label, colour, seconds) of what a round is made of; small phases together, then what no phase accounts for."""
+    """(label, colour, seconds) of what a round is made of; small phases together, then what no
+    phase accounts for.
+    """
 
     def seconds(*phases: str) -> Callable[[Measured, str], float]:
         return lambda measured, name: sum(

@@ -1,9 +1,12 @@
-"""The plain twin: a round of FedeRiCo as the field writes it, one client, one model and one batch after the other.
+"""The plain twin: a round of FedeRiCo as the field writes it, one client, one model and one batch
+after the other.
 
-A DataLoader per visit, copies of state dicts, torch's Adam. It runs in a process of its own, because federico changes
-how its process keeps freed memory and how idle threads wait, and a plain script does not.
+A DataLoader per visit, copies of state dicts, torch's Adam. It runs in a process of its own,
+because federico changes how its process keeps freed memory and how idle threads wait, and a plain
+script does not.
 
-Usage: python -m benchmarks.plain RUN    reads the numbers of rounds to play again, answers each with a line of JSON
+Usage: python -m benchmarks.plain RUN    reads the numbers of rounds to play again, answers each
+with a line of JSON
 """
 
 import copy

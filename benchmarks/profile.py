@@ -16,7 +16,9 @@ TOP = 12
 
 
 def share_of_operations(method: Method, rounds: int) -> list[tuple[str, float]]:
-    """Part of the seconds of the last of so many rounds that each operation itself takes, the largest first."""
+    """Part of the seconds of the last of so many rounds that each operation itself takes, the
+    largest first.
+    """
     for index in range(1, rounds):
         method.round(index)
     with profile(activities=[ProfilerActivity.CPU]) as watched:

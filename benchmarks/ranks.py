@@ -1,6 +1,7 @@
 """Two ranks with one thread each against one process with two threads, on the same rounds of CNN2.
 
-Usage: mpiexec -n R python -m benchmarks.ranks ROOT    goes on with the warm run in ROOT, prints seconds per round
+Usage: mpiexec -n R python -m benchmarks.ranks ROOT    goes on with the warm run in ROOT, prints
+seconds per round
 """
 
 import json

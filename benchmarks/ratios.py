@@ -1,4 +1,5 @@
-"""What a measurement says: ratios within one run, which hold on a noisy machine where seconds do not, and their goals.
+"""What a measurement says: ratios within one run, which hold on a noisy machine where seconds do
+not, and their goals.
 
 A measurement is the plain JSON that `benchmarks.rows` describes; nothing here needs torch.
 """
@@ -61,7 +62,9 @@ def spread(ratio: Ratio, measurements: Iterable[Measurement]) -> Spread:
 
 
 def slope(sizes: Sequence[float], values: Sequence[float]) -> float:
-    """The power of the size that a value grows with: the slope of a straight line through the logarithms."""
+    """The power of the size that a value grows with: the slope of a straight line through the
+    logarithms.
+    """
     return float(np.polyfit(np.log(sizes), np.log(values), 1)[0])
 
 
@@ -137,7 +140,9 @@ def _per_size(
 def _per_further(
     what: str, sizes: Sequence[float], middle: float
 ) -> Callable[[Measurement], float]:
-    """What one more costs beyond the middle size, over what it costs up to there: a fixed part falls out."""
+    """What one more costs beyond the middle size, over what it costs up to there: a fixed part
+    falls out.
+    """
     place = sizes.index(middle)
 
     def per_further(measurement: Measurement, first: int, last: int) -> float:

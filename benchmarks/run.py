@@ -1,6 +1,8 @@
-"""The benchmark suite: every measurement in a fresh process, the rows in turn, so that a bad minute meets all of them.
+"""The benchmark suite: every measurement in a fresh process, the rows in turn, so that a bad minute
+meets all of them.
 
-A suite that was stopped goes on where it was when it is started again, as long as the code is the same.
+A suite that was stopped goes on where it was when it is started again, as long as the code is the
+same.
 """
 
 import argparse

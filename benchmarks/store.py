@@ -1,4 +1,6 @@
-"""Measurements on the disk: finished ones in `results`, those of a suite under way in a file that outlives a stop."""
+"""Measurements on the disk: finished ones in `results`, those of a suite under way in a file that
+outlives a stop.
+"""
 
 import hashlib
 import json
@@ -32,7 +34,9 @@ CACHE = HERE / "cache" / code_digest()[:12]
 
 
 class Results:
-    """One file per row: the machine, and all measurements whole, so that nothing has to be measured twice."""
+    """One file per row: the machine, and all measurements whole, so that nothing has to be measured
+    twice.
+    """
 
     def __init__(self, folder: Path = RESULTS) -> None:
         self._folder = folder

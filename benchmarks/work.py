@@ -1,4 +1,6 @@
-"""What one round of a run did, read from its run directory: the same work for whoever does it again."""
+"""What one round of a run did, read from its run directory: the same work for whoever does it
+again.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -158,7 +160,9 @@ def _data(samples: Samples, setup: Setup) -> Data:
 
 
 def _flop_per_sample(module: nn.Module, two: Tensor) -> tuple[float, float]:
-    """(forward, backward); torch leaves out what nobody needs, such as the gradient of the input."""
+    """(forward, backward); torch leaves out what nobody needs, such as the gradient of the
+    input.
+    """
     with FlopCounterMode(display=False) as forward, torch.no_grad():
         module.train()(two)
     with FlopCounterMode(display=False) as both:

@@ -10,7 +10,8 @@ EXPERIMENTS = ROOT / "experiments"
 EVERY_ROUND = "system.checkpoint_every=1"
 """More often than the default: the twins start from what is in them."""
 ALL_TRAINED = "federico.worse_than_guess=tracked"
-"""All that is visited is trained: how much work a round has must not hang on who is worth what by then."""
+"""All that is visited is trained: how much work a round has must not hang on who is worth what by
+then."""
 
 
 @dataclass(frozen=True)
