@@ -38,7 +38,8 @@ class Verdict:
 
     def __str__(self) -> str:
         verb = "REGRESSION" if self.regression else "ok"
-        return f"{verb}: {self.row}: {self.ratio.title}: {self.now}, stored {self.stored}, limit {self.limit:.3g}"
+        figures = f"{self.now}, stored {self.stored}, limit {self.limit:.3g}"
+        return f"{verb}: {self.row}: {self.ratio.title}: {figures}"
 
 
 def verdicts(

@@ -43,16 +43,45 @@ MODERATE = {"samples": 160, "hidden": 256, "w_min": 0.0}
 SERIES = {
     series.name: series
     for series in (
-        Series("growth-clients", "more clients, linear model", "clients K", "clients", (8, 64, 256, 1024, 4096),
-               Plan(1, 3), {}),
-        Series("growth-neighbors", "more neighbors, MLP", "neighbors M, and oneself", "neighbors", (1, 3, 7, 15),
-               Plan(1, 3), MODERATE, lambda neighbors: neighbors + 1.0),
-        Series("growth-samples", "more samples, MLP", "samples per client", "samples", (160, 320, 640, 1280),
-               Plan(1, 3), MODERATE | {"clients": 32}),
-        Series("growth-model", "a larger MLP", "hidden units, so parameters", "hidden", (256, 1024, 4096),
-               Plan(1, 3), MODERATE | {"clients": 32}),
+        Series(
+            "growth-clients",
+            "more clients, linear model",
+            "clients K",
+            "clients",
+            (8, 64, 256, 1024, 4096),
+            Plan(1, 3),
+            {},
+        ),
+        Series(
+            "growth-neighbors",
+            "more neighbors, MLP",
+            "neighbors M, and oneself",
+            "neighbors",
+            (1, 3, 7, 15),
+            Plan(1, 3),
+            MODERATE,
+            lambda neighbors: neighbors + 1.0,
+        ),
+        Series(
+            "growth-samples",
+            "more samples, MLP",
+            "samples per client",
+            "samples",
+            (160, 320, 640, 1280),
+            Plan(1, 3),
+            MODERATE | {"clients": 32},
+        ),
+        Series(
+            "growth-model",
+            "a larger MLP",
+            "hidden units, so parameters",
+            "hidden",
+            (256, 1024, 4096),
+            Plan(1, 3),
+            MODERATE | {"clients": 32},
+        ),
     )
-}  # fmt: skip
+}
 
 
 def raw_experiment(sizes: dict[str, Any], rounds: int) -> dict[str, Any]:

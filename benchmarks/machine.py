@@ -20,8 +20,8 @@ class Limit:
     """The rate of plain float32 matrix products, in bursts before, between and after the work that
     is measured.
 
-    A shared machine has good and bad minutes: the median of many bursts is what it sustained meanwhile, and a best
-    one would be what nobody got.
+    A shared machine has good and bad minutes: the median of many bursts is what it sustained
+    meanwhile, and a best one would be what nobody got.
     """
 
     def __init__(self) -> None:

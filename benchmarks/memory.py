@@ -51,12 +51,11 @@ def main() -> None:
     plan = planned(file, settings)
     peak, own = measured(file, settings)
     total = float(plan["memory needed at the peak, about"].removesuffix(" GiB"))
-    print(
-        f"models and optimizers lie {plan['models and optimizers lie']}, of {plan['memory it may take']}"
-    )
-    print(
-        f"planned {total:.2f} GiB, measured {peak / 2**30:.2f} GiB: {total * 2**30 / peak:.2f} times as much"
-    )
+    where = plan["models and optimizers lie"]
+    print(f"models and optimizers lie {where}, of {plan['memory it may take']}")
+
+    taken = peak / 2**30
+    print(f"planned {total:.2f} GiB, measured {taken:.2f} GiB: {total / taken:.2f} times as much")
     print(f"without maps of files {own / 2**30:.2f} GiB")
 
 

@@ -91,8 +91,9 @@ class Turns:
 def difference(plain: Played, losses: list[float], record: Record) -> dict[str, float]:
     """How far the twin's losses are from federico's, as a part of them.
 
-    Before the round's training: of any visit. After it: of the mean over clients, because Adam makes full steps of
-    gradients that are nothing but rounding, and a single client's loss can turn on them.
+    Before the round's training: of any visit. After it: of the mean over clients, because Adam
+    makes full steps of gradients that are nothing but rounding, and a single client's loss can turn
+    on them.
     """
     assert record.loss is not None, "every round is evaluated"
     tested = [float("nan") if loss is None else loss for loss in record.loss]

@@ -87,14 +87,12 @@ def main() -> None:
     large = setup_of(WIDTHS["large"], chosen)
     size = large.layout.size * large.layout.dtype.itemsize
     (peaks, on_disk), (base, _) = measure(large), measure(setup_of(WIDTHS["small"], chosen))
-    print(
-        f"a model of {size / 1e6:.1f} MB, {chosen.peers} peers, models {'on the disk' if on_disk else 'in memory'}"
-    )
+    where = "on the disk" if on_disk else "in memory"
+    print(f"a model of {size / 1e6:.1f} MB, {chosen.peers} peers, models {where}")
     for name, peak in peaks.items():
         beyond = (peak - base[name]) / size
-        print(
-            f"{name:8} {peak / 1e6:.0f} MB, of it {base[name] / 1e6:.0f} MB with a small model: {beyond:.1f} models"
-        )
+        small = f"{base[name] / 1e6:.0f} MB with a small model"
+        print(f"{name:8} {peak / 1e6:.0f} MB, of it {small}: {beyond:.1f} models")
 
 
 if __name__ == "__main__":

@@ -50,9 +50,14 @@ def goals(measured: Measured) -> Figure:
         )
         axes.plot(median(times), place, "o", color=color, markersize=6)
         axes.annotate(
-            f"{values.middle:.3g}", (times[-1], place), (8, 0), textcoords="offset points", va="center", fontsize=8,
+            f"{values.middle:.3g}",
+            (times[-1], place),
+            (8, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=8,
             color=color,
-        )  # fmt: skip
+        )
     axes.set_yticks(
         range(len(found)),
         [
@@ -92,8 +97,16 @@ def phases(measured: Measured) -> Figure:
     axes.xaxis.set_major_formatter(PercentFormatter(1))
     axes.set_xlim(0, 1)
     axes.set_xlabel("part of a whole round")
-    axes.legend(loc="upper center", bbox_to_anchor=(0.45, -0.28), ncols=7, frameon=False, fontsize=8.5, labelcolor=INK,
-                handlelength=1, columnspacing=1.2)  # fmt: skip
+    axes.legend(
+        loc="upper center",
+        bbox_to_anchor=(0.45, -0.28),
+        ncols=7,
+        frameon=False,
+        fontsize=8.5,
+        labelcolor=INK,
+        handlelength=1,
+        columnspacing=1.2,
+    )
     clean(axes)
     return figure
 

@@ -91,37 +91,59 @@ def _peak(measurement: Measurement) -> float:
 
 
 MODELS = (
-    Ratio("of_matmul", "E- and M-step: part of the matrix-multiply rate", _of_matmul, "higher", {"mlp": 0.65}),
     Ratio(
-        "over_bare", "E- and M-step: federico / bare loop",
-        _over_turns(lambda turn: worked(turn) / sum(turn["bare"].values())), "lower",
+        "of_matmul",
+        "E- and M-step: part of the matrix-multiply rate",
+        _of_matmul,
+        "higher",
+        {"mlp": 0.65},
+    ),
+    Ratio(
+        "over_bare",
+        "E- and M-step: federico / bare loop",
+        _over_turns(lambda turn: worked(turn) / sum(turn["bare"].values())),
+        "lower",
         {"cnn2": 1.1, "resnet18": 1.15},
     ),
     Ratio(
-        "training", "training: plain twin / federico",
-        _over_turns(lambda turn: turn["plain"]["m_step"] / turn["phases"]["m_step"]), "higher",
+        "training",
+        "training: plain twin / federico",
+        _over_turns(lambda turn: turn["plain"]["m_step"] / turn["phases"]["m_step"]),
+        "higher",
         {"linear": 20, "mlp": 2, "cnn2": 1.25, "resnet18": 1.15},
     ),
     Ratio(
-        "round", "whole round: plain twin / federico",
-        _over_turns(lambda turn: sum(turn["plain"].values()) / turn["whole"]), "higher",
+        "round",
+        "whole round: plain twin / federico",
+        _over_turns(lambda turn: sum(turn["plain"].values()) / turn["whole"]),
+        "higher",
         {"mlp": 2.5, "cnn2": 1.6},
     ),
     Ratio(
-        "rest", "part of a round that is neither E- nor M-step",
-        _over_turns(lambda turn: 1 - worked(turn) / turn["whole"]), "lower",
+        "rest",
+        "part of a round that is neither E- nor M-step",
+        _over_turns(lambda turn: 1 - worked(turn) / turn["whole"]),
+        "lower",
         {"mlp": 0.1, "cnn2": 0.1},
     ),
     Ratio(
-        "before", "losses before training: difference to the twin's", _worst_difference("before"), "lower",
-        dict.fromkeys(("linear", "mlp", "cnn2", "resnet18"), 1e-4), rounding=True,
+        "before",
+        "losses before training: difference to the twin's",
+        _worst_difference("before"),
+        "lower",
+        dict.fromkeys(("linear", "mlp", "cnn2", "resnet18"), 1e-4),
+        rounding=True,
     ),
     Ratio(
-        "after", "mean test loss after it: difference to the twin's", _worst_difference("after"), "lower",
-        dict.fromkeys(("linear", "mlp", "cnn2", "resnet18"), 1e-2), rounding=True,
+        "after",
+        "mean test loss after it: difference to the twin's",
+        _worst_difference("after"),
+        "lower",
+        dict.fromkeys(("linear", "mlp", "cnn2", "resnet18"), 1e-2),
+        rounding=True,
     ),
     Ratio("peak", "peak memory (GB)", _peak, "lower"),
-)  # fmt: skip
+)
 
 
 def _slope_of(what: str, work: Sequence[float]) -> Callable[[Measurement], float]:
@@ -186,12 +208,21 @@ def growth_in_clients(clients: Sequence[float]) -> tuple[Ratio, ...]:
     )
     return (
         *growth(clients),
-        Ratio("client_time", f"time per client, K={large} / K={small}", time, "lower", {"growth-clients": 1.5}),
         Ratio(
-            "client_memory", f"memory per further client, beyond K={middle} / up to it", memory, "lower",
+            "client_time",
+            f"time per client, K={large} / K={small}",
+            time,
+            "lower",
+            {"growth-clients": 1.5},
+        ),
+        Ratio(
+            "client_memory",
+            f"memory per further client, beyond K={middle} / up to it",
+            memory,
+            "lower",
             {"growth-clients": 1.1},
         ),
-    )  # fmt: skip
+    )
 
 
 ENDURANCE = (
@@ -204,6 +235,11 @@ ENDURANCE = (
     ),
 )
 RANKS = (
-    Ratio("over_one", "2 ranks x 1 thread / 1 process x 2 threads", lambda one: float(one["ranks"] / one["one"]),
-          "lower", {"ranks": 1.15}),
-)  # fmt: skip
+    Ratio(
+        "over_one",
+        "2 ranks x 1 thread / 1 process x 2 threads",
+        lambda one: float(one["ranks"] / one["one"]),
+        "lower",
+        {"ranks": 1.15},
+    ),
+)

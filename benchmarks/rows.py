@@ -59,11 +59,18 @@ ROWS = {
         *_of_models(),
         *_of_growth(),
         Row(
-            "endurance", "K=4096, linear, 100 rounds in one process",
-            partial(growth.play, {"clients": 4096}, ENDURANCE), ratios.ENDURANCE, repeats=1,
+            "endurance",
+            "K=4096, linear, 100 rounds in one process",
+            partial(growth.play, {"clients": 4096}, ENDURANCE),
+            ratios.ENDURANCE,
+            repeats=1,
         ),
         Row(
-            "ranks", "MPI on CNN2", ranks.measure, ratios.RANKS, partial(models.get_ready, ranks.WORK),
+            "ranks",
+            "MPI on CNN2",
+            ranks.measure,
+            ratios.RANKS,
+            partial(models.get_ready, ranks.WORK),
         ),
     )
-}  # fmt: skip
+}

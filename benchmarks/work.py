@@ -146,9 +146,15 @@ def read_problem(run: Path, seed: int = 0) -> Problem:
         [_data(c.test, setup) for c in setup.clients],
     )
     return Problem(
-        setup.shares.ids, setup.layout, *parts, training.batch_size, options.w_min,
-        training.optimizer, seed, setup.schema.task == "classification",
-    )  # fmt: skip
+        setup.shares.ids,
+        setup.layout,
+        *parts,
+        training.batch_size,
+        options.w_min,
+        training.optimizer,
+        seed,
+        setup.schema.task == "classification",
+    )
 
 
 def _data(samples: Samples, setup: Setup) -> Data:

@@ -39,22 +39,43 @@ WORKLOADS = {
     work.name: work
     for work in (
         Workload(
-            "linear", "linear, sine, K=64", "sine", ("data.clients=64",), 20, Plan(5, 5),
+            "linear",
+            "linear, sine, K=64",
+            "sine",
+            ("data.clients=64",),
+            20,
+            Plan(5, 5),
             "64 clients, 24 training samples each, M = 3; every sixth of rounds 21 to 50",
         ),
         Workload(
-            "mlp", "MLP, Office-Home, K=10", "office-home", (), 12, Plan(1, 3),
+            "mlp",
+            "MLP, Office-Home, K=10",
+            "office-home",
+            (),
+            12,
+            Plan(1, 3),
             "10 clients in 4 label groups, all 15,588 samples, M = 3; rounds 14, 16 and 18",
         ),
         Workload(
-            "cnn2", "CNN2, CIFAR-10, K=8", "cifar10", ("split.samples=1000",), 10, Plan(1, 2),
-            "8 clients in 2 label groups, 100 training samples each (a fifth of the paper's), M = 3; rounds 12 and 14",
+            "cnn2",
+            "CNN2, CIFAR-10, K=8",
+            "cifar10",
+            ("split.samples=1000",),
+            10,
+            Plan(1, 2),
+            "8 clients in 2 label groups, 100 training samples each (a fifth of the paper's), "
+            "M = 3; rounds 12 and 14",
         ),
         Workload(
-            "resnet18", "ResNet-18, CIFAR-100, K=8", "cifar100", ("split.samples=560", "split.max_train=50"), 0,
+            "resnet18",
+            "ResNet-18, CIFAR-100, K=8",
+            "cifar100",
+            ("split.samples=560", "split.max_train=50"),
+            0,
             Plan(1, 1),
-            "8 clients in 2 label groups, 50 training samples each (a fifteenth of the paper's), M = 3; round 2 alone, "
+            "8 clients in 2 label groups, 50 training samples each (a fifteenth of the paper's), "
+            "M = 3; round 2 alone, "
             "after one of own training",
         ),
     )
-}  # fmt: skip
+}

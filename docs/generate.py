@@ -68,9 +68,7 @@ def _known() -> set[type[BaseModel]]:
 
 
 def results_page() -> str:
-    """Everything in `results/`: the numbers, and what a person has to say about them in the .md of
-    the same name.
-    """
+    """Everything in `results/`: the numbers, and what a person has to say about them in the .md of the same name."""
     parts = ["# Results\n", NOTE, RESULTS_INTRO]
     for file in sorted(RESULTS.glob("*.json"), key=_rank):
         note = file.with_suffix(".md")
