@@ -23,8 +23,8 @@ from federico.errors import FedericoError
 from federico.experiment.config import load
 from federico.experiment.runner import simulate
 from federico.runs import atomic as files
-from federico.runs import records
-from federico.runs import tensor_file as tensorfile
+from federico.runs import tensor_file
+from federico.runs.records import Journal
 
 CHANGES = {"os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate", "shutil.rmtree"}
 
@@ -33,20 +33,20 @@ class Steps:
     """Counts every change of the disk below `root`, and dies right before the chosen one."""
 
     def __init__(self, root: str, fatal: int) -> None:
-        self.root, self.fatal, self.count = root, fatal, 0
+        self.root = root
+        self.fatal = fatal
+        self.count = 0
 
     def watch(self) -> None:
         sys.addaudithook(self.heard)
-        self._wrap(files.os, "fsync")
-        self._wrap(tensorfile, "save_file")
+        # Neither of these raises an audit event.
+        self._count_calls(files.os, "fsync")
+        self._count_calls(tensor_file, "save_file")
 
     def heard(self, event: str, arguments: tuple[Any, ...]) -> None:
-        writing = (
-            event == "open"
-            and isinstance(arguments[2], int)
-            and arguments[2] & (os.O_WRONLY | os.O_RDWR)
-        )
-        if (event in CHANGES or writing) and str(arguments[0]).startswith(self.root):
+        if event not in CHANGES and not _opens_to_write(event, arguments):
+            return
+        if str(arguments[0]).startswith(self.root):
             self.take()
 
     def take(self) -> None:
@@ -54,7 +54,7 @@ class Steps:
         if self.count == self.fatal:
             die()
 
-    def _wrap(self, module: Any, name: str) -> None:
+    def _count_calls(self, module: Any, name: str) -> None:
         plain = getattr(module, name)
 
         def counted(*arguments: Any, **named: Any) -> Any:
@@ -64,15 +64,33 @@ class Steps:
         setattr(module, name, counted)
 
 
+def _opens_to_write(event: str, arguments: tuple[Any, ...]) -> bool:
+    if event != "open":
+        return False
+    flags = arguments[2]
+    return isinstance(flags, int) and bool(flags & (os.O_WRONLY | os.O_RDWR))
+
+
 def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 def tear(what: str, after: int) -> None:
     """Make the n-th write of a kind end in the middle of the file, and the process with it."""
+    if what == "checkpoint":
+        tear_checkpoint(after)
+    elif what == "records":
+        tear_line("append", after)
+    else:
+        tear_line("append_spent", after)
+
+
+def tear_checkpoint(after: int) -> None:
+    """Cut the n-th checkpoint short."""
+    save_file = tensor_file.save_file
     calls = 0
 
-    def torn_checkpoint(tensors: Any, path: Path, metadata: Any) -> None:
+    def torn(tensors: Any, path: Path, metadata: Any) -> None:
         nonlocal calls
         calls += 1
         save_file(tensors, path, metadata=metadata)
@@ -80,20 +98,25 @@ def tear(what: str, after: int) -> None:
             path.write_bytes(path.read_bytes()[:-50])
             die()
 
-    def torn_line(path: Path, value: dict[str, Any]) -> None:
-        nonlocal calls
-        calls += path.name.startswith(what)
-        if calls == after and path.name.startswith(what):
-            with path.open("a") as file:
-                file.write(json.dumps(value)[:40])
-            die()
-        append(path, value)
+    tensor_file.save_file = torn
 
-    save_file, append = tensorfile.save_file, records._append
-    if what == "checkpoint":
-        tensorfile.save_file = torn_checkpoint
-    else:
-        records._append = torn_line
+
+def tear_line(verb: str, after: int) -> None:
+    """Cut the n-th line that the journal writes with this verb short."""
+    append = getattr(Journal, verb)
+    calls = 0
+
+    def torn(journal: Journal, *arguments: Any) -> None:
+        nonlocal calls
+        calls += 1
+        path = journal.records if verb == "append" else journal.timings
+        before = path.stat().st_size if path.exists() else 0
+        append(journal, *arguments)
+        if calls == after:
+            os.truncate(path, before + 40)
+            die()
+
+    setattr(Journal, verb, torn)
 
 
 def child(request: dict[str, Any], report: int) -> None:
