@@ -9,19 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.live import Live
+from rich.table import Table
 
 from federico.cli.console import PLAIN, err, out, print_json
 from federico.cli.options import Json, Overrides, Quiet
+from federico.site.status import Status, describe_posterior
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from federico.site.local_federation import LaunchedPeer
-    from federico.site.status import Status
 
 REFRESH_SECONDS = 0.5
 SHOWN_COLLABORATORS = 4
-SMALLEST_SHOWN_WEIGHT = 0.01
 
 
 def launch(
@@ -98,8 +97,6 @@ def _running_peers(site_files: list[Path]) -> Iterator["list[LaunchedPeer]"]:
 
 def _watch(peers: "list[LaunchedPeer]", *, quiet: bool) -> None:
     """Show a live table until all peers have ended or one has failed."""
-    from rich.live import Live
-
     with Live(console=err, auto_refresh=False, transient=True) as live:
         while any(peer.process.poll() is None for peer in peers):
             if not quiet and err.is_terminal:
@@ -109,9 +106,7 @@ def _watch(peers: "list[LaunchedPeer]", *, quiet: bool) -> None:
             time.sleep(REFRESH_SECONDS)
 
 
-def _progress_table(peers: "list[LaunchedPeer]") -> "Table":
-    from rich.table import Table
-
+def _progress_table(peers: "list[LaunchedPeer]") -> Table:
     table = Table(title="Peers on this machine")
     for column in ("peer", "phase", "round", "accuracy", "trusts", "MB sent"):
         table.add_column(column)
@@ -125,14 +120,14 @@ def _progress_table(peers: "list[LaunchedPeer]") -> "Table":
             status.phase,
             f"{status.round}/{status.rounds}",
             _format_score(status),
-            _collaborators(status),
+            describe_posterior(status.posterior, SHOWN_COLLABORATORS),
             f"{status.sent / 1e6:.2f}",
         )
     return table
 
 
 def _result_as_json(
-    statuses: "list[Status]", alone: list[float | None]
+    statuses: list[Status], alone: list[float | None]
 ) -> dict[str, dict[str, object]]:
     result: dict[str, dict[str, object]] = {}
     for status, alone_score in zip(statuses, alone, strict=True):
@@ -144,10 +139,8 @@ def _result_as_json(
     return result
 
 
-def _result_table(statuses: "list[Status]", alone: list[float | None]) -> "Table":
+def _result_table(statuses: list[Status], alone: list[float | None]) -> Table:
     """What each peer has reached with the others and by itself."""
-    from rich.table import Table
-
     accuracy = any(status.accuracy is not None for status in statuses)
     measure = "Accuracy" if accuracy else "Loss"
     table = Table(title=f"{measure} on each peer's own test data")
@@ -158,7 +151,7 @@ def _result_table(statuses: "list[Status]", alone: list[float | None]) -> "Table
             status.name,
             _format(_score(status), accuracy=accuracy),
             _format(alone_score, accuracy=accuracy),
-            _collaborators(status),
+            describe_posterior(status.posterior, SHOWN_COLLABORATORS),
         )
 
     table.add_section()
@@ -172,14 +165,14 @@ def _result_table(statuses: "list[Status]", alone: list[float | None]) -> "Table
     return table
 
 
-def _score(status: "Status") -> float | None:
+def _score(status: Status) -> float | None:
     """The accuracy, or the loss in regression; None before the first evaluation."""
     if status.accuracy is not None:
         return status.accuracy
     return status.loss
 
 
-def _format_score(status: "Status") -> str:
+def _format_score(status: Status) -> str:
     return _format(_score(status), accuracy=status.accuracy is not None)
 
 
@@ -194,11 +187,3 @@ def _mean(scores: list[float | None]) -> float | None:
     if not known:
         return None
     return sum(known) / len(known)
-
-
-def _collaborators(status: "Status") -> str:
-    """The members with the largest weights in the posterior."""
-    posterior = status.posterior
-    heaviest = sorted(posterior, key=lambda name: -posterior[name])[:SHOWN_COLLABORATORS]
-    shown = [name for name in heaviest if posterior[name] >= SMALLEST_SHOWN_WEIGHT]
-    return ", ".join(f"{name} {posterior[name]:.0%}" for name in shown)

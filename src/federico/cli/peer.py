@@ -8,18 +8,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.table import Table
+from rich.text import Text
 from typer.core import TyperGroup
 
 from federico.cli.console import PLAIN, out, print_json
 from federico.cli.logs import logging_to
 from federico.cli.options import Json, Quiet
 from federico.cli.signals import stop_on_signals
+from federico.site.status import MemberStatus, Status, find_state_folder, read_status
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from federico.site.preflight import Finding
-    from federico.site.status import MemberStatus, Status
 
 GRADE_COLORS = {"ok": "green", "wait": "yellow", "wrong": "bold red"}
 
@@ -71,8 +71,6 @@ def check(file: SiteFile, json: Json = False) -> None:
 
 
 def _print_finding(finding: "Finding") -> None:
-    from rich.text import Text
-
     grade = Text(f"{finding.grade:<6}", GRADE_COLORS[finding.grade])
     out.print(grade, Text(f"{finding.subject}: {finding.message}"), sep="", soft_wrap=True)
 
@@ -95,8 +93,6 @@ def _raise_first_error(file: Path, findings: "list[Finding]") -> None:
 @peer_app.command("status")
 def status(file: SiteFile, json: Json = False) -> None:
     """Show how the peer is doing: round, accuracy, collaborators, bytes, who is away."""
-    from federico.site.status import find_state_folder, read_status
-
     current = read_status(find_state_folder(file))
     if json:
         print_json(asdict(current))
@@ -105,7 +101,7 @@ def status(file: SiteFile, json: Json = False) -> None:
     out.print(_member_table(current))
 
 
-def _headline(status: "Status") -> str:
+def _headline(status: Status) -> str:
     where = f"{status.name} in {status.federation}"
     progress = f"{status.phase}, round {status.round} of {status.rounds}{_score(status)}"
     training = _megabytes(status.sent, status.received)
@@ -121,7 +117,7 @@ def _megabytes(sent: int, received: int) -> str:
     return f"{sent / 1e6:.1f} MB sent and {received / 1e6:.1f} MB received"
 
 
-def _score(status: "Status") -> str:
+def _score(status: Status) -> str:
     if status.accuracy is not None:
         return f", accuracy {status.accuracy:.1%} on its own test data"
     if status.loss is not None:
@@ -129,9 +125,7 @@ def _score(status: "Status") -> str:
     return ""
 
 
-def _member_table(status: "Status") -> "Table":
-    from rich.table import Table
-
+def _member_table(status: Status) -> Table:
     running = _is_running(status)
     weights = {name: f"{weight:.1%}" for name, weight in status.posterior.items()}
 
@@ -148,7 +142,7 @@ def _member_table(status: "Status") -> "Table":
     return table
 
 
-def _is_running(status: "Status") -> bool:
+def _is_running(status: Status) -> bool:
     """Whether the process that wrote the status is still there: one that was killed could not say."""
     if status.phase in ("finished", "stopped"):
         return False
@@ -161,7 +155,7 @@ def _is_running(status: "Status") -> bool:
     return True
 
 
-def _presence(member: "MemberStatus", *, running: bool) -> str:
+def _presence(member: MemberStatus, *, running: bool) -> str:
     if member.here:
         return "yes" if running else "when this site ended"
     if not member.same_file:
@@ -171,7 +165,7 @@ def _presence(member: "MemberStatus", *, running: bool) -> str:
     return f"away since {datetime.fromtimestamp(member.last_seen).astimezone():%F %T}"
 
 
-def _reputation(member: "MemberStatus") -> str:
+def _reputation(member: MemberStatus) -> str:
     if member.reputation == "good" and not member.strikes:
         return "good"
     return f"{member.reputation}, {member.strikes} strikes: {member.reason}"

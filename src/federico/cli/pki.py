@@ -5,13 +5,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.table import Table
 
 from federico.cli.console import PLAIN, out, print_json
 from federico.cli.options import Json
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from federico.site.certificates import CertificateInfo
 
 pki_app = typer.Typer(help="Certificates: who is who in a federation.", no_args_is_help=True)
@@ -110,9 +109,7 @@ def _as_json(certificate: "CertificateInfo") -> dict[str, object]:
     }
 
 
-def _as_table(certificate: "CertificateInfo") -> "Table":
-    from rich.table import Table
-
+def _as_table(certificate: "CertificateInfo") -> Table:
     table = Table.grid(padding=(0, 2))
     table.add_column()
     table.add_column(overflow="fold")  # a fingerprint that is cut cannot be compared

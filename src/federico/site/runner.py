@@ -164,12 +164,14 @@ class SitePeer:
 
     def _wait_for_members(self) -> None:
         """Give the others a chance to be there for the first round, and say who is not."""
+        presence = self._exchange.presence
         deadline = time.monotonic() + self._site.options.wait_for_members
         while not self._stop.is_set() and time.monotonic() < deadline:
-            if self._exchange.presence.wait(self._site.federation.members, POLL_SECONDS):
+            all_here = presence.wait(self._site.federation.members, POLL_SECONDS)
+            if all_here:
                 return
 
-        missing = [name for name in self._others if not self._exchange.presence.here(name)]
+        missing = [name for name in self._others if not presence.here(name)]
         if missing and not self._stop.is_set():
             self._warn_of_missing(missing)
 
@@ -212,10 +214,14 @@ class SitePeer:
 
     def _save_checkpoint(self, round_index: int, writer: checkpoint.Writer) -> None:
         """Begin to save the state after this round, if it is to be saved."""
+        system = self._setup.experiment.system
         last = round_index == self._rounds or self._stop.is_set()
-        if checkpoint_due(self._setup.experiment.system, round_index, writer, last=last):
-            writer.wait()  # so that there is never more than one copy of the state
-            writer.save(round_index, self._journal.size(), self._method.state())
+        if not checkpoint_due(system, round_index, writer, last=last):
+            return
+
+        writer.wait()  # so that there is never more than one copy of the state
+        state = self._method.state()
+        writer.save(round_index, self._journal.size(), state)
 
     def _save_personal_model(self, round_index: int) -> None:
         """Save the personal model in the form that `federico predict` reads."""

@@ -1,22 +1,20 @@
 """A peer's status: what it last said about itself, in `status.json` in its state folder.
 
-Reading a status must be quick, so nothing here needs torch: of the site file only the line is read
+Showing a status must be quick, so nothing here imports torch: only the line of the site file is read
 that says where the state folder is.
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import ConfigDict
-
-from federico.config_file import read_tables, validated
-from federico.errors import RunError
-from federico.options import Options
+from federico.errors import ConfigError, RunError
 from federico.runs.atomic import publish_text
 
 STATUS_FILE = "status.json"
+SMALLEST_SHOWN_WEIGHT = 0.01
 Phase = Literal["joining", "training", "serving", "finished", "stopped"]
 
 
@@ -70,19 +68,15 @@ class Status:
     """All other members by name."""
 
 
-class _StateLine(Options):
-    """The one line of a site file that leads to the status; `SiteOptions` describes all of them."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    state: Path = Path("state")
-
-
 def find_state_folder(site_file: Path) -> Path:
     """The state folder that a site file names, whatever else is in the file."""
-    tables = read_tables(site_file, "site file")
-    line = validated(_StateLine, tables, str(site_file))
-    return site_file.parent / line.state
+    # Takes longer to import than all else here, and the help of commands does not need it.
+    from federico.config_file import read_tables
+
+    state = read_tables(site_file, "site file").get("state", "state")
+    if not isinstance(state, str):
+        raise ConfigError(f"{site_file}: state = {state!r}: must be the path of a folder")
+    return site_file.parent / state
 
 
 def write_status(state_folder: Path, status: Status) -> None:
@@ -110,3 +104,13 @@ def _parse(text: str) -> Status:
     for name, member in fields.pop("members").items():
         members[name] = MemberStatus(**member)
     return Status(**fields, members=members)
+
+
+def describe_posterior(posterior: Mapping[str, float], at_most: int | None = None) -> str:
+    """The collaborators in one line: all whose weight is worth mentioning, the heaviest first."""
+    by_weight = sorted(posterior.items(), key=lambda item: item[1], reverse=True)
+    shown = []
+    for name, weight in by_weight[:at_most]:
+        if weight >= SMALLEST_SHOWN_WEIGHT:
+            shown.append(f"{name} {weight:.0%}")
+    return ", ".join(shown)

@@ -13,12 +13,11 @@ from typing import Self
 from federico.network.exchange import NetworkExchange
 from federico.runs.records import Record
 from federico.site.site_file import Site
-from federico.site.status import MemberStatus, Phase, Status, write_status
+from federico.site.status import MemberStatus, Phase, Status, describe_posterior, write_status
 
 log = logging.getLogger(__name__)
 SECONDS_BETWEEN_WRITES = 2.0
 """Members come and go during a round, which can take much longer than this."""
-SMALLEST_SHOWN_WEIGHT = 0.01
 AFTER_THE_ROUNDS: tuple[Phase, ...] = ("serving", "finished", "stopped")
 
 
@@ -89,10 +88,12 @@ class StatusWriter:
         """Count what this peer sent after its last round, which is in no record."""
         index = self._site.member_index
         traffic = self._exchange.traffic.take()
-        self._sent += int(traffic["training"].sent[index])
-        self._received += int(traffic["training"].received[index])
-        self._evaluation_sent += int(traffic["evaluation"].sent[index])
-        self._evaluation_received += int(traffic["evaluation"].received[index])
+        training = traffic["training"]
+        evaluation = traffic["evaluation"]
+        self._sent += int(training.sent[index])
+        self._received += int(training.received[index])
+        self._evaluation_sent += int(evaluation.sent[index])
+        self._evaluation_received += int(evaluation.received[index])
 
     def _write_regularly(self) -> None:
         while not self._closed.wait(SECONDS_BETWEEN_WRITES):
@@ -153,22 +154,15 @@ def _with_round(status: Status, record: Record) -> Status:
 
 def _round_line(record: Record, rounds: int) -> str:
     """The line of the log that tells people about a round."""
-    parts = [*_score(record), f"trusts {_trusted(record)}"]
-    return f"round {record.round}/{rounds}: {'; '.join(parts)}"
+    trusted = describe_posterior(record.posterior[0])
+    return f"round {record.round}/{rounds}: {_score(record)}trusts {trusted}"
 
 
-def _score(record: Record) -> list[str]:
-    """The accuracy, or the loss where there is no accuracy; nothing if it was not evaluated."""
+def _score(record: Record) -> str:
+    """The accuracy, or the loss where there is no accuracy; empty if it was not evaluated."""
     if record.accuracy:
-        return [f"accuracy {record.accuracy[0]:.1%}"]
-    if record.loss and record.loss[0] is not None:
-        return [f"loss {record.loss[0]:.4g}"]
-    return []
-
-
-def _trusted(record: Record) -> str:
-    """The members with a weight worth mentioning, the heaviest first."""
-    posterior = record.posterior[0]
-    heaviest_first = sorted(posterior, key=lambda name: -posterior[name])
-    shown = [name for name in heaviest_first if posterior[name] >= SMALLEST_SHOWN_WEIGHT]
-    return ", ".join(f"{name} {posterior[name]:.0%}" for name in shown)
+        return f"accuracy {record.accuracy[0]:.1%}; "
+    loss = record.loss[0] if record.loss else None
+    if loss is None:
+        return ""
+    return f"loss {loss:.4g}; "
