@@ -104,8 +104,8 @@ def test_images_are_bytes_from_the_file_to_the_work(tiny: Tiny) -> None:
     assert {part.x.dtype for client in setup.clients for part in (client.train, client.test)} == {
         np.dtype(np.uint8)
     }
-    boards = setup.method("local").learner.boards
-    assert {board._x.dtype for board in boards.values()} == {torch.uint8}
+    data = setup.method("local").learner.data
+    assert {samples.stored_inputs.dtype for samples in data.values()} == {torch.uint8}
     assert plan(setup).parts["data"] == 2 * 20 * (3 * 8 * 8 + 8)
 
 

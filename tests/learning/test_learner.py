@@ -88,9 +88,9 @@ def module_of(learner: Learner, row: Tensor) -> nn.Module:
 
 
 def data_of(learner: Learner, client: int, part: str = "train") -> tuple[Tensor, Tensor]:
-    board = learner.boards[part]  # type: ignore[index]
-    index = torch.arange(board.counts[client]) + int(board.starts[client])
-    return board.x(index), board.y[index]
+    data = learner.data[part]  # type: ignore[index]
+    index = torch.arange(data.counts[client]) + int(data.starts[client])
+    return data.inputs(index), data.targets(index)
 
 
 class PlainTraining:

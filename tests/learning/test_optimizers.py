@@ -41,10 +41,9 @@ def test_rows_with_different_pasts_step_as_torch_would_step_each(name: str) -> N
     optimizers = [theirs(p) for p in plain]
     states = states_for(ours)
     for step, active in enumerate([[0], [0, 2], [2], [0, 1, 2], [1, 2], [0, 1, 2]]):
-        moments, steps = states.rows([(9, row) for row in active])
-        ours.step(
-            [rows[row] for row in active], [gradient(step, row) for row in active], moments, steps
-        )
+        pair_states = states.of([(9, row) for row in active])
+        gradients = [gradient(step, row) for row in active]
+        ours.step([rows[row] for row in active], gradients, pair_states)
         for row in active:
             plain[row].grad = gradient(step, row)
             optimizers[row].step()
@@ -57,15 +56,16 @@ def states(request: pytest.FixtureRequest) -> OptimizerStates:
 
 
 def write(states: OptimizerStates, pair: tuple[int, int], value: float) -> None:
-    moments, steps = states.rows([pair])
-    for rows in moments:
+    pair_states = states.of([pair])
+    for rows in pair_states.moments:
         rows[0].fill_(value)
-    steps[0].fill_(value)
+    pair_states.steps[0].fill_(value)
 
 
 def read(states: OptimizerStates, pair: tuple[int, int]) -> set[float]:
-    moments, steps = states.rows([pair])
-    return {steps[0].item(), *(float(x) for rows in moments for x in rows[0])}
+    pair_states = states.of([pair])
+    numbers = {float(number) for rows in pair_states.moments for number in rows[0]}
+    return {pair_states.steps[0].item(), *numbers}
 
 
 def test_a_new_pair_starts_from_zeros(states: OptimizerStates) -> None:
@@ -92,7 +92,7 @@ def test_the_slot_of_a_dropped_pair_is_used_again_clean(states: OptimizerStates)
     write(states, (0, 0), 1)
     states.drop((0, 0))
     assert read(states, (7, 7)) == {0.0}
-    assert len(states._blocks) == 1
+    assert states.room == 1
 
 
 def test_keep_only_forgets_the_rest(states: OptimizerStates) -> None:
@@ -109,7 +109,7 @@ def test_small_blocks_hold_the_same_states(monkeypatch: pytest.MonkeyPatch) -> N
     for k in range(4):
         write(states, (0, k), k)
     assert [read(states, (0, k)) for k in range(4)] == [{float(k)} for k in range(4)]
-    assert len(states._blocks) == 4
+    assert states.room == 4
 
 
 @pytest.mark.parametrize("make", [Adam, SGD, lambda: SGD(momentum=0.5)])

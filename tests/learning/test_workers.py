@@ -1,18 +1,19 @@
 """Threads change no number, and models that draw random numbers run alone."""
 
 from collections.abc import Callable, Iterator
+from typing import ClassVar
 
 import numpy as np
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from federico.learning.bank import Bank
 from federico.learning.engines import Vmapped
 from federico.learning.layout import ModelLayout
 from federico.learning.learner import ClientData, Learner
 from federico.learning.visits import Visits
-from federico.learning.workers import WORTH_SHARING, draws
+from federico.learning.workers import LARGE_SAMPLE, WORTH_SHARING, draws
 
 ALL = Visits.of([(i, b) for i in range(3) for b in range(3)])
 
@@ -60,7 +61,7 @@ def test_threads_change_no_number(
     alone = play(learner(blobs((10, 6, 8)), model=make, batch_size=4))
     request.getfixturevalue("two_threads")
     shared = learner(blobs((10, 6, 8)), model=make, batch_size=4)
-    assert shared._workers.threads == 2
+    assert shared.workers.threads == 2
     for one, other in zip(alone, play(shared), strict=True):
         torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
 
@@ -78,18 +79,16 @@ def test_what_an_accelerator_would_run_gives_the_numbers_of_the_loop(
     one_by_one = play(learner(blobs((10, 6, 8)), model=plain, batch_size=4))
     monkeypatch.setattr("federico.learning.workers.accelerated", lambda device: True)
     at_once = learner(blobs((10, 6, 8)), model=plain, batch_size=4)
-    workspace = at_once._workers._workspaces.get()
-    assert isinstance(workspace.engine, Vmapped)
-    at_once._workers._workspaces.put(workspace)
+    assert at_once.workers.map(lambda workspace, _: type(workspace.engine), [0]) == [Vmapped]
     for one, other in zip(one_by_one, play(at_once), strict=True):
         torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
 
 
-def test_an_error_in_a_thread_reaches_the_caller_and_the_bench_is_free_again(
+def test_an_error_in_a_thread_reaches_the_caller_and_its_workspace_is_free_again(
     blobs: Callable[..., list[ClientData]], learner: Callable[..., Learner], two_threads: None
 ) -> None:
     ours = learner(blobs((9, 6, 8)), model=conv, batch_size=4)
-    workers = ours._workers
+    workers = ours.workers
 
     def fail(workspace: object, stack: int) -> int:
         if stack == 1:
@@ -115,12 +114,33 @@ def test_models_that_draw_random_numbers_are_found_out(
     assert torch.equal(before, torch.get_rng_state()), "the caller's generator is left alone"
 
 
-def test_a_model_with_dropout_runs_alone(
-    blobs: Callable[..., list[ClientData]], learner: Callable[..., Learner], two_threads: None
+class Watched(nn.Module):
+    """Notes how many threads torch has where the model trains."""
+
+    threads: ClassVar[set[int]] = set()
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(4, width), nn.Dropout(0.5), nn.Linear(width, 3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        if torch.is_grad_enabled():
+            Watched.threads.add(torch.get_num_threads())
+        outputs: Tensor = self.net(x)
+        return outputs
+
+
+@pytest.mark.parametrize(("width", "threads"), [(16, 1), (LARGE_SAMPLE // 8, 2)])
+def test_a_model_with_dropout_runs_alone_and_on_one_core_if_it_is_small(
+    blobs: Callable[..., list[ClientData]],
+    learner: Callable[..., Learner],
+    two_threads: None,
+    width: int,
+    threads: int,
 ) -> None:
-    ours = learner(
-        blobs((9, 6, 8)),
-        model=lambda: nn.Sequential(nn.Dropout(0.5), nn.Linear(4, 3)),
-        batch_size=4,
-    )
-    assert ours._workers.threads == 1
+    ours = learner(blobs((2, 2)), model=lambda: Watched(width), dtype=torch.float32)
+    bank = Bank.start(ours.layout, 0, {0: "0", 1: "1"}, torch.device("cpu"))
+    Watched.threads.clear()
+    ours.train(bank, Visits.of([(0, 0), (1, 1)]), 1)
+    assert ours.workers.threads == 1
+    assert Watched.threads == {threads}

@@ -1,8 +1,8 @@
-"""The clients' data, on board once: one tensor for all clients, and batches of it as index arithmetic."""
+"""The clients' samples in one tensor, loaded once, and batches of them as index arithmetic."""
 
 from collections.abc import Iterator, Sequence
-from copy import copy
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -10,134 +10,164 @@ from torch import Tensor
 
 from federico.types import Array, FloatArray, IntArray, Task
 
+SampleIndex: TypeAlias = Tensor | tuple[None, slice]
+"""Where samples lie: [rows, samples], or a slice of one row where they lie side by side, which is read without a copy."""
+
 
 @dataclass(frozen=True)
 class Batch:
-    """Samples of the first `len(weights)` visits; padding has weight 0."""
+    """One batch for each of the first `len(weights)` visits, side by side."""
 
-    index: Tensor | tuple[None, slice]
-    """Where they lie; a slice where they lie side by side, so that looking at them copies nothing."""
+    index: SampleIndex
     weights: Tensor
+    """What each sample's loss counts, [visits, samples]; 0 for padding."""
 
 
-class ClientTensors:
-    """One part (training or test) of every client's data, end to end in one tensor."""
+class ClientSamples:
+    """One part (training, validation or test) of every client's samples, end to end in one tensor."""
 
     def __init__(
-        self,
+        self, inputs: Tensor, targets: Tensor, counts: IntArray, dtype: torch.dtype
+    ) -> None:
+        """The first counts[0] samples belong to the first client, and so on; models get them as `dtype`."""
+        self.stored_inputs = inputs
+        self.all_targets = targets
+        self.counts = counts
+        self.starts: IntArray = np.concatenate([[0], np.cumsum(counts)[:-1]])
+        self.dtype = dtype
+
+    @classmethod
+    def load(
+        cls,
         parts: Sequence[tuple[Array, Array]],
         task: Task,
         dtype: torch.dtype,
         device: torch.device,
-    ) -> None:
-        self.counts: IntArray = np.array([len(x) for x, _ in parts], dtype=np.int64)
-        self.starts: IntArray = np.concatenate([[0], np.cumsum(self.counts)[:-1]])
-        self.dtype = dtype
-        x = torch.from_numpy(np.concatenate([x for x, _ in parts]))
-        y = torch.from_numpy(np.concatenate([y for _, y in parts]))
+    ) -> "ClientSamples":
+        """From the inputs and targets of each client."""
+        inputs = torch.from_numpy(np.concatenate([inputs for inputs, _ in parts]))
+        targets = torch.from_numpy(np.concatenate([targets for _, targets in parts]))
+
         # Images stay bytes until they are used: a quarter of the memory.
-        self._x = (x if x.dtype == torch.uint8 else x.to(dtype)).to(device)
-        self.y = y.to(torch.int64 if task == "classification" else dtype).to(device)
+        if inputs.dtype != torch.uint8:
+            inputs = inputs.to(dtype)
+        target_dtype = torch.int64 if task == "classification" else dtype
+
+        counts = np.array([len(inputs) for inputs, _ in parts], dtype=np.int64)
+        return cls(inputs.to(device), targets.to(target_dtype).to(device), counts, dtype)
 
     def __len__(self) -> int:
-        return len(self.y)
+        return len(self.all_targets)
 
     @property
-    def width(self) -> int:
-        """Numbers per input."""
-        return max(1, self._x[:0].flatten(1).shape[1])
+    def input_size(self) -> int:
+        """How many numbers an input has."""
+        return max(1, self.stored_inputs[:0].flatten(1).shape[1])
 
-    def first(self) -> Tensor:
+    def example(self) -> Tensor:
         """One input, ready for a model; zeros where there is none."""
-        sample = self._x[0] if len(self) else torch.zeros(self._x.shape[1:])
-        return to_input(sample, self.dtype)
+        if len(self) == 0:
+            return to_input(torch.zeros(self.stored_inputs.shape[1:]), self.dtype)
+        return to_input(self.stored_inputs[0], self.dtype)
 
-    def x(self, index: Tensor | tuple[None, slice]) -> Tensor:
+    def inputs(self, index: SampleIndex) -> Tensor:
         """The inputs at these places, ready for a model; to be read only."""
-        return to_input(_rows(self._x, index), self.dtype)
+        return to_input(_gather(self.stored_inputs, index), self.dtype)
 
-    def targets(self, index: Tensor | tuple[None, slice]) -> Tensor:
+    def targets(self, index: SampleIndex) -> Tensor:
         """The labels or values at these places; to be read only."""
-        return _rows(self.y, index)
+        return _gather(self.all_targets, index)
 
-    def choose(self, places: Sequence[IntArray]) -> "ClientTensors":
-        """The board of these of each client's samples alone."""
-        chosen = copy(self)
+    def choose(self, positions: Sequence[IntArray]) -> "ClientSamples":
+        """The samples at these positions of each client, and no others."""
         index = np.concatenate(
-            [start + mine for start, mine in zip(self.starts, places, strict=True)]
+            [start + chosen for start, chosen in zip(self.starts, positions, strict=True)]
         )
-        chosen._x, chosen.y = self._x[index], self.y[index]
-        chosen.counts = np.array([len(mine) for mine in places], dtype=np.int64)
-        chosen.starts = np.concatenate([[0], np.cumsum(chosen.counts)[:-1]])
-        return chosen
+        counts = np.array([len(chosen) for chosen in positions], dtype=np.int64)
+        inputs = self.stored_inputs[index]
+        return ClientSamples(inputs, self.all_targets[index], counts, self.dtype)
 
-    def add(self, total: Tensor, batch: Batch, values: Tensor) -> None:
-        """Add a row of values for each sample of the batch to the rows of `total`, one for each sample of the board."""
+    def add_by_sample(self, total: Tensor, batch: Batch, values: Tensor) -> None:
+        """Add the values of each sample in the batch to its row of `total`, which has one for every sample here."""
         if isinstance(batch.index, tuple):
-            total[batch.index[1]] += values[0]
-        else:
-            real = batch.weights > 0
-            total.index_add_(0, batch.index[real], values[real])
-
-    def whole(self, clients: IntArray, size: int) -> Iterator[Batch]:
-        """All samples of these clients in batches as they are stored."""
-        if len(clients) > 1:
-            yield from self.batches(
-                clients, [np.arange(count) for count in self.counts[clients]], size
-            )
+            _, columns = batch.index
+            total[columns] += values[0]
             return
-        start, count = int(self.starts[clients[0]]), int(self.counts[clients[0]])
+        real = batch.weights > 0
+        total.index_add_(0, batch.index[real], values[real])
+
+    def in_stored_order(self, clients: IntArray, size: int) -> Iterator[Batch]:
+        """All samples of these clients as they are stored, in batches of `size`."""
+        if len(clients) > 1:
+            orders = [np.arange(count) for count in self.counts[clients]]
+            yield from self.in_orders(clients, orders, size)
+            return
+
+        # Those of a single client are read where they lie.
+        start = int(self.starts[clients[0]])
+        count = int(self.counts[clients[0]])
         for first in range(0, count, size):
             length = min(size, count - first)
-            weights = torch.full((1, length), 1 / length, dtype=self.dtype, device=self.y.device)
-            yield Batch((None, slice(start + first, start + first + length)), weights)
+            columns = slice(start + first, start + first + length)
+            device = self.all_targets.device
+            weights = torch.full((1, length), 1 / length, dtype=self.dtype, device=device)
+            yield Batch((None, columns), weights)
 
-    def batches(
+    def in_orders(
         self,
         clients: IntArray,
         orders: Sequence[IntArray],
         size: int,
-        scale: FloatArray | None = None,
+        sample_weights: FloatArray | None = None,
     ) -> Iterator[Batch]:
         """Batches of `size` for each of `clients` side by side, the clients with most samples first.
 
         Each client's samples come in its own order, none left out, weighted by one over the batch's length. A client
-        that has run out is no longer part of the batch: `len(weights)` shrinks. `scale[k]`, by samples as stored,
-        multiplies the weights of clients[k].
+        that has run out is no longer part of the batch: `len(weights)` shrinks. `sample_weights[k]`, by samples as
+        stored, multiply the weights of clients[k].
         """
         counts = self.counts[clients]
-        index = np.zeros((len(clients), int(counts[0])), dtype=np.int64)
+        most = int(counts[0])
+
+        # Where the samples of each client lie, in its order, [clients, most]; behind the last one anything.
+        index = np.zeros((len(clients), most), dtype=np.int64)
         for row, (client, order) in enumerate(zip(clients, orders, strict=True)):
             index[row, : counts[row]] = self.starts[client] + order
-        share = _shares(counts, size)
-        if scale is not None:
-            share *= np.take_along_axis(
-                scale, np.maximum(index - self.starts[clients, None], 0), axis=1
-            )
-        places = torch.from_numpy(index).to(self.y.device)
-        weights = torch.from_numpy(share).to(self.y.device, self.dtype)
-        for first in range(0, int(counts[0]), size):
-            cut = np.s_[: int((counts > first).sum()), first : first + size]
-            yield Batch(places[cut], weights[cut])
+
+        weights = _batch_shares(counts, size)
+        if sample_weights is not None:
+            positions = np.maximum(index - self.starts[clients, None], 0)
+            weights *= np.take_along_axis(sample_weights, positions, axis=1)
+
+        device = self.all_targets.device
+        index_tensor = torch.from_numpy(index).to(device)
+        weight_tensor = torch.from_numpy(weights).to(device, self.dtype)
+        for first in range(0, most, size):
+            not_run_out = int((counts > first).sum())
+            cut = np.s_[:not_run_out, first : first + size]
+            yield Batch(index_tensor[cut], weight_tensor[cut])
 
 
-def _shares(counts: IntArray, size: int) -> FloatArray:
-    """One over the length of the batch that each sample is in, for clients of so many each; 0 behind the last."""
-    place = np.arange(int(counts[0]))
-    lengths = np.minimum(counts[:, None] - place // size * size, size)
-    shares: FloatArray = np.divide(
-        1.0, lengths, where=place < counts[:, None], out=np.zeros(lengths.shape)
-    )
+def _batch_shares(counts: IntArray, size: int) -> FloatArray:
+    """One over the length of the batch that each sample is in, [clients, most]; 0 behind a client's last sample."""
+    positions = np.arange(int(counts[0]))
+    batch_starts = positions // size * size
+    lengths = np.minimum(counts[:, None] - batch_starts, size)
+    shares: FloatArray = np.zeros(lengths.shape)
+    np.divide(1.0, lengths, where=positions < counts[:, None], out=shares)
     return shares
 
 
-def _rows(x: Tensor, index: Tensor | tuple[None, slice]) -> Tensor:
-    """x[index]; whole rows are gathered several times faster than by indexing."""
+def _gather(stored: Tensor, index: SampleIndex) -> Tensor:
+    """stored[index]; whole rows are gathered several times faster by `index_select` than by indexing."""
     if isinstance(index, tuple):
-        return x[index]
-    return x.index_select(0, index.flatten()).view(*index.shape, *x.shape[1:])
+        return stored[index]
+    flat = stored.index_select(0, index.flatten())
+    return flat.view(*index.shape, *stored.shape[1:])
 
 
 def to_input(x: Tensor, dtype: torch.dtype) -> Tensor:
     """Bytes of an image become numbers around 0 with a spread near 1, by fixed constants; floats stay as they are."""
-    return x.to(dtype).sub_(127.5).div_(63.75) if x.dtype == torch.uint8 else x.to(dtype)
+    if x.dtype != torch.uint8:
+        return x.to(dtype)
+    return x.to(dtype).sub_(127.5).div_(63.75)

@@ -4,7 +4,8 @@ A step is one fused call over a list of rows, whatever their number of past step
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Literal, Protocol
+from dataclasses import dataclass
+from typing import Annotated, Literal, Protocol, TypeAlias
 
 import torch
 from pydantic import Field, PositiveFloat
@@ -15,7 +16,34 @@ from federico import compat
 from federico.learning.rows import RowStorage
 from federico.options import Options
 
-Tensors = list[Tensor]
+Pair: TypeAlias = tuple[int, int]
+"""A client, and the owner of a model that it trains."""
+
+
+@dataclass(frozen=True)
+class PairStates:
+    """What an optimizer keeps of some pairs, as views that a step changes in place."""
+
+    moments: list[list[Tensor]]
+    """For each moment (Adam has two) a row per pair."""
+    steps: list[Tensor]
+    """How many steps each pair has taken."""
+
+    def first(self, count: int) -> "PairStates":
+        """Those of the first so many pairs."""
+        moments = [rows[:count] for rows in self.moments]
+        return PairStates(moments, self.steps[:count])
+
+
+class Optimizer(Protocol):
+    """What the learner asks of an optimizer."""
+
+    @property
+    def moments(self) -> int:
+        """How many rows of state the optimizer keeps for each model."""
+
+    def step(self, parameters: list[Tensor], gradients: list[Tensor], states: PairStates) -> None:
+        """One step of every row, in place."""
 
 
 class Adam(Options):
@@ -33,18 +61,18 @@ class Adam(Options):
 
     @property
     def moments(self) -> int:
-        """Tensors of state per model."""
+        """Two: the mean of gradients and that of their squares."""
         return 2
 
-    def step(self, params: Tensors, grads: Tensors, moments: list[Tensors], steps: Tensors) -> None:
-        """One step of every row, in place."""
-        means, squares = moments
+    def step(self, parameters: list[Tensor], gradients: list[Tensor], states: PairStates) -> None:
+        """See `Optimizer.step`."""
+        means, squares = states.moments
         compat.adam_step(
-            params,
-            grads,
+            parameters,
+            gradients,
             means,
             squares,
-            steps,
+            states.steps,
             learning_rate=self.learning_rate,
             beta1=self.beta1,
             beta2=self.beta2,
@@ -63,37 +91,47 @@ class SGD(Options):
 
     @property
     def moments(self) -> int:
-        """Tensors of state per model."""
+        """One, the velocity, if there is momentum."""
         return 1 if self.momentum else 0
 
-    def step(self, params: Tensors, grads: Tensors, moments: list[Tensors], steps: Tensors) -> None:
-        """One step of every row, in place."""
-        compat.add_one(steps)
-        velocity: list[Tensor | None] = [*moments[0]] if moments else [None] * len(params)
+    def step(self, parameters: list[Tensor], gradients: list[Tensor], states: PairStates) -> None:
+        """See `Optimizer.step`."""
+        compat.add_one(states.steps)
+        velocities: list[Tensor | None] = [None] * len(parameters)
+        if states.moments:
+            velocities = [*states.moments[0]]
         sgd(
-            params, grads, velocity, foreach=True, weight_decay=0.0, momentum=self.momentum,
-            lr=self.learning_rate, dampening=0.0, nesterov=False, maximize=False,
-        )  # fmt: skip
+            parameters,
+            gradients,
+            velocities,
+            foreach=True,
+            weight_decay=0.0,
+            momentum=self.momentum,
+            lr=self.learning_rate,
+            dampening=0.0,
+            nesterov=False,
+            maximize=False,
+        )
 
 
 OptimizerOptions = Annotated[Adam | SGD, Field(discriminator="kind")]
 
 
-class Optimizer(Protocol):
-    """What the learner asks of an optimizer."""
+@dataclass(frozen=True)
+class StateBlock:
+    """Room for the states of some pairs that never moves."""
 
-    @property
-    def moments(self) -> int:
-        """Tensors of state per model."""
-
-    def step(self, params: Tensors, grads: Tensors, moments: list[Tensors], steps: Tensors) -> None:
-        """One step of every row, in place."""
+    moments: Tensor
+    """[pairs, moments, size]"""
+    steps: Tensor
+    """[pairs]"""
 
 
 class OptimizerStates:
     """Moments per (client, owner), in blocks of rows that never move, so that a visit updates them in place."""
 
     BLOCK_BYTES = 64 << 20
+    """How large a block may be; one of a single pair may be larger."""
 
     def __init__(
         self,
@@ -103,86 +141,119 @@ class OptimizerStates:
         device: torch.device,
         storage: RowStorage | None = None,
     ) -> None:
-        self._moments, self._size, self._dtype, self._device = moments, size, dtype, device
+        """`moments` rows of `size` numbers for each pair."""
+        self._moments = moments
+        self._size = size
+        self._dtype = dtype
+        self._device = device
         self._storage = storage or RowStorage()
-        self._per_block = 0  # set by the first request
-        self._blocks: list[tuple[Tensor, Tensor]] = []
-        self._slots: dict[tuple[int, int], int] = {}
-        self._free: list[int] = []
+        self._pairs_per_block = 0  # set by the first request
+        self._blocks: list[StateBlock] = []
 
-    def rows(self, pairs: list[tuple[int, int]]) -> tuple[list[Tensors], Tensors]:
-        """(moments, steps) of these pairs, as views; a pair never seen starts from zeros."""
-        self._per_block = self._per_block or self._block_rows(len(pairs))
-        places = [self._place(pair) for pair in pairs]
-        moments = [[block[0][row, m] for block, row in places] for m in range(self._moments)]
-        return moments, [block[1][row] for block, row in places]
-
-    def keep_only(self, kept: set[tuple[int, int]]) -> None:
-        """Forget every pair that is not in `kept`."""
-        for pair in self._slots.keys() - kept:
-            self.drop(pair)
-
-    def drop(self, pair: tuple[int, int]) -> None:
-        """Forget one pair, if it was there."""
-        slot = self._slots.pop(pair, None)
-        if slot is not None:
-            self._free.append(slot)
+        # Slots are counted through all blocks.
+        self._slot_of: dict[Pair, int] = {}
+        self._free_slots: list[int] = []
 
     def __len__(self) -> int:
-        return len(self._slots)
+        return len(self._slot_of)
 
     @property
-    def pairs(self) -> list[tuple[int, int]]:
-        """The pairs held, in a stable order."""
-        return sorted(self._slots)
+    def pairs(self) -> list[Pair]:
+        """The pairs whose states are held, in a stable order."""
+        return sorted(self._slot_of)
+
+    @property
+    def room(self) -> int:
+        """For how many pairs there is memory."""
+        return len(self._blocks) * self._pairs_per_block
+
+    def of(self, pairs: list[Pair]) -> PairStates:
+        """The states of these pairs, as views; a pair never seen starts from zeros."""
+        if self._pairs_per_block == 0:
+            self._pairs_per_block = self._fitting(len(pairs))
+
+        moments: list[list[Tensor]] = [[] for _ in range(self._moments)]
+        steps: list[Tensor] = []
+        for pair in pairs:
+            block, row = self._find(pair)
+            steps.append(block.steps[row])
+            for which, rows in enumerate(moments):
+                rows.append(block.moments[row, which])
+        return PairStates(moments, steps)
+
+    def keep_only(self, kept: set[Pair]) -> None:
+        """Forget every pair that is not in `kept`."""
+        for pair in self._slot_of.keys() - kept:
+            self.drop(pair)
+
+    def drop(self, pair: Pair) -> None:
+        """Forget one pair, if it was there."""
+        slot = self._slot_of.pop(pair, None)
+        if slot is not None:
+            self._free_slots.append(slot)
 
     def state(self) -> dict[str, Tensor]:
         """A copy of all of it as tensors with one entry per pair."""
-        places = [self._place(pair) for pair in self.pairs]
-        moments = self._empty(len(places), every_round=True)
-        for copy, (block, row) in zip(moments, places, strict=True):
-            copy.copy_(block[0][row])
-        return {
-            "pairs": torch.tensor(self.pairs, dtype=torch.int64).reshape(-1, 2),
-            "moments": moments,
-            "steps": torch.stack([b[1][r] for b, r in places]) if places else torch.empty(0),
-        }
+        pairs = self.pairs
+        moments = self._empty(len(pairs), every_round=True)
+        steps = torch.empty(len(pairs), device=self._device)
+        for k, pair in enumerate(pairs):
+            block, row = self._find(pair)
+            moments[k].copy_(block.moments[row])
+            steps[k] = block.steps[row]
+        table = torch.tensor(pairs, dtype=torch.int64).reshape(-1, 2)
+        return {"pairs": table, "moments": moments, "steps": steps}
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from what `state` gave."""
+        """Hold what `state` gave, and nothing else."""
         self.keep_only(set())
-        pairs = [(int(i), int(b)) for i, b in state["pairs"]]
-        moments, steps = self.rows(pairs)
-        for k in range(len(pairs)):
-            steps[k].copy_(state["steps"][k])
-            for m in range(self._moments):
-                moments[m][k].copy_(state["moments"][k, m])
+        pairs = [(client, owner) for client, owner in state["pairs"].tolist()]
+        restored = self.of(pairs)
+        for k, steps in enumerate(restored.steps):
+            steps.copy_(state["steps"][k])
+            for which, rows in enumerate(restored.moments):
+                rows[k].copy_(state["moments"][k, which])
 
-    def _block_rows(self, pairs: int) -> int:
-        fitting = self.BLOCK_BYTES // max(1, self._moments * self._size * self._dtype.itemsize)
+    def _fitting(self, pairs: int) -> int:
+        """How many pairs a block holds, where so many are asked for at first."""
+        pair_bytes = self._moments * self._size * self._dtype.itemsize
+        fitting = self.BLOCK_BYTES // max(1, pair_bytes)
         return max(1, min(pairs, fitting))
 
-    def _place(self, pair: tuple[int, int]) -> tuple[tuple[Tensor, Tensor], int]:
-        slot = self._slots.get(pair)
+    def _find(self, pair: Pair) -> tuple[StateBlock, int]:
+        """The block and the row in it that hold the state of this pair."""
+        slot = self._slot_of.get(pair)
         if slot is None:
-            slot = self._slots[pair] = self._claim()
-        block, row = divmod(slot, self._per_block)
+            slot = self._claim()
+            self._slot_of[pair] = slot
+        block, row = divmod(slot, self._pairs_per_block)
         return self._blocks[block], row
 
     def _claim(self) -> int:
-        if not self._free:
-            first = len(self._blocks) * self._per_block
-            steps = torch.empty(self._per_block, device=self._device)
-            self._blocks.append((self._empty(self._per_block), steps))
-            self._free = list(range(first + self._per_block - 1, first - 1, -1))
-        slot = self._free.pop()
-        moments, steps = self._blocks[slot // self._per_block]
-        moments[slot % self._per_block].zero_()
-        steps[slot % self._per_block].zero_()
+        """A free slot, filled with zeros."""
+        if not self._free_slots:
+            self._add_block()
+        slot = self._free_slots.pop()
+        block, row = divmod(slot, self._pairs_per_block)
+        self._blocks[block].moments[row].zero_()
+        self._blocks[block].steps[row].zero_()
         return slot
 
+    def _add_block(self) -> None:
+        count = self._pairs_per_block
+        first = len(self._blocks) * count
+        steps = torch.empty(count, device=self._device)
+        self._blocks.append(StateBlock(self._empty(count), steps))
+        # Taken from the end: the first slot comes first.
+        self._free_slots = list(range(first + count - 1, first - 1, -1))
+
     def _empty(self, pairs: int, *, every_round: bool = False) -> Tensor:
-        shape = pairs, self._moments, self._size
+        """Room for the moments of so many pairs, [pairs, moments, size]."""
         return self._storage.empty(
-            *shape, dtype=self._dtype, device=self._device, every_round=every_round
+            pairs,
+            self._moments,
+            self._size,
+            dtype=self._dtype,
+            device=self._device,
+            every_round=every_round,
         )
