@@ -31,7 +31,7 @@ from federico.learning.bank import Bank
 from federico.learning.layout import ModelLayout
 from federico.learning.rows import RowStorage
 from federico.learning.visits import Visits
-from federico.methods.method import average_into
+from federico.methods.averaging import average_into
 from federico.network.exchange import NetworkExchange
 from federico.network.limits import Limits
 from federico.network.roster import Roster

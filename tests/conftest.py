@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -25,12 +26,13 @@ from torch import nn
 from federico.cli.main import main
 from federico.exchange.protocol import Hosting
 from federico.exchange.simulated import SimulatedExchange
+from federico.experiment.build import Connect, build_method
 from federico.learning.layout import ModelLayout
 from federico.learning.learner import ClientData, Learner
 from federico.learning.models import Factory, perceptron
 from federico.learning.optimizers import Adam, Optimizer
 from federico.methods import METHODS
-from federico.methods.method import Method, MethodContext
+from federico.methods.method import Method
 
 # Fixtures that several folders share, each with what it is about in its name.
 pytest_plugins = ["tests.support.bus", "tests.support.experiments"]
@@ -116,9 +118,11 @@ def make_method(
     seed: int = 0,
     dtype: torch.dtype = torch.float64,
     local_epochs: int = 1,
+    hosting: Hosting | None = None,
+    connect: Connect | None = None,
     **options: object,
 ) -> Method:
-    """A method before its first round; `options` are the method's own."""
+    """A method before its first round, of all clients in one process; `options` are its own."""
     learner = make_learner(
         clients,
         hidden=hidden,
@@ -130,9 +134,16 @@ def make_method(
     )
     cls = METHODS[kind] if isinstance(kind, str) else kind
     names = tuple(client.name for client in clients)
-    return cls(
-        MethodContext(names, learner, SimulatedExchange, Hosting(len(names)), seed, local_epochs),
-        cls.options(**options),
+    chosen = cls.options(**options)
+    part = cls.shared_part(chosen, learner.layout)
+    return build_method(
+        cls,
+        chosen,
+        names=names,
+        learner=learner,
+        hosting=hosting or Hosting(len(names)),
+        connect=connect or partial(SimulatedExchange, part=part),
+        local_epochs=local_epochs,
     )
 
 

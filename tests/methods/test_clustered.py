@@ -145,6 +145,6 @@ def test_without_a_split_it_is_fedavg_at_the_same_cost(
 def test_everybody_predicts_with_the_model_of_its_cluster(lines: Build) -> None:
     clustered = lines("clustered", POINTS, RATE, eps1=0.8)
     clustered.round(1)
-    mixtures = clustered.mixtures(1)
+    mixtures = clustered.predictors(1)
     assert mixtures.visits.pairs == [(0, 4), (1, 5), (2, 6), (3, 7)]
     assert clustered.names == ("c0", "c1", "c2", "c3", "cluster", "cluster", "cluster", "cluster")

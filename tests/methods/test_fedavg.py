@@ -36,7 +36,7 @@ def test_there_is_one_model_that_no_client_owns(
 
 
 def test_everybody_predicts_with_it(method: Callable[..., Method], blobs: Clients) -> None:
-    mixtures = method("fedavg", blobs(SIZES)).mixtures(0)
+    mixtures = method("fedavg", blobs(SIZES)).predictors(0)
     assert mixtures.visits.pairs == [(0, 3), (1, 3), (2, 3)]
     assert np.array_equal(mixtures.weights, np.ones(3))
 

@@ -20,7 +20,7 @@ def test_predicts_with_copies_tuned_by_a_fresh_optimizer(
     plus = method("fedavg_plus", blobs((7, 4, 5)), tune_epochs=epochs)
     for round_index in (1, 2):
         plus.round(round_index)
-    mixtures = plus.mixtures(2)
+    mixtures = plus.predictors(2)
     tuned = (
         plus.bank.rows
         + plus.learner.train(plus.bank, TO_GLOBAL, 2, epochs=epochs, fresh=True).as_tensor()
@@ -36,6 +36,6 @@ def test_at_least_one_epoch_is_tuned() -> None:
 
 
 def test_a_tuned_copy_needs_an_optimizer_of_its_own() -> None:
-    assert FedAvgPlus.needs(FedAvgPlusOptions(), 5, None, 10) == Needs(
+    assert FedAvgPlus.memory(FedAvgPlusOptions(), 5, 10) == Needs(
         models=1, updates=5, pairs=5, fresh=5
     )

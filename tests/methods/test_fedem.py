@@ -53,16 +53,16 @@ def test_a_round_by_hand(two: FedEM) -> None:
 
 
 def test_proportions_are_the_prior_of_the_next_round(two: FedEM) -> None:
-    two.e_step(two.to_components())
+    two.e_step(two.to_shared())
     first = two.proportions[1, 0]
-    two.e_step(two.to_components())
+    two.e_step(two.to_shared())
     odds = first / (1 - first) * np.exp(4)
     assert two.proportions[1, 0] == pytest.approx(odds / (1 + odds), abs=1e-12)
 
 
 def test_everybody_predicts_with_all_components_in_its_proportions(two: FedEM) -> None:
     two.round(1)
-    mixtures = two.mixtures(1)
+    mixtures = two.predictors(1)
     assert mixtures.visits.pairs == [(0, 2), (0, 3), (1, 2), (1, 3)]
     assert np.array_equal(mixtures.weights, two.proportions.ravel())
     assert two.names == ("c0", "c1", "component 1", "component 2")

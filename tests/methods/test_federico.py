@@ -11,7 +11,7 @@ from federico.errors import ConfigError
 from federico.learning.learner import ClientData
 from federico.learning.visits import Visits
 from federico.methods.federico import Federico, FedericoOptions
-from federico.methods.method import Needs, Posterior
+from federico.methods.method import Needs, Posterior, pull_neighbors
 
 Clients = Callable[..., list[ClientData]]
 Build = Callable[..., Federico]
@@ -97,7 +97,7 @@ def test_messages_are_the_neighbors_models_and_what_goes_back(federico: Build) -
 
 def test_an_update_weighs_posterior_times_samples(federico: Build) -> None:
     played = federico(sampler="everyone", solo_rounds=0, worse_than_guess="tracked")
-    visits = played.pull(1, played.sample(1))
+    visits = pull_neighbors(played, 1, played.sample(1))
     played.e_step(visits)
     updates = played.m_step(visits, 1)
     for b, i, coefficient in zip(
@@ -233,7 +233,7 @@ def test_an_even_guess_is_no_worse_than_a_guess(method: Build, blobs: Clients) -
     played = method("federico", blobs(SIZES), neighbors=2, dtype=torch.float32)
     played.bank.rows.zero_()
     played.e_step(Visits.of([(i, b) for i in range(4) for b in range(4)]))
-    assert all(tracker.sane.all() for tracker in played.trackers.values())
+    assert all(tracker.sane.all() for tracker in played.losses.values())
 
 
 def test_a_model_worse_than_a_guess_is_trained_by_its_owner_and_by_nobody_else(
@@ -258,13 +258,13 @@ def test_the_sum_of_losses_is_n_times_the_mean(federico: Build) -> None:
     mean, total = (
         play(federico(loss=loss, sampler="everyone", solo_rounds=0), 1) for loss in ("mean", "sum")
     )
-    for n, a, b in zip(SIZES, mean.trackers.values(), total.trackers.values(), strict=True):
+    for n, a, b in zip(SIZES, mean.losses.values(), total.losses.values(), strict=True):
         np.testing.assert_allclose(b.tracked, n * a.tracked, rtol=1e-12)
 
 
 def test_temperature_divides_the_losses(federico: Build) -> None:
     played = play(federico(temperature=0.1, sampler="everyone", worse_than_guess="tracked"), 3)
-    for row, tracker in zip(played.posteriors.values(), played.trackers.values(), strict=True):
+    for row, tracker in zip(played.posteriors.values(), played.losses.values(), strict=True):
         scores = np.exp(-(tracker.tracked - tracker.tracked.min()) / 0.1)
         np.testing.assert_allclose(row.weights, scores / scores.sum(), rtol=1e-9)
 
@@ -272,7 +272,7 @@ def test_temperature_divides_the_losses(federico: Build) -> None:
 def test_predicts_with_the_posterior_without_its_negligible_part(federico: Build) -> None:
     played = federico(w_min=0.2)
     set_posterior(played, [[0.6, 0.2, 0.1, 0.1], [0.25] * 4, [0.0, 0.0, 1.0, 0.0], [0.0] * 4])
-    mixtures = played.mixtures(1)
+    mixtures = played.predictors(1)
     rows = [
         dict(zip(mixtures.visits.owners[own].tolist(), mixtures.weights[own].tolist(), strict=True))
         for own in (mixtures.visits.clients == i for i in range(4))
@@ -286,7 +286,7 @@ def test_predicts_with_the_posterior_without_its_negligible_part(federico: Build
 
 
 def test_before_the_first_round_everybody_predicts_with_its_own_model(federico: Build) -> None:
-    assert federico().mixtures(0).visits.pairs == [(0, 0), (1, 1), (2, 2), (3, 3)]
+    assert federico().predictors(0).visits.pairs == [(0, 0), (1, 1), (2, 2), (3, 3)]
 
 
 @pytest.mark.parametrize("momentum", [0.1, None])
@@ -303,7 +303,7 @@ def test_statistics_follow_the_option_and_counters_the_owner(
         buffers=buffers, sampler="everyone", solo_rounds=0, worse_than_guess="tracked",
     )  # fmt: skip
     first, before = played.learner.layout.parameters, played.bank.rows.clone()
-    visits = played.pull(1, played.sample(1))
+    visits = pull_neighbors(played, 1, played.sample(1))
     played.e_step(visits)
     updates = played.m_step(visits, 1)
     played.update(updates)
@@ -337,7 +337,7 @@ def test_a_peer_trains_its_own_model_even_when_its_weight_underflows(
         temperature=1e-4,
         worse_than_guess="tracked",
     )
-    visits = played.pull(1, played.sample(1))
+    visits = pull_neighbors(played, 1, played.sample(1))
     played.e_step(visits)
     weights = [row.weights[i] for i, row in played.posteriors.items()]
     assert min(weights) == 0.0, "somebody's own model has no weight at all"
@@ -350,34 +350,36 @@ def test_fewer_others_than_the_default_are_all_visited(method: Build, blobs: Cli
     assert [sampled.tolist() for sampled in played.sample(1)] == [[1], [0]]
 
 
-KINDS = [0, 0, 0, 1, 1, 1, 2, 2, 2]
-"""Nine clients, three of each kind: 18 pairs of others that are alike, 72 pairs of others in all."""
-
-
 @pytest.mark.parametrize(
-    ("options", "rounds", "distribution", "wanted"),
+    ("options", "rounds", "wanted"),
     [
-        ({"neighbors": 2}, 1, KINDS, Needs(9, 9, 9)),  # nobody samples in a solo round
-        ({"neighbors": 2}, 100, None, Needs(9, 27, 81)),  # anybody may be a friend
-        ({"neighbors": 2}, 100, KINDS, Needs(9, 27, 9 + 18 + 54 * 9 // 72)),
-        (
-            {"neighbors": 2},
-            3,
-            KINDS,
-            Needs(9, 27, 9 + (18 * 36 + 54 * 9) // 72),
-        ),  # half of the others have been met
-        ({"neighbors": 2, "solo_rounds": 0}, 1, None, Needs(9, 27, 27)),
-        ({"neighbors": 0}, 100, KINDS, Needs(9, 9, 9)),
-        ({"sampler": "everyone"}, 100, None, Needs(9, 81, 81)),
-        ({"neighbors": 2, "optimizer_state": "fresh"}, 100, KINDS, Needs(9, 27, 0, fresh=27)),
-        ({"neighbors": 2, "m_step": "gradient"}, 100, KINDS, Needs(9, 36, 9)),
+        ({"neighbors": 2}, 1, Needs(9, 9, 9)),  # nobody samples in a solo round
+        ({"neighbors": 2}, 100, Needs(9, 27, 81)),  # anybody may be a collaborator
+        ({"neighbors": 2}, 3, Needs(9, 27, 9 + 36)),  # half of the others have been met
+        ({"neighbors": 2, "solo_rounds": 0}, 1, Needs(9, 27, 27)),
+        ({"neighbors": 1, "strangers": "cautious", "epsilon": 0.1}, 11, Needs(9, 18, 9 + 27)),
+        ({"neighbors": 1, "strangers": "cautious", "epsilon": 0.9}, 4, Needs(9, 18, 9 + 27)),
+        ({"neighbors": 0}, 100, Needs(9, 9, 9)),
+        ({"sampler": "everyone"}, 100, Needs(9, 81, 81)),
+        ({"neighbors": 2, "optimizer_state": "fresh"}, 100, Needs(9, 27, 0, fresh=27)),
+        ({"neighbors": 2, "m_step": "gradient"}, 100, Needs(9, 36, 9)),
     ],
 )
-def test_needs_follow_the_options_the_rounds_and_who_is_alike(
-    options: dict[str, Any], rounds: int, distribution: list[int] | None, wanted: Needs
+def test_needs_follow_the_options_and_the_rounds(
+    options: dict[str, Any], rounds: int, wanted: Needs
 ) -> None:
-    assert Federico.needs(FedericoOptions(**options), 9, distribution, rounds) == wanted
+    assert Federico.memory(FedericoOptions(**options), 9, rounds) == wanted
 
 
 def test_a_single_client_needs_one_of_each() -> None:
-    assert Federico.needs(FedericoOptions(), 1, [0], 5) == Needs(1, 1, 1)
+    assert Federico.memory(FedericoOptions(), 1, 5) == Needs(1, 1, 1)
+
+
+def test_the_default_number_of_neighbors_may_be_written_out_whoever_is_there(
+    method: Build, blobs: Clients
+) -> None:
+    default = FedericoOptions().neighbors
+    played = method("federico", blobs((5, 5)), neighbors=default, solo_rounds=0)
+    assert [sampled.tolist() for sampled in played.sample(1)] == [[1], [0]]
+    with pytest.raises(ConfigError, match="set it to 1 or less"):
+        method("federico", blobs((5, 5)), neighbors=2)

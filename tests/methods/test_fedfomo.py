@@ -7,9 +7,10 @@ from pydantic import ValidationError
 from torch import nn
 
 from federico.errors import ConfigError
+from federico.learning.bank import Bank
 from federico.learning.learner import ClientData
 from federico.methods.fedfomo import FedFomo, FedFomoOptions
-from federico.methods.method import Method
+from federico.methods.method import Method, pull_neighbors
 
 Clients = Callable[..., list[ClientData]]
 Build = Callable[..., FedFomo]
@@ -24,7 +25,7 @@ MODELS = [[0.5, 0.0], [1.0, 1.0], [-3.0, 0.0]]
 def three(lines: Build) -> FedFomo:
     """Three clients in the middle of a run: all began at (0, 0) and have trained since, the last one for the worse."""
     fedfomo = lines("fedfomo", POINTS, RATE)
-    fedfomo.first.rows.zero_()
+    fedfomo.first.zero_()
     fedfomo.bank.rows.copy_(torch.tensor(MODELS))
     return fedfomo
 
@@ -38,7 +39,7 @@ def test_a_round_by_hand(three: FedFomo) -> None:
     assert played.posteriors[0].peers.tolist() == [0, 1]
     np.testing.assert_allclose(played.posteriors[0].weights, weights, rtol=1e-12)
     combined = weights @ np.array(MODELS[:2])
-    np.testing.assert_allclose(three.first.rows[0], combined, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(three.first[0], combined, rtol=0, atol=1e-12)
     trained = combined - 2 * RATE * (combined.sum() - 2)
     np.testing.assert_allclose(three.bank.rows[0], trained, rtol=0, atol=1e-12)
 
@@ -46,7 +47,7 @@ def test_a_round_by_hand(three: FedFomo) -> None:
 def test_where_no_candidate_gains_a_client_goes_back_to_where_it_began(three: FedFomo) -> None:
     played = three.round(1)
     assert three.propensity[2].max() < 0
-    assert three.first.rows[2].tolist() == [0, 0]
+    assert three.first[2].tolist() == [0, 0]
     assert three.bank.rows[2].tolist() == [0, 0], "it began where its loss is 0: no step moves it"
     assert played.posteriors[2].peers.tolist() == [2]
     assert played.posteriors[2].weights.tolist() == [1]
@@ -72,11 +73,13 @@ def test_a_candidate_that_gives_no_numbers_is_no_candidate(three: FedFomo) -> No
 def test_models_are_judged_by_what_is_held_out(method: Build, blobs: Clients) -> None:
     fedfomo = method("fedfomo", blobs((10, 15, 20)))
     fedfomo.round(1)
-    visits = fedfomo.pull(1, [np.array([1, 2]), np.array([2]), np.array([], dtype=np.int64)])
+    neighbors = [np.array([1, 2]), np.array([2]), np.array([], dtype=np.int64)]
+    visits = pull_neighbors(fedfomo, 1, neighbors)
     assert visits.pairs == [(0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2)]
-    before = fedfomo.learner.evaluate(fedfomo.first, fedfomo.context.to_own(), "validation")
+    began = Bank(fedfomo.bank.layout, np.arange(3), fedfomo.first)
+    before = fedfomo.learner.evaluate(began, fedfomo.to_own(), "validation")
     after = fedfomo.learner.evaluate(fedfomo.bank, visits, "validation")
-    assert np.array_equal(fedfomo.gains(visits), before[visits.clients] - after)
+    assert np.array_equal(fedfomo.measure_gains(visits), before[visits.clients] - after)
 
 
 def test_statistics_do_not_count_as_distance(
@@ -84,10 +87,10 @@ def test_statistics_do_not_count_as_distance(
 ) -> None:
     fedfomo = method("fedfomo", blobs((10, 10)), model=batch_norm_net, batch_size=2)
     fedfomo.bank.rows.zero_()
-    fedfomo.first.rows.zero_()
+    fedfomo.first.zero_()
     fedfomo.bank.rows[:, 0] = torch.tensor([1.0, 2.0])
     fedfomo.bank.rows[1, fedfomo.bank.layout.parameters :] = 9.0
-    row = fedfomo.combine(0, np.array([0, 1]), np.array([3.0, 2.0]))
+    row = fedfomo.combine(0, 0, np.array([0, 1]), np.array([3.0, 2.0]))
     np.testing.assert_allclose(row.weights, [0.75, 0.25])
 
 
@@ -113,13 +116,11 @@ def test_the_first_round_is_training_alone_on_what_is_not_held_out(
     assert len(start.unique(dim=0)) == 1, "one start for all"
     expected = (
         start
-        + fedfomo.learner.train(
-            fedfomo.bank, fedfomo.context.to_own(), 1, epochs=2, fresh=True
-        ).as_tensor()
+        + fedfomo.learner.train(fedfomo.bank, fedfomo.to_own(), 1, epochs=2, fresh=True).as_tensor()
     )
     fedfomo.round(1)
     assert torch.equal(fedfomo.bank.rows, expected)
-    assert torch.equal(fedfomo.first.rows, start)
+    assert torch.equal(fedfomo.first, start)
 
 
 def test_only_the_candidates_models_travel(method: Build, blobs: Clients) -> None:
@@ -129,7 +130,7 @@ def test_only_the_candidates_models_travel(method: Build, blobs: Clients) -> Non
 
 
 def test_everybody_predicts_with_its_own_model(three: FedFomo) -> None:
-    assert three.mixtures(1).visits.pairs == [(0, 0), (1, 1), (2, 2)]
+    assert three.predictors(1).visits.pairs == [(0, 0), (1, 1), (2, 2)]
 
 
 def test_options_without_a_meaning_are_refused(method: Build, blobs: Clients) -> None:

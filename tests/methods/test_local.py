@@ -35,7 +35,7 @@ def test_sends_nothing_and_predicts_with_the_own_model(
     local = method("local", blobs((7, 4, 5)))
     local.round(1)
     assert local.exchange.traffic.take()["training"].moved == 0
-    mixtures = local.mixtures(1)
+    mixtures = local.predictors(1)
     assert mixtures.visits.pairs == [(0, 0), (1, 1), (2, 2)]
     assert mixtures.bank is local.bank
     assert np.array_equal(mixtures.weights, np.ones(3))

@@ -15,13 +15,15 @@ import torch
 from torch import nn
 
 from federico.exchange.protocol import ByteCount, Hosting, Traffic, Updates
+from federico.experiment.build import build_method
 from federico.learning import rows as rows_module
 from federico.learning.bank import Bank
 from federico.learning.layout import ModelLayout
 from federico.learning.rows import Rows, RowsInFiles, RowStorage
 from federico.learning.visits import Visits
+from federico.methods.averaging import average_into
 from federico.methods.federico import Federico, FedericoOptions
-from federico.methods.method import MethodContext, Round, average_into
+from federico.methods.method import Round
 from federico.network.exchange import NetworkExchange
 from federico.network.session import close, open_bus
 from tests.support.exchange_contract import PEERS, Connect, ExchangeContract
@@ -451,8 +453,9 @@ def lock_step(
             people, mine = tuple(client.name for client in clients), learner(clients)
             mine.storage = make_storage()
             mine.states = mine.new_states()
-            return Federico(
-                MethodContext(people, mine, connect, Hosting(3, number, 3), seed=0), options
+            hosting = Hosting(3, number, 3)
+            return build_method(
+                Federico, options, names=people, learner=mine, hosting=hosting, connect=connect
             )
 
         def play(mine: Federico) -> list[Round]:

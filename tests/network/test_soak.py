@@ -21,7 +21,7 @@ from federico.exchange.protocol import Updates
 from federico.learning.layout import ModelLayout
 from federico.learning.rows import Rows
 from federico.learning.visits import Visits
-from federico.methods.method import average_into
+from federico.methods.averaging import average_into
 from federico.network.exchange import NetworkExchange
 from federico.network.roster import Roster
 from federico.network.session import Addresses, Identity, close, open_session

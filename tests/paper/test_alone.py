@@ -43,7 +43,7 @@ def test_both_predict_alike_and_send_nothing(method: Build, blobs: Clients, play
         played = method(name, blobs((7, 4, 5)), **options)
         play(played, 3)
         assert played.exchange.traffic.take()["training"].moved == 0
-        mixtures = played.mixtures(3)
+        mixtures = played.predictors(3)
         scores.append(played.learner.score(mixtures.bank, mixtures.visits, mixtures.weights).loss)
     assert np.array_equal(*scores)
 

@@ -77,7 +77,7 @@ def test_tracked_losses_have_their_closed_form(
         "federico", blobs((7, 4, 5)), neighbors=1, worse_than_guess="tracked", **options
     )
     diary = Diary(federico, monkeypatch)
-    for i, tracker in diary.federico.trackers.items():
+    for i, tracker in diary.federico.losses.items():
         expected = {j: form(diary.known((i, j))) for j in range(3) if diary.known((i, j))}
         assert tracker.peers.tolist() == sorted(expected)
         np.testing.assert_allclose(

@@ -49,7 +49,7 @@ def test_strangers_count_as_loss_zero_in_the_posterior(
     federico = method("federico", blobs(SIZES), preset="literal", neighbors=1)
     for round_index in (1, 2, 3):
         (played,) = play(federico, 1, first=round_index)
-        for row, tracker in zip(played.posteriors, federico.trackers.values(), strict=True):
+        for row, tracker in zip(played.posteriors, federico.losses.values(), strict=True):
             losses = np.zeros(len(SIZES))
             losses[tracker.peers] = tracker.tracked
             scores = np.exp(-losses)
@@ -86,4 +86,4 @@ def test_strangers_take_part_in_predictions(
 ) -> None:
     federico = method("federico", blobs(SIZES), preset="literal", neighbors=neighbors)
     play(federico, 1)
-    assert len(federico.mixtures(1).visits) == 25
+    assert len(federico.predictors(1).visits) == 25

@@ -22,8 +22,8 @@ BROKEN = 2
 class WithoutBroken(Federico):
     """Nobody gets to see the broken model but its owner."""
 
-    def pull(self, round_index: int, neighbors: list[np.ndarray]) -> Visits:
-        return super().pull(round_index, [row[row != BROKEN] for row in neighbors])
+    def pull(self, round_index: int, wanted: Visits) -> Visits:
+        return super().pull(round_index, wanted[np.flatnonzero(wanted.owners != BROKEN)])
 
 
 @pytest.fixture(params=["epochs", "gradient"])
@@ -78,7 +78,7 @@ def test_everyone_else_stays_finite_and_its_owner_predicts_with_the_others(
     play(federico, 6)
     sane = np.arange(len(SIZES)) != BROKEN
     assert federico.bank.rows[sane].isfinite().all()
-    mixtures = federico.mixtures(6)
+    mixtures = federico.predictors(6)
     assert BROKEN not in mixtures.visits.owners
     scores = federico.learner.score(mixtures.bank, mixtures.visits, mixtures.weights)
     assert np.isfinite(scores.loss).all()
@@ -90,15 +90,15 @@ def test_a_model_that_breaks_late_loses_its_weight_and_regains_it_when_mended(
     federico = build(broken=False)
     play(federico, 2)
     healthy = federico.bank.rows[BROKEN].clone()
-    tracked = federico.trackers[0].tracked[BROKEN]
+    tracked = federico.losses[0].tracked[BROKEN]
     federico.bank.rows[BROKEN] = torch.inf
     (played,) = play(federico, 1, first=3)
     assert [row.weights[BROKEN] for row in played.posteriors] == [0.0] * len(SIZES)
     federico.bank.rows[BROKEN] = healthy
     (played,) = play(federico, 1, first=4)
     assert min(row.weights[BROKEN] for row in played.posteriors) > 0
-    latest = federico.trackers[0].latest[BROKEN]
-    assert federico.trackers[0].tracked[BROKEN] == pytest.approx(0.4 * tracked + 0.6 * latest)
+    latest = federico.losses[0].latest[BROKEN]
+    assert federico.losses[0].tracked[BROKEN] == pytest.approx(0.4 * tracked + 0.6 * latest)
 
 
 def test_if_every_model_is_broken_nothing_moves(build: Build, play: Play) -> None:
@@ -106,4 +106,4 @@ def test_if_every_model_is_broken_nothing_moves(build: Build, play: Play) -> Non
     federico.bank.rows.fill_(torch.nan)
     play(federico, 2)
     assert len(federico.learner.states) == 0
-    assert federico.mixtures(2).visits.pairs == Visits.to_own(np.arange(len(SIZES))).pairs
+    assert federico.predictors(2).visits.pairs == Visits.to_own(np.arange(len(SIZES))).pairs

@@ -114,7 +114,7 @@ def play_both(fast: Federico, plain: Reference) -> list[float]:
         assert [row.tolist() for row in played.neighbors] == expected
         np.testing.assert_allclose(fast.bank.rows.numpy(), np.stack(plain.phi), rtol=0, atol=1e-10)
         for i, (row, tracker) in enumerate(
-            zip(played.posteriors, fast.trackers.values(), strict=True)
+            zip(played.posteriors, fast.losses.values(), strict=True)
         ):
             assert row.peers.tolist() == sorted(plain.posterior[i])
             np.testing.assert_allclose(
@@ -128,7 +128,7 @@ def play_both(fast: Federico, plain: Reference) -> list[float]:
                 tracker.tracked[tracker.sane], tracked[tracker.sane], rtol=0, atol=1e-10
             )
         ignored.append(
-            float(np.mean(~np.concatenate([tracker.sane for tracker in fast.trackers.values()])))
+            float(np.mean(~np.concatenate([tracker.sane for tracker in fast.losses.values()])))
         )
     return ignored
 

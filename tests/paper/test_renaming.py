@@ -20,7 +20,7 @@ ORDER = [3, 0, 4, 2, 1]
 
 
 def losses_of(method: Method, rounds: int) -> np.ndarray:
-    mixtures = method.mixtures(rounds)
+    mixtures = method.predictors(rounds)
     return method.learner.score(mixtures.bank, mixtures.visits, mixtures.weights).loss
 
 
@@ -84,7 +84,7 @@ def test_renamed_peers_rename_the_results_and_nothing_else(
             after.posteriors[place].weights, before.posteriors[k].weights[ORDER], atol=1e-10
         )
         np.testing.assert_allclose(
-            after.trackers[place].tracked, before.trackers[k].tracked[ORDER], atol=1e-10
+            after.losses[place].tracked, before.losses[k].tracked[ORDER], atol=1e-10
         )
 
 

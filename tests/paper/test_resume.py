@@ -30,7 +30,7 @@ SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {name: (name, {}) for name in 
 
 def observed(method: Method, played: list[Round], last: int) -> list[list[float]]:
     """Everything a run would show for these rounds, as plain numbers."""
-    mixtures = method.mixtures(last)
+    mixtures = method.predictors(last)
     scores = method.learner.score(mixtures.bank, mixtures.visits, mixtures.weights)
     rows = [neighbors for one in played for neighbors in one.neighbors]
     rows += [row.weights for one in played for row in one.posteriors]

@@ -56,7 +56,7 @@ def test_a_cautious_peer_explores_by_its_coin_and_else_returns_to_the_best_it_ha
     for round_index in range(1, 9):
         known = [
             dict(zip(t.peers.tolist(), t.tracked.tolist(), strict=True))
-            for t in federico.trackers.values()
+            for t in federico.losses.values()
         ]
         (played,) = play(federico, 1, first=round_index)
         for i, neighbors in enumerate(played.neighbors):
@@ -78,5 +78,5 @@ def test_strangers_take_no_part_in_posterior_or_prediction(
     for i, row in federico.posteriors.items():
         assert len(row.peers) <= 3
         assert i in row.peers
-    visits = federico.mixtures(3).visits
+    visits = federico.predictors(3).visits
     assert all(b in federico.posteriors[i].peers for i, b in visits.pairs)

@@ -24,7 +24,7 @@ def test_evaluating_leaves_the_global_model_and_its_optimizers_untouched(
             fedavg.round(round_index)
             plus.round(round_index)
             before = {key: value.clone() for key, value in plus.state().items()}
-            plus.mixtures(round_index)
+            plus.predictors(round_index)
             assert all(torch.equal(value, before[key]) for key, value in plus.state().items())
         assert all(torch.equal(value, plus.state()[key]) for key, value in fedavg.state().items())
 
@@ -33,7 +33,7 @@ def test_tuned_copies_fit_their_client_better(method: Build, blobs: Clients) -> 
     plus = method("fedavg_plus", blobs((30, 30)), tune_epochs=5)
     for round_index in (1, 2, 3):
         plus.round(round_index)
-    mixtures = plus.mixtures(3)
+    mixtures = plus.predictors(3)
     tuned = plus.learner.evaluate(mixtures.bank, mixtures.visits)
-    shared = plus.learner.evaluate(plus.bank, plus.to_global())
+    shared = plus.learner.evaluate(plus.bank, plus.to_shared())
     assert np.all(tuned < shared)

@@ -10,7 +10,7 @@ from federico.exchange.protocol import Updates
 from federico.learning.learner import ClientData
 from federico.learning.visits import Visits
 from federico.methods.federico import Federico
-from federico.methods.method import Round
+from federico.methods.method import Round, pull_neighbors
 
 Clients = Callable[..., list[ClientData]]
 Build = Callable[..., Federico]
@@ -51,7 +51,7 @@ def test_everything_before_the_update_sees_round_start_models(
 ) -> None:
     federico = method("federico", blobs((7, 4, 5, 6)), neighbors=2, solo_rounds=0)
     start = federico.bank.rows.clone()
-    visits = federico.pull(1, federico.sample(1))
+    visits = pull_neighbors(federico, 1, federico.sample(1))
     federico.e_step(visits)
     updates = federico.m_step(visits, 1)
     assert torch.equal(federico.bank.rows, start)

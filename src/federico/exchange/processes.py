@@ -7,6 +7,7 @@ from torch import Tensor
 from federico.exchange.protocol import Exchange, Hosting
 from federico.exchange.simulated import SimulatedExchange
 from federico.learning.bank import Bank
+from federico.learning.parts import ModelPart
 
 T = TypeVar("T")
 
@@ -19,23 +20,23 @@ class ProcessGroup(Protocol):
     processes_here: int
     """How many processes share this machine, this one included."""
 
-    def connect(self, hosting: Hosting, bank: Bank, participants: int) -> Exchange:
-        """The exchange that carries the models of this bank."""
+    def connect(self, hosting: Hosting, part: ModelPart, bank: Bank, participants: int) -> Exchange:
+        """The exchange that carries this part of the bank's models."""
 
     def gather(self, value: T) -> list[T]:
-        """Everybody's value in order of rank, at the first; nothing elsewhere."""
+        """Everybody's value in order of rank, at the first process; an empty list elsewhere."""
 
     def assemble(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Everybody's tensors end to end, at the first; nothing elsewhere."""
+        """Everybody's tensors laid end to end, at the first process; empty ones elsewhere."""
 
     def broadcast(self, value: T) -> T:
-        """The first one's value, everywhere."""
+        """The value that the first process gives, in every process."""
 
     def wait(self) -> None:
-        """Until everybody has come here."""
+        """Wait until all processes have come here."""
 
     def give_up(self, error: BaseException) -> None:
-        """Nobody can go on without this process: say why and end all of them."""
+        """Say why this process fails and end all of them: none can continue without it."""
 
 
 class SingleProcess:
@@ -45,27 +46,27 @@ class SingleProcess:
     ranks = 1
 
     def __init__(self, processes_here: int = 1) -> None:
-        """`processes_here`: processes that share this machine, each with an experiment of its own."""
+        """`processes_here`: processes that share this machine, each with its own experiment."""
         self.processes_here = processes_here
 
-    def connect(self, hosting: Hosting, bank: Bank, participants: int) -> Exchange:
-        """Everything is in memory."""
-        return SimulatedExchange(bank, participants)
+    def connect(self, hosting: Hosting, part: ModelPart, bank: Bank, participants: int) -> Exchange:
+        """See `ProcessGroup.connect`: all models are in memory."""
+        return SimulatedExchange(bank, participants, part)
 
     def gather(self, value: T) -> list[T]:
-        """My value is everybody's."""
+        """See `ProcessGroup.gather`: there is one value."""
         return [value]
 
     def assemble(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
-        """My state is everybody's."""
+        """See `ProcessGroup.assemble`: there is one state."""
         return state
 
     def broadcast(self, value: T) -> T:
-        """I am the first."""
+        """See `ProcessGroup.broadcast`: this is the first process."""
         return value
 
     def wait(self) -> None:
-        """Everybody is here."""
+        """See `ProcessGroup.wait`: there is nobody to wait for."""
 
     def give_up(self, error: BaseException) -> None:
-        """There is nobody else to end; the caller raises the error."""
+        """See `ProcessGroup.give_up`: there is nobody else to end; the caller raises the error."""

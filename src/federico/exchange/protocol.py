@@ -1,7 +1,8 @@
-"""How models and updates move between peers. An exchange knows no algorithm, a method knows no wire.
+"""How models and updates move between peers. An exchange knows no algorithm, a method no wire.
 
-Rules: a pull always gives the round-start model; what could not be had is left out of the answer, never faked;
-updates reach their owner only through `collect`, after everybody has pushed; bytes are counted where they are sent.
+A pull always gives the model as it was when the round started. What could not be had is left out
+of the answer, never faked. Updates reach their owner only through `collect`, after everybody has
+pushed. Bytes are counted where they are sent.
 """
 
 import threading
@@ -13,6 +14,9 @@ import numpy as np
 from federico.learning.rows import Rows
 from federico.learning.visits import Visits
 from federico.types import FloatArray, IntArray
+
+COEFFICIENT_BYTES = 8
+"""What an update's coefficient costs beside its row."""
 
 Purpose: TypeAlias = Literal["training", "evaluation"]
 """What bytes were moved for."""
@@ -107,7 +111,10 @@ class Traffic:
 
 @dataclass(frozen=True)
 class Hosting:
-    """Which of several processes hosts whom: the clients in equal consecutive shares, all other owners at the first."""
+    """Which of several processes hosts whom.
+
+    Clients are dealt out in equal consecutive shares; all other owners are at the first process.
+    """
 
     clients: int
     rank: int = 0
@@ -115,20 +122,24 @@ class Hosting:
 
     @property
     def hosted(self) -> IntArray:
-        """The clients hosted here."""
-        return np.array_split(np.arange(self.clients), self.ranks)[self.rank]
+        """The clients hosted by this process."""
+        return self._shares()[self.rank]
 
     def hosts(self, owners: IntArray) -> IntArray:
         """The rank that hosts each of these owners."""
-        shares = np.array_split(np.arange(self.clients), self.ranks)
-        ends = np.array([share[-1] if len(share) else -1 for share in shares])
-        return np.where(
-            owners < self.clients, np.searchsorted(np.maximum.accumulate(ends), owners), 0
-        )
+        ends = np.cumsum([len(share) for share in self._shares()])
+        ranks = np.searchsorted(ends, owners, side="right")
+        return np.where(owners < self.clients, ranks, 0)
+
+    def _shares(self) -> list[IntArray]:
+        return np.array_split(np.arange(self.clients), self.ranks)
 
 
 class Exchange(Protocol):
     """Carries models to visitors and updates to owners, for the peers that this process hosts.
+
+    An exchange may be made to carry only a part of each model: the rest of a model that it brings
+    holds anything, and the rest of an update that arrives is zero.
 
     Every verb is told the round it belongs to: an exchange keeps no round counter of its own.
     """

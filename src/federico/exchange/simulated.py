@@ -1,21 +1,24 @@
-"""All peers in one process: every model is in the bank already, so nothing moves, but all of it is counted."""
+"""All peers in one process: every model is in the bank already, so nothing moves, but is counted."""
 
 import numpy as np
+import torch
 
-from federico.exchange.protocol import Traffic, Updates
+from federico.exchange.protocol import COEFFICIENT_BYTES, Traffic, Updates
 from federico.learning.bank import Bank
+from federico.learning.parts import ModelPart
+from federico.learning.rows import Rows
 from federico.learning.visits import Visits
-
-COEFFICIENT_BYTES = 8
 
 
 class SimulatedExchange:
     """The exchange of a simulation in one process."""
 
-    def __init__(self, bank: Bank, participants: int) -> None:
-        """`participants`: clients, plus whatever else owns a model (the global model of FedAvg)."""
+    def __init__(self, bank: Bank, participants: int, part: ModelPart | None = None) -> None:
+        """`participants`: the clients, and whatever else owns a model; `part`: what is carried."""
         self.traffic = Traffic(participants)
-        self._model_bytes = bank.layout.size * bank.rows.element_size()
+        self._whole = ModelPart.whole(bank.layout)
+        self._part = part or self._whole
+        self._model_bytes = self._part.size * bank.rows.element_size()
         self._pushed: Updates | None = None
 
     def pull(self, round_index: int, wanted: Visits) -> Visits:
@@ -30,14 +33,25 @@ class SimulatedExchange:
 
     def push(self, round_index: int, updates: Updates) -> None:
         """Hold the updates until they are collected."""
-        self.traffic.count(
-            updates.contributors, updates.owners, self._model_bytes + COEFFICIENT_BYTES
-        )
-        self._pushed = updates
+        size = self._model_bytes + COEFFICIENT_BYTES
+        self.traffic.count(updates.contributors, updates.owners, size)
+        self._pushed = self._carried(updates)
 
     def collect(self, round_index: int) -> Updates:
         """What was pushed, in the order that does not depend on who pushed first."""
         assert self._pushed is not None, "collect comes after push"
-        updates, self._pushed = self._pushed, None
+        updates = self._pushed
+        self._pushed = None
+
         order = np.lexsort((updates.contributors, updates.owners))
-        return updates if (np.diff(order) == 1).all() else updates.take(order)
+        is_in_order = (np.diff(order) == 1).all()
+        return updates if is_in_order else updates.take(order)
+
+    def _carried(self, updates: Updates) -> Updates:
+        """The updates as they arrive: only the part that is carried, and zeros for the rest."""
+        if self._part == self._whole:
+            return updates
+        sent = updates.rows.as_tensor()
+        arrived = torch.zeros_like(sent)
+        self._part.copy(sent, arrived)
+        return Updates(updates.owners, updates.contributors, updates.coefficients, Rows.of(arrived))

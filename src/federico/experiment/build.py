@@ -24,8 +24,13 @@ from federico.learning.layout import ModelLayout
 from federico.learning.learner import ClientData, Learner
 from federico.learning.models import Factory
 from federico.learning.rows import RowStorage
-from federico.methods.method import Method, MethodContext
+from federico.methods.context import MethodContext
+from federico.methods.method import Method
+from federico.options import Options
 from federico.types import IntArray
+
+Connect = Callable[[Bank, int], Exchange]
+"""(bank, participants) -> the exchange that carries this bank's models."""
 
 DEVICES = ("cpu", "cuda", "mps")
 
@@ -46,38 +51,91 @@ class Setup:
     def method(
         self, name: str, team: ProcessGroup | None = None, storage: RowStorage | None = None
     ) -> Method:
-        """The method of that name, ready for its first round, for the clients that this member of the team hosts."""
+        """The method of that name before its first round, for the clients that this process hosts."""
         team = team or SingleProcess()
         _check_team(team, len(self.clients), device(self.experiment.system.device))
         hosting = Hosting(len(self.clients), team.rank, team.ranks)
-        return self.hosted_method(name, hosting, partial(team.connect, hosting), storage)
+
+        options = self.experiment.method_options(name)
+        part = self.experiment.method(name).shared_part(options, self.layout)
+        connect = partial(team.connect, hosting, part)
+        return self.hosted_method(name, hosting, connect, storage)
 
     def hosted_method(
-        self,
-        name: str,
-        hosting: Hosting,
-        connect: Callable[[Bank, int], Exchange],
-        storage: RowStorage | None = None,
+        self, name: str, hosting: Hosting, connect: Connect, storage: RowStorage | None = None
     ) -> Method:
-        """The same for any sharing out of the clients, over any exchange."""
-        experiment = self.experiment
+        """The same for any hosting of the clients, over any exchange."""
+        training = self.experiment.training
         hosted = set(hosting.hosted.tolist())
         learner = Learner(
             self.layout,
-            [_data(client, hosted=i in hosted) for i, client in enumerate(self.clients)],
+            [_client_data(client, hosted=i in hosted) for i, client in enumerate(self.clients)],
             self.schema.task,
             self.schema.outputs,
-            experiment.training.optimizer,
-            batch_size=experiment.training.batch_size,
+            training.optimizer,
+            batch_size=training.batch_size,
             seed=self.seed,
-            device=device(experiment.system.device),
+            device=device(self.experiment.system.device),
             storage=storage,
         )
-        epochs = experiment.training.local_epochs
-        federation = MethodContext(self.shares.ids, learner, connect, hosting, self.seed, epochs)
-        method = experiment.method(name)(federation, experiment.method_options(name))
+        method = build_method(
+            self.experiment.method(name),
+            self.experiment.method_options(name),
+            names=self.shares.ids,
+            learner=learner,
+            hosting=hosting,
+            connect=connect,
+            local_epochs=training.local_epochs,
+        )
         compat.give_back_freed_memory()  # on the way there were models that no round needs
         return method
+
+    def check_cell(self, experiment: Experiment, method: str) -> None:
+        """Refuse a cell whose method or batches do not go with these clients and this model.
+
+        Cheap: the experiment may be another than this one, as long as its data, partition, split
+        and model are the same.
+        """
+        options = experiment.method_options(method)
+        kind = experiment.method(method)
+        kind.check(options, len(self.clients), self.layout)
+
+        # Clients without samples here are elsewhere.
+        present = [client for client in self.clients if len(client.train)]
+        samples = np.array([len(client.train) for client in present])
+        trained = kind.trains_on(options, samples)
+        names = [client.id for client in present]
+        _check_batches(self.layout, names, trained, experiment.training.batch_size)
+
+
+def build_method(
+    kind: type[Method],
+    options: Options,
+    *,
+    names: Sequence[str],
+    learner: Learner,
+    hosting: Hosting,
+    connect: Connect,
+    local_epochs: int = 1,
+) -> Method:
+    """Bank, then exchange, then method: the one place where they are put together."""
+    kind.check(options, len(names), learner.layout)
+    models = kind.models(options, names)
+    owners = np.array([model.owner for model in models])
+    hosts = hosting.hosts(owners)
+
+    starts: dict[int, str] = {}
+    for model, host in zip(models, hosts.tolist(), strict=True):
+        if host == hosting.rank:
+            starts[model.owner] = model.start
+    bank = Bank.start(learner.layout, learner.seed, starts, learner.device, learner.storage)
+
+    participants = max(len(names), int(owners.max()) + 1)
+    exchange = connect(bank, participants)
+    context = MethodContext(
+        tuple(names), tuple(models), learner, bank, exchange, hosting, learner.seed, local_epochs
+    )
+    return kind(context, options)
 
 
 def _check_team(team: ProcessGroup, clients: int, chosen: torch.device) -> None:
@@ -91,10 +149,11 @@ def _check_team(team: ProcessGroup, clients: int, chosen: torch.device) -> None:
         )
 
 
-def _data(client: Client, *, hosted: bool) -> ClientData:
+def _client_data(client: Client, *, hosted: bool) -> ClientData:
     """What a learner gets of a client: nothing but its name if another process acts for it."""
     keep = slice(None) if hosted else slice(0)
-    train, test = ((part.x[keep], part.y[keep]) for part in (client.train, client.test))
+    train = (client.train.x[keep], client.train.y[keep])
+    test = (client.test.x[keep], client.test.y[keep])
     return ClientData(client.id, train, test)
 
 
@@ -139,39 +198,33 @@ def assemble(
     factory: Factory | None = None,
 ) -> Setup:
     """Build the model and check it against the data of all members that have some here."""
-    schema, present = dataset.schema, [client for client in members if len(client.train)]
+    schema = dataset.schema
+    present = [client for client in members if len(client.train)]
+    layout = _model_layout(experiment, schema, factory)
+    _check_model(layout, schema, present[0])
+
+    warnings = warnings_for(present, schema)
+    setup = Setup(experiment, seed, schema, shares, members, layout, _digest(dataset), warnings)
+    for method in experiment.methods:
+        setup.check_cell(experiment, method)
+    return setup
+
+
+def _model_layout(experiment: Experiment, schema: Schema, factory: Factory | None) -> ModelLayout:
+    """The model that everybody trains, unless it is too large or its precisions disagree."""
     dtype = getattr(torch, experiment.system.dtype)
     make = factory or experiment.model.factory(schema.input_shape, schema.outputs)
-    if (
-        factory is None and experiment.model.kind != "import"
-    ):  # somebody's own code may need a real device
+    is_own_code = factory is not None or experiment.model.kind == "import"
+    if not is_own_code:  # somebody's own code may need a real device
         refuse_too_large(make, dtype)
+
     mixed = experiment.training.precision == "bfloat16"
     if mixed and dtype != torch.float32:
         raise ConfigError(
-            "training.precision = 'bfloat16': goes with models in float32; take dtype out, or precision"
+            "training.precision = 'bfloat16': goes with models in float32; "
+            "take dtype out, or precision"
         )
-    layout = ModelLayout(make, dtype, mixed=mixed)
-    _check_model(layout, schema, present[0])
-    for method in experiment.methods:
-        options = experiment.method_options(method)
-        experiment.method(method).check(options, len(members), layout)
-        trained = experiment.method(method).trains_on(
-            options, np.array([len(client.train) for client in present])
-        )
-        _check_batches(
-            layout, [client.id for client in present], trained, experiment.training.batch_size
-        )
-    return Setup(
-        experiment,
-        seed,
-        schema,
-        shares,
-        members,
-        layout,
-        _digest(dataset),
-        warnings_for(present, schema),
-    )
+    return ModelLayout(make, dtype, mixed=mixed)
 
 
 def device(name: str) -> torch.device:

@@ -163,9 +163,7 @@ def _on_board(part: Samples, dtype: torch.dtype) -> int:
 def needs_of(setup: "Setup", method: str) -> Needs:
     """What this method holds for all clients together."""
     options, rounds = setup.experiment.method_options(method), setup.experiment.rounds
-    return setup.experiment.method(method).needs(
-        options, len(setup.clients), setup.shares.distribution, rounds
-    )
+    return setup.experiment.method(method).memory(options, len(setup.clients), rounds)
 
 
 def row_bytes(setup: "Setup") -> int:

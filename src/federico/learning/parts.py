@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
+import torch
 from torch import Tensor
 
 from federico.errors import ConfigError
@@ -65,6 +66,18 @@ class ModelPart:
                 start = slices.pop().start
             slices.append(slice(start, end))
         return cls(tuple(slices))
+
+    def cut(self, rows: Tensor) -> Tensor:
+        """A copy of this part alone, [rows, size of the part]."""
+        return torch.cat([rows[..., columns] for columns in self.slices], dim=-1)
+
+    def paste(self, narrow: Tensor, rows: Tensor) -> None:
+        """Write what `cut` gave back into this part of the rows."""
+        first = 0
+        for columns in self.slices:
+            width = columns.stop - columns.start
+            rows[..., columns] = narrow[..., first : first + width]
+            first += width
 
     def copy(self, source: Tensor, target: Tensor) -> None:
         """Write this part of the rows of `source` over the same part of the rows of `target`."""

@@ -1,6 +1,6 @@
-"""Clustered federated learning (Sattler et al. 2020): FedAvg inside clusters that split where clients disagree."""
+"""Clustered federated learning (Sattler et al. 2020): FedAvg inside clusters, which may split."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -9,20 +9,14 @@ import torch
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat
 from torch import Tensor
 
+from federico.algorithm.aggregation import shares
 from federico.exchange.protocol import Updates
 from federico.learning.visits import Visits
-from federico.methods.method import (
-    GLOBAL,
-    Method,
-    MethodContext,
-    Mixtures,
-    Needs,
-    Posterior,
-    Round,
-    average_into,
-    finite,
-    shares,
-)
+from federico.methods.averaging import average_into, finite
+from federico.methods.context import timed
+from federico.methods.method import Method, Mixtures, Needs, Posterior, Round
+from federico.methods.model_owners import ModelOwner, shared_models
+from federico.methods.state import PerModel
 from federico.options import Options
 from federico.types import FloatArray, IntArray
 
@@ -43,7 +37,7 @@ class ClusteredOptions(Options):
 
 
 class Clustered(Method):
-    """One model per cluster. The server keeps each client's cluster and, as its row, the model of that cluster."""
+    """One model per cluster, kept by the server as a row for each client: that of its cluster."""
 
     name = "clustered"
     title = "Clustered FL"
@@ -51,94 +45,97 @@ class Clustered(Method):
     options = ClusteredOptions
     opt: ClusteredOptions
 
+    clusters = PerModel[IntArray]()
+    """For each client the smallest member of its cluster. Only the server's process has entries."""
+
     @classmethod
-    def needs(
-        cls, options: Any, clients: int, distribution: Sequence[int] | None, rounds: int
-    ) -> Needs:
-        """A row per client, and the updates twice more where they are compared."""
-        return Needs(clients, clients, clients, copies=2 * clients)
+    def models(cls, options: Any, clients: Sequence[str]) -> list[ModelOwner]:
+        """A row for each client at the server, all from one start: clients need not know clusters."""
+        return shared_models(clients, ["cluster"] * len(clients), same_start=True)
 
-    def __init__(self, context: MethodContext, options: ClusteredOptions) -> None:
-        super().__init__(context, options)
-        self.clusters: IntArray = np.zeros(len(self.bank.owners), dtype=np.int64)
-        """By client: the smallest member of its cluster. Only the process of the server has entries."""
+    @classmethod
+    def memory(cls, options: Any, clients: int, rounds: int) -> Needs:
+        """A row for each client, and the updates twice more where they are compared."""
+        return Needs(models=clients, updates=clients, pairs=clients, copies=2 * clients)
 
-    def owners(self) -> Mapping[int, str]:
-        """A row per client at the server, K to 2K-1, all from one start: clients need not know their clusters."""
-        count = self.context.count
-        return dict.fromkeys(range(count, 2 * count), GLOBAL)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The clients', and each one's cluster."""
-        return (*self.context.names, *["cluster"] * self.context.count)
+    def start(self) -> None:
+        """Everybody is in one cluster."""
+        self.clusters = np.zeros(len(self.bank.owners), dtype=np.int64)
 
     def round(self, round_index: int) -> Round:
         """FedAvg in every cluster, after those that are torn have split."""
-        clock = self.context.clock
-        with clock("pull"):
-            visits = self.exchange.pull(round_index, self.to_cluster())
-        self.push_moves(visits, round_index)
-        with clock("update"):
-            updates = finite(self.exchange.collect(round_index))
-            if round_index > self.opt.min_round:
-                self.split(updates)
-            return Round(posteriors=self.update(updates))
+        visits = self.pull(round_index, self.to_cluster())
+        self.train_and_push(round_index, visits)
+        return Round(posteriors=self.split_and_update(round_index))
+
+    @timed("update")
+    def split_and_update(self, round_index: int) -> list[Posterior]:
+        """What the server does with the updates; it alone has something to tell about clusters."""
+        updates = finite(self.exchange.collect(round_index))
+        if round_index > self.opt.min_round:
+            self.split(updates)
+        return self.update(updates)
 
     def split(self, updates: Updates) -> None:
         """Cut every torn cluster in two; one whose members did not all send an update waits."""
         for first in np.unique(self.clusters):
             members = np.flatnonzero(self.clusters == first)
-            moves = updates.take(np.flatnonzero(np.isin(updates.contributors, members)))
-            parameters = moves.rows.as_tensor()[:, : self.bank.layout.parameters]
-            if len(moves) == len(members) > 2 and self._torn(parameters, moves.coefficients):
-                other = members[_halves(parameters)]
-                mine = np.setdiff1d(members, other)
-                self.clusters[mine], self.clusters[other] = mine.min(), other.min()
+            sent = updates.take(np.flatnonzero(np.isin(updates.contributors, members)))
+            if len(sent) < len(members) or len(members) <= 2:
+                continue
+
+            deltas = sent.rows.as_tensor()[:, : self.bank.layout.parameters]
+            if self._is_torn(deltas, sent.coefficients):
+                other = members[_one_half(deltas)]
+                rest = np.setdiff1d(members, other)
+                self.clusters[rest] = rest.min()
+                self.clusters[other] = other.min()
 
     def update(self, updates: Updates) -> list[Posterior]:
-        """Average inside each cluster; returns each client's row over the members of its cluster, by their data."""
+        """Average inside each cluster; returns each client's row over the members of its cluster."""
+        # Every update goes to the row of the cluster's first member, which all members then copy.
         groups = self.clusters[updates.contributors]
         joined = replace(updates, owners=self.context.count + groups)
         average_into(self.bank, joined)
-        self.bank.hosted_rows.copy_(self.bank.hosted_rows[torch.from_numpy(self.clusters)])
-        share = shares(joined)
-        return [
-            Posterior(updates.contributors[groups == c], share[groups == c]) for c in self.clusters
-        ]
+        rows = self.bank.hosted_rows
+        rows.copy_(rows[torch.from_numpy(self.clusters)])
 
-    def mixtures(self, round_index: int) -> Mixtures:
-        """The model of one's cluster."""
-        visits = self.to_cluster()
-        return Mixtures(self.bank, visits, np.ones(len(visits)))
+        share = shares(joined.owners, joined.contributors, joined.coefficients)
+        posteriors: list[Posterior] = []
+        for cluster in self.clusters:
+            members = groups == cluster
+            posteriors.append(Posterior(updates.contributors[members], share[members]))
+        return posteriors
+
+    def predictors(self, round_index: int) -> Mixtures:
+        """The model of the client's cluster."""
+        return self.read(round_index, self.to_cluster())
 
     def to_cluster(self) -> Visits:
-        """Every hosted client meets the model of its cluster."""
+        """Every hosted client visits the model of its cluster."""
         hosted = self.context.hosted
         return Visits(hosted, self.context.count + hosted)
 
-    def state(self) -> dict[str, Tensor]:
-        """Models, optimizers and who is with whom."""
-        return {**super().state(), "clusters": torch.from_numpy(self.clusters.copy())}
-
-    def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from what `state` gave."""
-        super().restore(state)
-        self.clusters = state["clusters"][self._places(state)].numpy()
-
-    def _torn(self, moves: Tensor, samples: FloatArray) -> bool:
+    def _is_torn(self, deltas: Tensor, samples: FloatArray) -> bool:
         """At rest as a whole, but not everybody: the clients pull in directions that cancel."""
-        share = torch.from_numpy(samples / samples.sum()).to(moves)
-        mean = float(torch.linalg.vector_norm(share @ moves))
-        top = float(torch.linalg.vector_norm(moves, dim=1).max())
-        biggest = float(moves.abs().max()) if self.opt.compat == "fedem" else top
-        return mean < self.opt.eps1 * (top if self.opt.relative else 1) and biggest > self.opt.eps2
+        share = torch.from_numpy(samples / samples.sum()).to(deltas)
+        mean_length = float(torch.linalg.vector_norm(share @ deltas))
+        longest = float(torch.linalg.vector_norm(deltas, dim=1).max())
+
+        rest_below = self.opt.eps1
+        if self.opt.relative:
+            rest_below = self.opt.eps1 * longest
+        restless = longest
+        if self.opt.compat == "fedem":
+            restless = float(deltas.abs().max())
+        return mean_length < rest_below and restless > self.opt.eps2
 
 
-def _halves(moves: Tensor) -> IntArray:
-    """The places of one half, by complete linkage on 1 - cosine."""
+def _one_half(deltas: Tensor) -> IntArray:
+    """The positions of one of two halves, by complete linkage on 1 - cosine."""
     from sklearn.cluster import AgglomerativeClustering
     from sklearn.metrics.pairwise import cosine_distances
 
+    distances = cosine_distances(deltas.cpu().numpy())
     cut = AgglomerativeClustering(n_clusters=2, metric="precomputed", linkage="complete")
-    return np.flatnonzero(cut.fit_predict(cosine_distances(moves.cpu().numpy())))
+    return np.flatnonzero(cut.fit_predict(distances))

@@ -1,6 +1,5 @@
 """FedAvg with local tuning (Jiang et al. 2019)."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ class FedAvgPlusOptions(Options):
 
 
 class FedAvgPlus(FedAvg):
-    """FedAvg; before predicting, each client tunes a copy of the global model and throws it away afterwards."""
+    """FedAvg; to predict, each client tunes a copy of the global model and throws it away after."""
 
     name = "fedavg_plus"
     title = "FedAvg+"
@@ -31,21 +30,19 @@ class FedAvgPlus(FedAvg):
     opt: FedAvgPlusOptions
 
     @classmethod
-    def needs(
-        cls, options: Any, clients: int, distribution: Sequence[int] | None, rounds: int
-    ) -> Needs:
-        """As FedAvg, and a tuned copy per client."""
-        return Needs(1, clients, clients, fresh=clients)
+    def memory(cls, options: Any, clients: int, rounds: int) -> Needs:
+        """As FedAvg, and a tuned copy for each client."""
+        return Needs(models=1, updates=clients, pairs=clients, fresh=clients)
 
-    def mixtures(self, round_index: int) -> Mixtures:
+    def predictors(self, round_index: int) -> Mixtures:
         """Tuned copies, with a fresh optimizer; the global model stays as it is."""
-        epochs, visits = self.opt.tune_epochs, self.to_global()
-        self.exchange.read_models(round_index, visits)
-        moved = self.learner.train(self.bank, visits, round_index, epochs=epochs, fresh=True)
-        for row, place in zip(moved, self.bank.places(visits.owners).tolist(), strict=True):
+        visits = self.read(round_index, self.to_shared()).visits
+        epochs = self.opt.tune_epochs
+        deltas = self.learner.train(self.bank, visits, round_index, epochs=epochs, fresh=True)
+
+        # The deltas become the tuned models in place: nothing of them is sent.
+        tuned = deltas.as_tensor()
+        for row, place in zip(tuned, self.bank.places(visits.owners).tolist(), strict=True):
             row.add_(self.bank.rows[place])
-        return Mixtures(
-            Bank(self.bank.layout, visits.clients, moved.as_tensor()),
-            self.context.to_own(),
-            np.ones(len(visits)),
-        )
+        copies = Bank(self.bank.layout, visits.clients, tuned)
+        return Mixtures(copies, self.to_own(), np.ones(len(visits)))

@@ -1,23 +1,16 @@
-"""FedEM (Marfoq et al. 2021): a few components for everybody, mixed by each client in its own proportions."""
+"""FedEM (Marfoq et al. 2021): shared components, mixed by each client in its own proportions."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
-import torch
 from pydantic import PositiveInt
-from torch import Tensor
 
 from federico.learning.visits import Visits
-from federico.methods.method import (
-    GLOBAL,
-    Method,
-    MethodContext,
-    Mixtures,
-    Needs,
-    Posterior,
-    Round,
-    average_into,
-)
+from federico.methods.context import timed
+from federico.methods.method import Method, Mixtures, Needs, Posterior, Round
+from federico.methods.model_owners import ModelOwner, shared_models
+from federico.methods.state import PerClient
 from federico.options import Options
 from federico.types import FloatArray
 
@@ -30,7 +23,7 @@ class FedEMOptions(Options):
 
 
 class FedEM(Method):
-    """Every client's data is a mixture of the components, and every sample says which of them it comes from."""
+    """A client's data is a mixture of components; every sample says which it comes from."""
 
     name = "fedem"
     title = "FedEM"
@@ -38,76 +31,63 @@ class FedEM(Method):
     options = FedEMOptions
     opt: FedEMOptions
 
-    def __init__(self, context: MethodContext, options: FedEMOptions) -> None:
-        super().__init__(context, options)
-        self.proportions: FloatArray = np.full(
-            (len(context.hosted), options.components), 1 / options.components
-        )
-        """pi_im, a row per hosted client."""
+    proportions = PerClient[FloatArray]()
+    """pi_im, [hosted clients, components]."""
 
     @classmethod
-    def needs(
-        cls, options: FedEMOptions, clients: int, distribution: Sequence[int] | None, rounds: int
-    ) -> Needs:
+    def models(cls, options: Any, clients: Sequence[str]) -> list[ModelOwner]:
+        """The components, counted from 1; the first starts where FedAvg does."""
+        titles = [f"component {m + 1}" for m in range(options.components)]
+        return shared_models(clients, titles)
+
+    @classmethod
+    def memory(cls, options: Any, clients: int, rounds: int) -> Needs:
         """The components, each trained by everybody."""
-        return Needs(options.components, clients * options.components, clients * options.components)
+        visits = clients * options.components
+        return Needs(models=options.components, updates=visits, pairs=visits)
 
-    def owners(self) -> Mapping[int, str]:
-        """The components, K to K+C-1; the first starts where FedAvg does."""
-        first, count = self.context.count, self.opt.components
-        return {first + m: GLOBAL if m == 0 else f"{GLOBAL} {m}" for m in range(count)}
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The clients', and the components counted from 1."""
-        return (*self.context.names, *(f"component {m + 1}" for m in range(self.opt.components)))
+    def start(self) -> None:
+        """Every client mixes the components evenly."""
+        components = self.opt.components
+        self.proportions = np.full((len(self.context.hosted), components), 1 / components)
 
     def round(self, round_index: int) -> Round:
-        """EM: whose sample is it, then every component learns from all samples by how much they are its own."""
-        clock = self.context.clock
-        with clock("pull"):
-            visits = self.exchange.pull(round_index, self.to_components())
-        with clock("e_step"):
-            q = self.e_step(visits)
-        self.push_moves(visits, round_index, q)
-        with clock("update"):
-            average_into(self.bank, self.exchange.collect(round_index))
-        return Round(
-            posteriors=[Posterior(np.array(list(self.owners())), row) for row in self.proportions]
-        )
+        """EM: which component explains a sample, then each learns from the samples it explains."""
+        visits = self.pull(round_index, self.to_shared())
+        responsibility = self.e_step(visits)
+        self.train_and_push(round_index, visits, sample_weights=responsibility)
+        self.collect_and_average(round_index)
+        return Round(posteriors=[Posterior(self.shared_owners, row) for row in self.proportions])
 
+    @timed("e_step")
     def e_step(self, visits: Visits) -> FloatArray:
-        """q(s,m) = softmax_m(log pi_im - loss_m(s)) of each visit's samples; pi_im becomes their mean."""
-        losses = self.learner.losses(self.bank, visits).reshape(*self.proportions.shape, -1)
-        q = responsibilities(losses, self.proportions)
-        counts = self.learner.samples[self.context.hosted][:, None]
-        real = np.arange(losses.shape[2]) < counts[:, :, None]
-        self.proportions = np.sum(q, axis=2, where=real) / counts
+        """q(s, m) = softmax_m(log pi_im - loss_m(s)) of each visit's samples; pi_im is their mean.
+
+        Returns q as training wants it: [visits, samples].
+        """
+        clients, components = self.proportions.shape
+        losses = self.learner.losses(self.bank, visits).reshape(clients, components, -1)
+        q = responsibilities(losses, self.proportions)  # [clients, components, samples]
+
+        # Clients have different numbers of samples: behind a client's last there is only padding.
+        counts = self.learner.samples[self.context.hosted][:, None]  # [clients, 1]
+        is_sample = np.arange(losses.shape[2]) < counts[:, :, None]
+        self.proportions = np.sum(q, axis=2, where=is_sample) / counts
         return q.reshape(len(visits), -1)
 
-    def mixtures(self, round_index: int) -> Mixtures:
+    def predictors(self, round_index: int) -> Mixtures:
         """All components in the client's proportions."""
-        return Mixtures(self.bank, self.to_components(), self.proportions.ravel())
-
-    def to_components(self) -> Visits:
-        """Every hosted client meets every component."""
-        hosted, components = self.context.hosted, np.array(list(self.owners()))
-        return Visits(np.repeat(hosted, len(components)), np.tile(components, len(hosted)))
-
-    def state(self) -> dict[str, Tensor]:
-        """Components, optimizers and everybody's proportions."""
-        return {**super().state(), "proportions": torch.from_numpy(self.proportions.copy())}
-
-    def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from what `state` gave."""
-        super().restore(state)
-        self.proportions = state["proportions"].numpy()[self.context.hosted]
+        return self.read(round_index, self.to_shared(), self.proportions.ravel())
 
 
 def responsibilities(losses: FloatArray, prior: FloatArray) -> FloatArray:
-    """Softmax over m of log prior[i, m] - losses[i, m, s]; a sample that no component explains says nothing new."""
+    """Softmax over m of log prior[i, m] - losses[i, m, s].
+
+    A sample that no component explains says nothing new: it keeps the prior.
+    """
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        logits = np.log(prior)[:, :, None] - np.where(np.isfinite(losses), losses, np.inf)
+        sane_losses = np.where(np.isfinite(losses), losses, np.inf)
+        logits = np.log(prior)[:, :, None] - sane_losses
         odds = np.exp(logits - logits.max(axis=1, keepdims=True))
         q: FloatArray = odds / odds.sum(axis=1, keepdims=True)
     return np.where(np.isnan(q), prior[:, :, None], q)

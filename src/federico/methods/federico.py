@@ -3,14 +3,12 @@
 `federico.algorithm.reference` is the same method as plain loops; a test holds the two together.
 """
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
+from math import ceil
 from typing import Any, Literal, Self
 
 import numpy as np
-import torch
 from pydantic import Field, NonNegativeInt, PositiveFloat, model_validator
-from torch import Tensor
 
 from federico.algorithm.losses import LossTracker, Tracking
 from federico.algorithm.posterior import posterior, significant
@@ -27,28 +25,32 @@ from federico.errors import ConfigError
 from federico.exchange.protocol import Updates
 from federico.learning.layout import ModelLayout
 from federico.learning.visits import Visits
+from federico.methods.averaging import Buffers, average_into, finite
+from federico.methods.context import timed
 from federico.methods.method import (
-    GLOBAL,
-    Buffers,
     Method,
-    MethodContext,
     Mixtures,
     Needs,
     Posterior,
     Round,
-    average_into,
     check_neighbors,
-    finite,
+    pull_neighbors,
 )
+from federico.methods.model_owners import ModelOwner, one_per_client
+from federico.methods.state import PerPair
 from federico.options import Options
 from federico.rng import stream
 from federico.types import FloatArray, IntArray
 
 LITERAL: dict[str, Any] = {
-    "loss": "sum", "strangers": "literal", "solo_rounds": 0, "m_step": "gradient", "w_min": 0.0,
+    "loss": "sum",
+    "strangers": "literal",
+    "solo_rounds": 0,
+    "m_step": "gradient",
+    "w_min": 0.0,
     "worse_than_guess": "tracked",
-}  # fmt: skip
-
+}
+"""Algorithm 1 as printed, where the defaults differ from it."""
 ROUNDING = 1e-6
 """A model that gives all classes the same probability is no worse than a guess, in whatever precision."""
 
@@ -59,8 +61,8 @@ class FedericoOptions(Options):
     preset: Literal["federico", "literal"] = "federico"
     """`literal` sets the options you do not set yourself to Algorithm 1 as printed."""
     neighbors: NonNegativeInt = 3
-    """M: how many other peers each peer visits per round; 0 is training alone, K-1 is all-to-all. Where it is not set
-    and there are fewer others, all of them."""
+    """M: how many other peers each peer visits per round; 0 is training alone, K-1 is all-to-all. Where there are
+    fewer others than the default, it means all of them."""
     sampler: Literal["epsilon_greedy", "uniform", "everyone"] = "epsilon_greedy"
     """How neighbors are chosen; `everyone` takes all others whatever `neighbors` says."""
     epsilon: float = Field(default=0.3, ge=0, le=1)
@@ -103,12 +105,14 @@ class FedericoOptions(Options):
     @model_validator(mode="before")
     @classmethod
     def _apply_preset(cls, values: Any) -> Any:
+        """The preset stands behind whatever is set."""
         if isinstance(values, Mapping) and values.get("preset") == "literal":
             return {**LITERAL, **values}
         return values
 
     @model_validator(mode="after")
     def _agree(self) -> Self:
+        """Refuse options that contradict each other."""
         if self.debias and self.tracking == "accumulated":
             raise ValueError("debias corrects a moving average: it needs tracking = 'ema'")
         if self.m_step == "gradient" and (self.anchor > 0 or self.optimizer_state == "fresh"):
@@ -123,173 +127,169 @@ class Federico(Method):
 
     name = "federico"
     title = "FedeRiCo"
-    summary = "Decentralised: each peer visits a few others and predicts with the models its posterior trusts."
+    summary = (
+        "Decentralised: each peer visits a few others "
+        "and predicts with the models its posterior trusts."
+    )
     options = FedericoOptions
     opt: FedericoOptions
+
+    losses = PerPair[LossTracker]()
+    """l_ij and L_ij of each hosted peer i, for the peers j it has met."""
+
+    @classmethod
+    def models(cls, options: Any, clients: Sequence[str]) -> list[ModelOwner]:
+        """A model for each peer."""
+        return one_per_client(clients, same_start=options.start == "same")
 
     @classmethod
     def check(cls, options: FedericoOptions, clients: int, layout: ModelLayout) -> None:
         """Neighbors must exist, and a gradient must be all there is to learn."""
         if options.sampler != "everyone":
-            check_neighbors(cls.name, options, options.neighbors, clients)
+            default = FedericoOptions().neighbors
+            check_neighbors(cls.name, options.neighbors, default, clients)
         if options.m_step == "gradient" and layout.size > layout.parameters:
             raise ConfigError(
-                "federico.m_step = 'gradient': it cannot train float buffers (batch-norm statistics); use 'epochs'"
+                "federico.m_step = 'gradient': it cannot train float buffers "
+                "(batch-norm statistics); use 'epochs'"
             )
 
     @classmethod
-    def needs(
-        cls, options: FedericoOptions, clients: int, distribution: Sequence[int] | None, rounds: int
-    ) -> Needs:
-        """Everybody trains what it visits, and keeps an optimizer for the models that weigh something.
-
-        Those are its like, once it has met them, and of the others about half of what a round visits: they are told
-        apart after one visit or after several. Where nobody knows who is alike, all that are met may weigh something.
-        """
-        neighbors = (
-            clients - 1 if options.sampler == "everyone" else min(options.neighbors, clients - 1)
-        )
-        sampling = max(0, rounds - options.solo_rounds)
-        visited = clients * neighbors * (sampling > 0)
+    def memory(cls, options: FedericoOptions, clients: int, rounds: int) -> Needs:
+        """Every peer trains what it visits, and may keep an optimizer for every model it meets."""
+        neighbors = _neighbors(options, clients)
+        sampling_rounds = max(0, rounds - options.solo_rounds)
+        visited = clients * neighbors if sampling_rounds else 0
         visits = clients + visited
         if options.m_step == "gradient":
-            return Needs(clients, visits + clients, clients)
+            return Needs(models=clients, updates=visits + clients, pairs=clients)
         if options.optimizer_state == "fresh":
-            return Needs(clients, visits, 0, fresh=visits)
-        others = clients * (clients - 1)
-        alike = (
-            others
-            if distribution is None
-            else sum(n * (n - 1) for n in Counter(distribution).values())
-        )
-        met = min(others, visited * sampling)
-        kept = alike * met + (others - alike) * min(met, visited // 2)
-        return Needs(clients, visits, clients + kept // max(1, others))
+            return Needs(models=clients, updates=visits, pairs=0, fresh=visits)
 
-    def __init__(self, context: MethodContext, options: FedericoOptions) -> None:
-        super().__init__(context, options)
-        self.sampler = _sampler(options, min(options.neighbors, context.count - 1))
-        self.trackers = {i: self._tracker(i) for i in context.hosted.tolist()}
-        self.posteriors = {i: Posterior(np.empty(0, np.int64), np.empty(0)) for i in self.trackers}
+        met = min(clients * (clients - 1), visited * _meeting_rounds(options, sampling_rounds))
+        return Needs(models=clients, updates=visits, pairs=clients + met)
 
-    def owners(self) -> Mapping[int, str]:
-        """A model per peer."""
-        same = self.opt.start == "same"
-        return {i: GLOBAL if same else name for i, name in enumerate(self.context.names)}
+    def start(self) -> None:
+        """Nobody has met anybody."""
+        self.sampler = _sampler(self.opt, _neighbors(self.opt, self.context.count))
+        self.losses = {i: self._new_tracker(i) for i in self.context.hosted.tolist()}
+        self.posteriors = {i: Posterior(np.empty(0, np.int64), np.empty(0)) for i in self.losses}
+        """w_i of each hosted peer; it follows from the tracked losses."""
+
+    def resumed(self) -> None:
+        """Posteriors follow from the tracked losses."""
+        for i in self.losses:
+            self.posteriors[i] = self._posterior(i)
 
     def round(self, round_index: int) -> Round:
         """Algorithm 1, one pass of its outer loop, for all peers at once."""
-        clock = self.context.clock
-        with clock("sample"):
-            neighbors = self.sample(round_index)
-        with clock("pull"):
-            visits = self.pull(round_index, neighbors)
-        with clock("e_step"):
-            self.e_step(visits)
-        with clock("m_step"):
-            updates = self.m_step(visits, round_index)
-        with clock("push"):
-            self.exchange.push(round_index, updates)
-        del updates  # what is sent need not lie here while what has come is added up
-        with clock("update"):
-            self.update(self.exchange.collect(round_index))
-        return Round(neighbors, [*self.posteriors.values()])
+        neighbors = self.sample(round_index)
+        visits = pull_neighbors(self, round_index, neighbors)
+        self.e_step(visits)
+        updates = self.m_step(visits, round_index)
+        self.push_updates(round_index, updates)
+        del updates  # what was sent need not lie here while what has come is added up
+        self.update(self.collect(round_index))
+        return Round(neighbors, list(self.posteriors.values()))
 
+    @timed("sample")
     def sample(self, round_index: int) -> list[IntArray]:
-        """Each peer's neighbors, by what it knew before this round; nobody samples in a solo round."""
+        """Each peer's neighbors, by what it knew before; nobody samples in a solo round."""
         if round_index <= self.opt.solo_rounds:
-            return [np.empty(0, np.int64) for _ in self.trackers]
-        names, seed = self.context.names, self.context.seed
-        return [
-            self.sampler.sample(
-                View(i, len(names), tracker.peers, tracker.tracked),
-                stream(seed, "sample", names[i], round_index),
-            )
-            for i, tracker in self.trackers.items()
-        ]
+            return [np.empty(0, np.int64) for _ in self.losses]
 
+        names = self.context.names
+        neighbors: list[IntArray] = []
+        for i, tracker in self.losses.items():
+            view = View(i, len(names), tracker.peers, tracker.tracked)
+            rng = stream(self.context.seed, "sample", names[i], round_index)
+            neighbors.append(self.sampler.sample(view, rng))
+        return neighbors
+
+    @timed("e_step")
     def e_step(self, visits: Visits) -> None:
         """Equation (3): the losses of the visited models, tracked, become each peer's posterior."""
-        losses = self.learner.evaluate(self.bank, visits)
+        losses = self.learner.evaluate(self.bank, visits)  # [visits]
         if self.opt.loss == "sum":
             losses *= self.learner.samples[visits.clients]
-        for i, places in visits.by_client():
-            self.trackers[i].observe(visits.owners[places], losses[places])
+
+        for i, positions in visits.by_client():
+            self.losses[i].observe(visits.owners[positions], losses[positions])
             self.posteriors[i] = self._posterior(i)
             self._forget_negligible(i)
 
+    @timed("m_step")
     def m_step(self, visits: Visits, round_index: int) -> Updates:
-        """Equations (5) and (8): what each visitor sends to the owners of the models it gives weight to."""
-        weights = self._weights(visits)
+        """Equations (5) and (8): what each visitor sends to owners of models it gives weight to."""
+        weights = self._visit_weights(visits)
         kept = self._worth_training(visits, weights)
-        visits, weights = visits[kept], weights[kept]
+        visits = visits[kept]
+        weights = weights[kept]
+
         if self.opt.m_step == "gradient":
             gradients = self.learner.gradient(self.bank, visits, round_index)
             return Updates(visits.owners, visits.clients, weights, gradients)
-        fresh = self.opt.optimizer_state == "fresh"
-        epochs = self.context.local_epochs
-        deltas = self.learner.train(self.bank, visits, round_index, epochs=epochs, fresh=fresh)
-        return Updates(
-            visits.owners, visits.clients, weights * self.learner.samples[visits.clients], deltas
-        )
 
+        deltas = self.learner.train(
+            self.bank,
+            visits,
+            round_index,
+            epochs=self.context.local_epochs,
+            fresh=self.opt.optimizer_state == "fresh",
+        )
+        coefficients = weights * self.learner.samples[visits.clients]
+        return Updates(visits.owners, visits.clients, coefficients, deltas)
+
+    @timed("push")
+    def push_updates(self, round_index: int, updates: Updates) -> None:
+        """Send every update to the owner of its model."""
+        self.exchange.push(round_index, updates)
+
+    @timed("update")
+    def collect(self, round_index: int) -> Updates:
+        """The updates that came for the models hosted here."""
+        return self.exchange.collect(round_index)
+
+    @timed("update")
     def update(self, updates: Updates) -> None:
-        """Equation (6) at the owners: moves are averaged, gradients summed into the owner's optimizer."""
+        """Equation (6) at the owners: deltas are averaged, gradients summed into an optimizer."""
         if self.opt.m_step == "epochs":
             average_into(self.bank, updates, self.opt.anchor, self.opt.buffers)
             return
-        updates = finite(updates)
-        owners, place = np.unique(updates.owners, return_inverse=True)
-        total = self.learner.zeros(len(owners))
-        for row, k, weight in zip(
-            updates.rows, place.tolist(), updates.coefficients.tolist(), strict=True
-        ):
-            total[k].add_(row, alpha=weight)
-        self.learner.descend(self.bank, owners, total)
 
-    def mixtures(self, round_index: int) -> Mixtures:
-        """Each peer's posterior over models without its negligible part; one's own model if nothing else is sane."""
-        visits: list[Visits] = []
+        updates = finite(updates)
+        owners, positions = np.unique(updates.owners, return_inverse=True)
+        totals = self.learner.zeros(len(owners))
+        for position, coefficient, gradient in zip(
+            positions.tolist(), updates.coefficients.tolist(), updates.rows, strict=True
+        ):
+            totals[position].add_(gradient, alpha=coefficient)
+        self.learner.descend(self.bank, owners, totals)
+
+    def predictors(self, round_index: int) -> Mixtures:
+        """Each peer's posterior over models without its negligible part.
+
+        A peer for whom nothing is sane predicts with its own model.
+        """
+        clients: list[IntArray] = []
+        owners: list[IntArray] = []
         weights: list[FloatArray] = []
         for i, row in self.posteriors.items():
             share = significant(row.weights, self.opt.w_min)
-            peers, share = row.peers[share > 0], share[share > 0]
+            peers = row.peers[share > 0]
+            share = share[share > 0]
             if not len(peers):
-                peers, share = np.array([i]), np.ones(1)
-            visits.append(Visits(np.full(len(peers), i), peers))
+                peers = np.array([i])
+                share = np.ones(1)
+            clients.append(np.full(len(peers), i))
+            owners.append(peers)
             weights.append(share)
-        clients = np.concatenate([part.clients for part in visits])
-        owners = np.concatenate([part.owners for part in visits])
-        return Mixtures(self.bank, Visits(clients, owners), np.concatenate(weights))
 
-    def state(self) -> dict[str, Tensor]:
-        """Models and optimizers, and the tracked losses of the hosted peers end to end."""
-        rows = [tracker.state() for tracker in self.trackers.values()]
-        lengths = torch.tensor([len(row["peers"]) for row in rows])
-        losses = {
-            f"losses.{key}": torch.from_numpy(np.concatenate([row[key] for row in rows]))
-            for key in rows[0]
-        }
-        clients = torch.tensor(list(self.trackers))
-        return {**super().state(), **losses, "losses.lengths": lengths, "losses.clients": clients}
+        visits = Visits(np.concatenate(clients), np.concatenate(owners))
+        return self.read(round_index, visits, np.concatenate(weights))
 
-    def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Posteriors need no saving: they follow from the tracked losses."""
-        super().restore(state)
-        ends = dict(
-            zip(
-                state["losses.clients"].tolist(),
-                state["losses.lengths"].cumsum(0).tolist(),
-                strict=True,
-            )
-        )
-        lengths = dict(zip(ends, state["losses.lengths"].tolist(), strict=True))
-        for i, tracker in self.trackers.items():
-            mine = slice(ends[i] - lengths[i], ends[i])
-            tracker.restore({key: state[f"losses.{key}"][mine].numpy() for key in tracker.state()})
-            self.posteriors[i] = self._posterior(i)
-
-    def _tracker(self, i: int) -> LossTracker:
+    def _new_tracker(self, i: int) -> LossTracker:
+        """What peer i will remember of the models it meets."""
         bound = np.inf
         if self.opt.worse_than_guess == "ignored":
             samples = self.learner.samples[i] if self.opt.loss == "sum" else 1
@@ -299,32 +299,42 @@ class Federico(Method):
         )
 
     def _posterior(self, i: int) -> Posterior:
-        tracker = self.trackers[i]
+        """w_i, from what peer i remembers."""
+        tracker = self.losses[i]
         if tracker.knows(i) and not tracker.sane.any():
-            return Posterior(tracker.peers, (tracker.peers == i).astype(np.float64))
-        peers, losses = tracker.peers, tracker.tracked
+            # All models are worse than a guess: a peer keeps its own.
+            own = (tracker.peers == i).astype(np.float64)
+            return Posterior(tracker.peers, own)
+
+        peers = tracker.peers
+        losses = tracker.tracked
         if self.opt.strangers == "literal":
-            everybody = np.zeros(self.context.count)
-            everybody[peers] = losses
-            peers, losses = np.arange(self.context.count), everybody
+            everybody = np.arange(self.context.count)
+            losses_of_all = np.zeros(self.context.count)
+            losses_of_all[peers] = losses
+            peers = everybody
+            losses = losses_of_all
         return Posterior(peers, posterior(losses, self.opt.temperature))
 
-    def _weights(self, visits: Visits) -> FloatArray:
+    def _visit_weights(self, visits: Visits) -> FloatArray:
+        """w_ib of each visit."""
         weights = np.empty(len(visits))
-        for i, places in visits.by_client():
+        for i, positions in visits.by_client():
             row = self.posteriors[i]
-            weights[places] = row.weights[np.searchsorted(row.peers, visits.owners[places])]
-            if self.opt.m_step == "epochs" and self.trackers[i].knows(i):
-                own = places[visits.owners[places] == i]
-                weights[own] = np.maximum(
-                    weights[own], np.finfo(float).tiny
-                )  # enough where nobody else contributes
+            owners = visits.owners[positions]
+            weights[positions] = row.weights[np.searchsorted(row.peers, owners)]
+
+            if self.opt.m_step == "epochs" and self.losses[i].knows(i):
+                # A peer's own model weighs more than nothing: enough where nobody else trains it.
+                own = positions[owners == i]
+                weights[own] = np.maximum(weights[own], np.finfo(float).tiny)
         return weights
 
     def _worth_training(self, visits: Visits, weights: FloatArray) -> IntArray:
-        """The visits that weigh enough, by owner, as the owners will sum them: nothing has to be put in order later.
+        """Positions of the visits that weigh enough, by owner: as the owners will sum them.
 
-        A peer trains its own model however little it trusts it: one that nobody trains would never be trusted again.
+        A peer trains its own model however little it trusts it: one that nobody trains would never
+        be trusted again.
         """
         wanted = weights >= self.opt.w_min
         if self.opt.m_step == "epochs":
@@ -333,11 +343,27 @@ class Federico(Method):
         return kept[np.lexsort((visits.clients[kept], visits.owners[kept]))]
 
     def _forget_negligible(self, i: int) -> None:
-        """Drop the optimizers that peer i keeps for models that no longer weigh anything; its own stays."""
+        """Drop the optimizers that peer i keeps for models without weight; that of its own stays."""
         row = self.posteriors[i]
         for j in row.peers[row.weights < self.opt.w_min].tolist():
             if j != i:
                 self.learner.states.drop((i, j))
+
+
+def _neighbors(options: FedericoOptions, clients: int) -> int:
+    """How many others a peer visits in a round, where there are that many."""
+    others = clients - 1
+    if options.sampler == "everyone":
+        return others
+    return min(options.neighbors, others)
+
+
+def _meeting_rounds(options: FedericoOptions, sampling_rounds: int) -> int:
+    """In how many rounds at most a peer may meet models it has never met."""
+    if options.sampler == "epsilon_greedy" and options.strangers == "cautious":
+        # A greedy choice takes who is known. Twice the mean covers chance, and one the first round.
+        return min(sampling_rounds, ceil(2 * options.epsilon * sampling_rounds) + 1)
+    return sampling_rounds
 
 
 def _sampler(options: FedericoOptions, neighbors: int) -> Sampler:

@@ -1,6 +1,6 @@
-"""FedFomo (Zhang et al. 2021): each client steps towards those models that do better on data it has held out."""
+"""FedFomo (Zhang et al. 2021): each client steps towards models that do better on held-out data."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,11 @@ from federico.learning.bank import Bank
 from federico.learning.layout import ModelLayout
 from federico.learning.learner import held_out
 from federico.learning.visits import Visits
+from federico.methods.context import timed
 from federico.methods.local import Local
-from federico.methods.method import GLOBAL, MethodContext, Needs, Posterior, Round, check_neighbors
+from federico.methods.method import Needs, Posterior, Round, check_neighbors, pull_neighbors
+from federico.methods.model_owners import ModelOwner, one_per_client
+from federico.methods.state import PerClient
 from federico.options import Options
 from federico.rng import stream
 from federico.types import FloatArray, IntArray
@@ -27,7 +30,7 @@ class FedFomoOptions(Options):
     """Options of FedFomo."""
 
     neighbors: NonNegativeInt = 3
-    """M: how many other models each client tries per round; all of them where there are fewer and it is not set."""
+    """M: how many other models each client tries per round; all of them where there are fewer than the default."""
     epsilon: float = Field(default=0.3, ge=0, le=1)
     """Probability that a candidate is drawn uniformly instead of by its past merit; one coin per candidate."""
     epsilon_decay: NonNegativeFloat = 0.05
@@ -37,7 +40,7 @@ class FedFomoOptions(Options):
 
 
 class FedFomo(Local):
-    """Local training, before which a client moves from where it last began towards the candidates that gain."""
+    """Local training, before which a client moves from where it last began towards better models."""
 
     name = "fedfomo"
     title = "FedFomo"
@@ -47,107 +50,103 @@ class FedFomo(Local):
     options = FedFomoOptions
     opt: FedFomoOptions
 
+    first = PerClient[Tensor]()
+    """theta_first: each client's model before its last local training, [hosted clients, size]."""
+    propensity = PerClient[FloatArray]()
+    """p_i[n]: what the model of n has been worth to client i so far, [hosted clients, clients]."""
+
+    @classmethod
+    def models(cls, options: Any, clients: Sequence[str]) -> list[ModelOwner]:
+        """A model for each client, all from one start: others could not be averaged."""
+        return one_per_client(clients, same_start=True)
+
     @classmethod
     def check(cls, options: FedFomoOptions, clients: int, layout: ModelLayout) -> None:
         """Neighbors must exist."""
-        check_neighbors(cls.name, options, options.neighbors, clients)
+        default = FedFomoOptions().neighbors
+        check_neighbors(cls.name, options.neighbors, default, clients)
 
     @classmethod
-    def trains_on(cls, options: Any, samples: IntArray) -> IntArray:
-        """All but those held out."""
+    def trains_on(cls, options: FedFomoOptions, samples: IntArray) -> IntArray:
+        """All samples but those held out."""
         return samples - held_out(samples, options.validation)
 
     @classmethod
-    def needs(
-        cls, options: Any, clients: int, distribution: Sequence[int] | None, rounds: int
-    ) -> Needs:
-        """A model per client, and where it began."""
-        return Needs(2 * clients, clients, clients)
+    def memory(cls, options: Any, clients: int, rounds: int) -> Needs:
+        """A model for each client, and where it began."""
+        return Needs(models=2 * clients, updates=clients, pairs=clients)
 
-    def __init__(self, context: MethodContext, options: FedFomoOptions) -> None:
-        super().__init__(context, options)
-        self.learner.hold_out(options.validation)
-        hosted = context.hosted
-        self.first = Bank(self.bank.layout, hosted, self.bank.copy_rows(), self.bank.storage)
-        """theta_first: every hosted client's model before its last local training."""
-        self.propensity: FloatArray = np.zeros((len(hosted), context.count))
-        """p_i[n]: what the model of n has been worth to each hosted client so far."""
-
-    def owners(self) -> Mapping[int, str]:
-        """A model per client, all from one start: models that never had anything in common cannot be averaged."""
-        return dict.fromkeys(range(self.context.count), GLOBAL)
+    def start(self) -> None:
+        """Hold data out; nobody has trained yet, nor found anybody worth trying."""
+        self.learner.hold_out(self.opt.validation)
+        self.first = self.bank.copy_rows()
+        self.propensity = np.zeros((len(self.context.hosted), self.context.count))
 
     def round(self, round_index: int) -> Round:
         """Sample, pull, weigh and combine; then train alone."""
-        clock = self.context.clock
-        with clock("sample"):
-            neighbors = self.sample(round_index)
-        with clock("pull"):
-            visits = self.pull(round_index, neighbors)
-        with clock("e_step"):
-            gains = self.gains(visits)
-        with clock("update"):
-            rows = [self.combine(i, visits.owners[k], gains[k]) for i, k in visits.by_client()]
-            self.bank.hosted_rows.copy_(self.first.rows)
+        neighbors = self.sample(round_index)
+        visits = pull_neighbors(self, round_index, neighbors)
+        gains = self.measure_gains(visits)
+        posteriors = self.combine_all(visits, gains)
         super().round(round_index)
-        return Round(neighbors, rows)
+        return Round(neighbors, posteriors)
 
+    @timed("sample")
     def sample(self, round_index: int) -> list[IntArray]:
-        """Each client's candidates, slot by slot: by propensity, or uniformly with a chance that decays."""
-        names, seed = self.context.names, self.context.seed
+        """Each client's candidates: slot by slot, by propensity or with a falling chance uniformly."""
+        names = self.context.names
         epsilon = max(0.0, self.opt.epsilon - self.opt.epsilon_decay * (round_index - 1))
-        sampler = EpsilonGreedy(min(self.opt.neighbors, len(names) - 1), epsilon, "per_neighbor")
-        return [
-            sampler.sample(
-                View(i, len(names), np.arange(len(names)), -merit),
-                stream(seed, "sample", names[i], round_index),
-            )
-            for i, merit in zip(self.context.hosted.tolist(), self.propensity, strict=True)
-        ]
+        neighbors = min(self.opt.neighbors, len(names) - 1)
+        sampler = EpsilonGreedy(neighbors, epsilon, "per_neighbor")
 
-    def gains(self, visits: Visits) -> FloatArray:
+        everybody = np.arange(len(names))
+        sampled: list[IntArray] = []
+        for i, merit in zip(self.context.hosted.tolist(), self.propensity, strict=True):
+            view = View(i, len(names), everybody, -merit)
+            rng = stream(self.context.seed, "sample", names[i], round_index)
+            sampled.append(sampler.sample(view, rng))
+        return sampled
+
+    @timed("e_step")
+    def measure_gains(self, visits: Visits) -> FloatArray:
         """Lval(theta_first) - Lval(theta_n) of every candidate; not a number where a loss is none."""
-        before = self.learner.evaluate(self.first, self.context.to_own(), "validation")
+        hosted = self.context.hosted
+        where_it_began = Bank(self.bank.layout, hosted, self.first, self.bank.storage)
+        before = self.learner.evaluate(where_it_began, self.to_own(), "validation")
         losses = self.learner.evaluate(self.bank, visits, "validation")
         with np.errstate(invalid="ignore"):
-            gains: FloatArray = (
-                before[np.searchsorted(self.context.hosted, visits.clients)] - losses
-            )
+            gains: FloatArray = before[np.searchsorted(hosted, visits.clients)] - losses
         return gains
 
-    def combine(self, i: int, candidates: IntArray, gains: FloatArray) -> Posterior:
-        """theta_first += sum_n w_n (theta_n - theta_first), over the positive w_n = gain / distance, normalised."""
-        place = int(self.first.places(np.array([i])))
-        first = self.first.rows[place]
-        moves = self.bank.rows[self.bank.places(candidates)] - first
-        distances = (
-            torch.linalg.vector_norm(moves[:, : self.bank.layout.parameters], dim=1)
-            .double()
-            .cpu()
-            .numpy()
-        )
-        worth = np.divide(
-            gains, distances, out=np.zeros(len(gains)), where=(distances > 0) & np.isfinite(gains)
-        )
+    @timed("update")
+    def combine_all(self, visits: Visits, gains: FloatArray) -> list[Posterior]:
+        """Move every client's model to where its candidates lead it."""
+        posteriors: list[Posterior] = []
+        for place, (i, positions) in enumerate(visits.by_client()):
+            candidates = visits.owners[positions]
+            posteriors.append(self.combine(i, place, candidates, gains[positions]))
+        self.bank.hosted_rows.copy_(self.first)
+        return posteriors
+
+    def combine(self, i: int, place: int, candidates: IntArray, gains: FloatArray) -> Posterior:
+        """theta_first += sum_n w_n (theta_n - theta_first) over the positive w_n, normalised.
+
+        w_n is the gain of candidate n over its distance; `place` is that of client i among the
+        hosted ones.
+        """
+        first = self.first[place]
+        moves = self.bank.rows[self.bank.places(candidates)] - first  # [candidates, size]
+        parameters = moves[:, : self.bank.layout.parameters]
+        distances = torch.linalg.vector_norm(parameters, dim=1).double().cpu().numpy()
+
+        usable = (distances > 0) & np.isfinite(gains)
+        worth = np.divide(gains, distances, out=np.zeros(len(gains)), where=usable)
         self.propensity[place, candidates] += worth / max(abs(worth.sum()), SMALLEST)
+
         better = np.flatnonzero(worth > 0)
         if not len(better):
             return Posterior(np.array([i]), np.ones(1))
         weights = worth[better] / worth[better].sum()
-        first += (
-            torch.from_numpy(weights).to(moves) @ moves[torch.from_numpy(better).to(moves.device)]
-        )
+        towards = moves[torch.from_numpy(better).to(moves.device)]
+        first += torch.from_numpy(weights).to(moves) @ towards
         return Posterior(candidates[better], weights)
-
-    def state(self) -> dict[str, Tensor]:
-        """Models and optimizers, where everybody began, and whom it found worth trying."""
-        first, propensity = self.first.copy_rows(), torch.from_numpy(self.propensity.copy())
-        return {**super().state(), "first": first, "propensity": propensity}
-
-    def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from what `state` gave."""
-        super().restore(state)
-        hosted = self.context.hosted
-        mine = slice(int(hosted[0]), int(hosted[-1]) + 1)
-        self.first.rows.copy_(state["first"][mine])
-        self.propensity = state["propensity"][mine].numpy().copy()

@@ -1,11 +1,12 @@
-"""Training alone: what every context has to beat."""
-
-from collections.abc import Mapping
+"""Training alone: what every method has to beat."""
 
 import numpy as np
 
 from federico.exchange.protocol import Updates
-from federico.methods.method import Method, Mixtures, Round, average_into
+from federico.learning.rows import Rows
+from federico.methods.averaging import average_into
+from federico.methods.context import timed
+from federico.methods.method import Method, Mixtures, Round
 
 
 class Local(Method):
@@ -15,24 +16,19 @@ class Local(Method):
     title = "Local"
     summary = "Every client trains alone. FedeRiCo with 0 neighbors is the same thing."
 
-    def owners(self) -> Mapping[int, str]:
-        """A model per client."""
-        return dict(enumerate(self.context.names))
-
     def round(self, round_index: int) -> Round:
-        """Local epochs at everybody's."""
-        visits = self.context.to_own()
-        with self.context.clock("m_step"):
-            deltas = self.learner.train(
-                self.bank, visits, round_index, epochs=self.context.local_epochs
-            )
-        with self.context.clock("update"):
-            average_into(
-                self.bank, Updates(visits.owners, visits.clients, np.ones(len(visits)), deltas)
-            )
+        """Local epochs of every client on its own model."""
+        deltas = self.train(round_index, self.to_own())
+        self.move_own_models(deltas)
         return Round()
 
-    def mixtures(self, round_index: int) -> Mixtures:
-        """One's own model."""
-        visits = self.context.to_own()
-        return Mixtures(self.bank, visits, np.ones(len(visits)))
+    def predictors(self, round_index: int) -> Mixtures:
+        """Every client's own model."""
+        return self.read(round_index, self.to_own())
+
+    @timed("update")
+    def move_own_models(self, deltas: Rows) -> None:
+        """Add each client's delta to its own model, unless it is not finite."""
+        own = self.to_own()
+        updates = Updates(own.owners, own.clients, np.ones(len(own)), deltas)
+        average_into(self.bank, updates)

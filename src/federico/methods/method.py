@@ -1,63 +1,37 @@
-"""What every method is made of: a bank of models, an exchange, and rounds whose state can be saved whole."""
+"""What a method is: its options, its models, its state, a round, and everybody's predictors.
+
+A method of one's own needs `name`, `title`, `summary`, `round` and `predictors`; everything else
+has a default. `docs/how-to-own-method.md` walks through one.
+"""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from federico.errors import ConfigError
-from federico.exchange.protocol import Exchange, Hosting, Updates
+from federico.exchange.protocol import Updates
 from federico.learning.bank import Bank
 from federico.learning.layout import ModelLayout
-from federico.learning.learner import Learner
+from federico.learning.learner import Proximal
 from federico.learning.parts import ModelPart
+from federico.learning.rows import Rows
 from federico.learning.visits import Visits
+from federico.methods.averaging import average_into
+from federico.methods.context import MethodContext, timed
+from federico.methods.model_owners import ModelOwner, one_per_client
+from federico.methods.state import DeclaredState, Places
 from federico.options import Options
-from federico.stopwatch import Stopwatch
 from federico.types import FloatArray, IntArray
-
-GLOBAL = "*global"
-"""The name of a model that belongs to no client; the star keeps it apart from every client's name."""
-
-
-Buffers = Literal["average", "owner", "frozen"]
-
-
-@dataclass(frozen=True)
-class MethodContext:
-    """The peers of a run and their means: what a method gets to work with."""
-
-    names: tuple[str, ...]
-    learner: Learner
-    connect: Callable[[Bank, int], Exchange]
-    """(bank, participants) -> the exchange that carries this bank's models."""
-    hosting: Hosting
-    seed: int
-    local_epochs: int = 1
-    clock: Stopwatch = field(default_factory=Stopwatch)
-
-    @property
-    def count(self) -> int:
-        """K, the number of clients."""
-        return len(self.names)
-
-    @property
-    def hosted(self) -> IntArray:
-        """The clients that this process acts for: all of them, unless several processes share the work."""
-        return self.hosting.hosted
-
-    def to_own(self) -> Visits:
-        """Every hosted client visits its own model and no other."""
-        return Visits.to_own(self.hosted)
 
 
 @dataclass(frozen=True)
 class Posterior:
-    """One client's weights over the owners of models it has met, and nobody else: for FedeRiCo the row w_i."""
+    """One client's weights over the models it has met, and no others: for FedeRiCo the row w_i."""
 
     peers: IntArray
     weights: FloatArray
@@ -65,7 +39,7 @@ class Posterior:
 
 @dataclass(frozen=True)
 class Round:
-    """What a round leaves to be recorded of the hosted clients; empty lists where the method has no such thing.
+    """What a round leaves to be recorded of the hosted clients; empty where there is no such thing.
 
     What only a server knows, its process says of all clients and the others leave empty.
     """
@@ -76,7 +50,7 @@ class Round:
 
 @dataclass(frozen=True)
 class Mixtures:
-    """Every client's predictor: visit k brings the model of its owner into its client's mixture with weights[k]."""
+    """Every client's predictor: visit k brings its model into its client's mixture, by weights[k]."""
 
     bank: Bank
     visits: Visits
@@ -89,11 +63,11 @@ class Needs:
 
     models: int
     updates: int
-    """Moves of models on their way to the owners."""
+    """Deltas that a round computes."""
     pairs: int
-    """Whose optimizer is kept between rounds."""
+    """Pairs (client, model) whose optimizer is kept between rounds."""
     fresh: int = 0
-    """Optimizers that live as long as the updates do."""
+    """Optimizers that live only as long as the deltas do."""
     copies: int = 0
     """Rows that are put side by side in memory, wherever the others lie."""
 
@@ -102,187 +76,253 @@ class Method(ABC):
     """One federated method. Subclasses own their options and read like their paper."""
 
     name: ClassVar[str]
+    """Its table in an experiment file, and the first part of its folders."""
     title: ClassVar[str]
+    """What people read in tables and figures."""
     summary: ClassVar[str]
+    """One sentence for `federico methods`."""
     options: ClassVar[type[Options]] = Options
+
+    # What is known before anything starts.
+
+    @classmethod
+    def models(cls, options: Any, clients: Sequence[str]) -> list[ModelOwner]:
+        """The models there are; one for each client unless a method says otherwise."""
+        return one_per_client(clients)
+
+    @classmethod
+    def shared_part(cls, options: Any, layout: ModelLayout) -> ModelPart:
+        """The part of a model that is sent and counted as traffic: all of it, unless overridden."""
+        return ModelPart.whole(layout)
 
     @classmethod
     def check(cls, options: Any, clients: int, layout: ModelLayout) -> None:
-        """Refuse options that do not go with the data or the model; called before anything starts."""
+        """Refuse options that do not go with the data or the model."""
 
     @classmethod
-    def needs(
-        cls, options: Any, clients: int, distribution: Sequence[int] | None, rounds: int
-    ) -> Needs:
-        """What must be held if `distribution` says which clients are alike: here a model per client, trained by it."""
-        return Needs(clients, clients, clients)
+    def memory(cls, options: Any, clients: int, rounds: int) -> Needs:
+        """What must be held at most: here the models, of which every client trains one."""
+        models = cls.models(options, [str(i) for i in range(clients)])
+        return Needs(models=len(models), updates=clients, pairs=clients)
 
     @classmethod
     def trains_on(cls, options: Any, samples: IntArray) -> IntArray:
         """How many of its samples each client trains on."""
         return samples
 
+    # What a method does.
+
     def __init__(self, context: MethodContext, options: Options) -> None:
-        self.check(options, context.count, context.learner.layout)
         self.context = context
-        self.learner = context.learner
         self.opt = options
-        self.bank = Bank.start(
-            self.learner.layout,
-            context.seed,
-            self._home(),
-            self.learner.device,
-            self.learner.storage,
-        )
-        self.exchange = context.connect(self.bank, max(self.owners()) + 1)
+        self.learner = context.learner
+        self.bank = context.bank
+        self.exchange = context.exchange
+        self.start()
 
-    @abstractmethod
-    def owners(self) -> Mapping[int, str]:
-        """Who owns a model, and the name its initial model is drawn by. Clients are 0 to K-1."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """What people read for each owner: a client's name, or what a model is that belongs to none."""
-        return self.context.names
+    def start(self) -> None:
+        """Give the declared state its first value, before round 1."""
 
     @abstractmethod
     def round(self, round_index: int) -> Round:
         """One round; `round_index` starts at 1."""
 
     @abstractmethod
-    def mixtures(self, round_index: int) -> Mixtures:
-        """Everybody's predictor as it stands after this round."""
-
     def predictors(self, round_index: int) -> Mixtures:
-        """The mixtures with their models at hand; those that cannot be had are left out, the others weigh more.
+        """Everybody's predictor as it is after this round."""
 
-        A client of whose mixture nothing is left has its own model.
-        """
-        asked = self.mixtures(round_index)
-        came = self.exchange.read_models(round_index, asked.visits)
-        if len(came) == len(asked.visits):
-            return asked
-        here, left = set(came.pairs), np.setdiff1d(asked.visits.clients, came.clients)
-        visits = Visits(np.concatenate([came.clients, left]), np.concatenate([came.owners, left]))
-        weights = np.append(
-            asked.weights[[pair in here for pair in asked.visits.pairs]], np.ones(len(left))
-        )
-        return Mixtures(
-            asked.bank, visits, weights / np.bincount(visits.clients, weights)[visits.clients]
+    def resumed(self) -> None:
+        """Compute what follows from the declared state, which has just been restored."""
+
+    # Who visits which models.
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What people read for each owner: the clients' names, then what the shared models are."""
+        shared = [model.title for model in self.context.models if model.owner >= self.context.count]
+        return (*self.context.names, *shared)
+
+    @property
+    def shared_owners(self) -> IntArray:
+        """The owners of the models that belong to no client."""
+        owners = np.array([model.owner for model in self.context.models])
+        return owners[owners >= self.context.count]
+
+    def to_own(self) -> Visits:
+        """Every hosted client visits its own model and no other."""
+        return Visits.to_own(self.context.hosted)
+
+    def to_shared(self) -> Visits:
+        """Every hosted client visits every model that belongs to no client."""
+        hosted = self.context.hosted
+        shared = self.shared_owners
+        return Visits(np.repeat(hosted, len(shared)), np.tile(shared, len(hosted)))
+
+    # The steps that most rounds are made of. All processes of a run must take them together.
+
+    @timed("pull")
+    def pull(self, round_index: int, wanted: Visits) -> Visits:
+        """Bring the wanted models, as they were when the round started; returns those that came."""
+        return self.exchange.pull(round_index, wanted)
+
+    @timed("m_step")
+    def train(
+        self,
+        round_index: int,
+        visits: Visits,
+        *,
+        sample_weights: FloatArray | None = None,
+        proximal: Proximal | None = None,
+    ) -> Rows:
+        """How far local epochs on the clients' data move a copy of each visited model."""
+        return self.learner.train(
+            self.bank,
+            visits,
+            round_index,
+            epochs=self.context.local_epochs,
+            sample_weights=sample_weights,
+            proximal=proximal,
         )
 
-    def pull(self, round_index: int, neighbors: Sequence[IntArray]) -> Visits:
-        """Visits of every hosted client to its own model and to those of its neighbors that came."""
-        own = self.context.to_own()
-        counts = [len(sampled) for sampled in neighbors]
-        came = self.exchange.pull(
-            round_index, Visits(np.repeat(own.clients, counts), np.concatenate(neighbors))
-        )
-        clients = np.concatenate([own.clients, came.clients])
-        owners = np.concatenate([own.owners, came.owners])
-        return Visits(clients, owners)[np.lexsort((owners, clients))]
+    @timed("push")
+    def push(self, round_index: int, visits: Visits, deltas: Rows) -> None:
+        """Send the deltas to the owners of the visited models, weighted by the visitor's samples."""
+        samples = self.learner.samples[visits.clients].astype(np.float64)
+        self.exchange.push(round_index, Updates(visits.owners, visits.clients, samples, deltas))
 
-    def push_moves(
-        self, visits: Visits, round_index: int, sample_weights: FloatArray | None = None
+    def train_and_push(
+        self,
+        round_index: int,
+        visits: Visits,
+        *,
+        sample_weights: FloatArray | None = None,
+        proximal: Proximal | None = None,
     ) -> None:
-        """Train the visited models and send their owners the moves, each by the visitor's number of samples."""
-        clock, epochs = self.context.clock, self.context.local_epochs
-        with clock("m_step"):
-            moves = self.learner.train(
-                self.bank, visits, round_index, epochs=epochs, sample_weights=sample_weights
-            )
-        with clock("push"):
-            samples = self.learner.samples[visits.clients].astype(np.float64)
-            self.exchange.push(round_index, Updates(visits.owners, visits.clients, samples, moves))
+        """Train the visited models and send their owners the deltas, which take no memory after."""
+        deltas = self.train(round_index, visits, sample_weights=sample_weights, proximal=proximal)
+        self.push(round_index, visits, deltas)
+
+    @timed("update")
+    def collect_and_average(self, round_index: int) -> None:
+        """Move every model by the weighted average of the updates that came for it."""
+        part = self.shared_part(self.opt, self.bank.layout)
+        average_into(self.bank, self.exchange.collect(round_index), part=part)
+
+    def read(self, round_index: int, visits: Visits, weights: FloatArray | None = None) -> Mixtures:
+        """Predictors made of these models, which are brought here; without weights one each.
+
+        Models that cannot be had are left out and the others weigh more. A client of whose mixture
+        nothing is left has its own model.
+        """
+        if weights is None:
+            weights = np.ones(len(visits))
+        came = self.exchange.read_models(round_index, visits)
+        if len(came) == len(visits):
+            return Mixtures(self.bank, visits, weights)
+
+        here = set(came.pairs)
+        kept = [pair in here for pair in visits.pairs]
+        alone = np.setdiff1d(visits.clients, came.clients)
+        clients = np.concatenate([came.clients, alone])
+        owners = np.concatenate([came.owners, alone])
+        left = np.append(weights[kept], np.ones(len(alone)))
+        totals = np.bincount(clients, left)
+        return Mixtures(self.bank, Visits(clients, owners), left / totals[clients])
+
+    # Saving and resuming.
 
     def state(self) -> dict[str, Tensor]:
-        """All that must be saved of the hosted peers to go on later, bit for bit.
+        """All that must be saved of the hosted clients and models to resume bit for bit.
 
-        The first dimension of every tensor runs over owners, pairs or losses in order of who hosts them, so that the
-        states of several processes laid end to end are the state of one.
+        The first dimension of every tensor runs over clients, models or pairs in the order of who
+        hosts them, so that the states of several processes laid end to end are the state of one.
         """
-        kept = {f"optimizer.{key}": value for key, value in self.learner.states.state().items()}
-        home = len(self.bank.owners)
-        models = {"rows": self.bank.copy_rows(), "counters": self.bank.counters[:home].clone()}
-        models |= {"owners": torch.from_numpy(self.bank.owners.copy())}
-        return {**{f"bank.{key}": value for key, value in models.items()}, **kept}
+        hosted_models = len(self.bank.owners)
+        saved = {
+            "clients": torch.from_numpy(self.context.hosted.copy()),
+            "bank.owners": torch.from_numpy(self.bank.owners.copy()),
+            "bank.rows": self.bank.copy_rows(),
+            "bank.counters": self.bank.counters[:hosted_models].clone(),
+        }
+        for key, value in self.learner.states.state().items():
+            saved[f"optimizer.{key}"] = value
+        for declared in self._declared():
+            saved |= declared.save(getattr(self, declared.name), self._copy)
+        return saved
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from what `state` gave, of these peers or more: each process takes what it hosts."""
-        places, home = self._places(state), len(self.bank.owners)
-        for row, place in zip(
-            self.bank.hosted_rows, places.tolist(), strict=True
-        ):  # one by one: a copy of all may not fit
+        """Resume from what `state` gave, of these clients or more: each process takes its own."""
+        places = Places(
+            clients=_find(self.context.hosted, state["clients"]),
+            models=_find(self.bank.owners, state["bank.owners"]),
+        )
+
+        # One by one: a copy of all may not fit into memory.
+        for row, place in zip(self.bank.hosted_rows, places.models.tolist(), strict=True):
             row.copy_(state["bank.rows"][place])
-        self.bank.counters[:home] = state["bank.counters"][places]
-        hosted, visitors = self.context.hosted, state["optimizer.pairs"][:, 0].numpy()
-        mine = slice(*np.searchsorted(visitors, [hosted[0], hosted[-1] + 1]).tolist())
-        self.learner.states.restore(
-            {key: state[f"optimizer.{key}"][mine] for key in ("pairs", "moments", "steps")}
+        hosted_models = len(self.bank.owners)
+        self.bank.counters[:hosted_models] = state["bank.counters"][torch.from_numpy(places.models)]
+
+        self._restore_optimizers(state)
+        for declared in self._declared():
+            declared.restore(getattr(self, declared.name), state, places)
+        self.resumed()
+
+    def _restore_optimizers(self, state: Mapping[str, Tensor]) -> None:
+        """Pairs are saved in order of their clients, so those of the hosted clients are a slice."""
+        visitors = state["optimizer.pairs"][:, 0].numpy()
+        hosted = self.context.hosted
+        first, last = np.searchsorted(visitors, [hosted[0], hosted[-1] + 1]).tolist()
+        keys = ("pairs", "moments", "steps")
+        self.learner.states.restore({key: state[f"optimizer.{key}"][first:last] for key in keys})
+
+    def _declared(self) -> list[DeclaredState[Any]]:
+        """The state that this class and those it derives from declare."""
+        found: dict[str, DeclaredState[Any]] = {}
+        for kind in reversed(type(self).__mro__):
+            for name, value in vars(kind).items():
+                if isinstance(value, DeclaredState):
+                    found[name] = value
+        return list(found.values())
+
+    def _copy(self, rows: Tensor) -> Tensor:
+        """A copy that lives until a checkpoint is written."""
+        copied = self.learner.storage.empty(
+            *rows.shape, dtype=rows.dtype, device=rows.device, every_round=True
         )
-
-    def _places(self, state: Mapping[str, Tensor]) -> Tensor:
-        """Where the owners hosted here are among those of a saved state."""
-        saved = state["bank.owners"].numpy()
-        order = np.argsort(saved)
-        return torch.from_numpy(order[np.searchsorted(saved, self.bank.owners, sorter=order)])
-
-    def _home(self) -> Mapping[int, str]:
-        """The owners hosted here."""
-        hosting, owners = self.context.hosting, self.owners()
-        hosts = hosting.hosts(np.array(list(owners)))
-        return {
-            owner: name
-            for (owner, name), host in zip(owners.items(), hosts, strict=True)
-            if host == hosting.rank
-        }
+        return copied.copy_(rows)
 
 
-def check_neighbors(table: str, options: Options, neighbors: int, clients: int) -> None:
-    """Refuse more neighbors than there are others, where somebody has asked for them."""
-    if "neighbors" in options.model_fields_set and neighbors >= clients:
-        raise ConfigError(
-            f"{table}.neighbors = {neighbors}: with {clients} clients a peer has {clients - 1} to visit; "
-            f"set it to {clients - 1} or less (--set {table}.neighbors={clients - 1})"
-        )
+def _find(wanted: IntArray, saved: Tensor) -> IntArray:
+    """Where each of the wanted numbers is among those saved."""
+    order = np.argsort(saved.numpy())
+    found: IntArray = order[np.searchsorted(saved.numpy(), wanted, sorter=order)]
+    return found
 
 
-def shares(updates: Updates, anchor: float = 0.0) -> FloatArray:
-    """c_ib / sum_i c_ib for each update; an owner's own share is at least `anchor`."""
-    totals = np.bincount(updates.owners, updates.coefficients)
-    share: FloatArray = updates.coefficients / totals[updates.owners]
-    own = updates.owners == updates.contributors
-    if anchor > 0 and own.any():
-        owned = np.zeros(len(totals))
-        owned[updates.owners[own]] = share[own]
-        before, lifted = (
-            owned[updates.owners],
-            np.maximum(owned, anchor * (owned > 0))[updates.owners],
-        )
-        share = np.where(own, lifted, share * (1 - lifted) / np.where(before < 1, 1 - before, 1))
-    return share
+def pull_neighbors(method: Method, round_index: int, neighbors: Sequence[IntArray]) -> Visits:
+    """Every hosted client visits its own model and those of its neighbors that came.
 
-
-def finite(updates: Updates) -> Updates:
-    """The updates without those that hold a NaN or an infinity: such an update is as good as never sent.
-
-    A sum is finite only if all its terms are, and it is read off without a copy of the rows.
+    Visits are ordered by client, then by owner.
     """
-    sane = updates.rows.finite()
-    return updates if sane.all() else updates.take(np.flatnonzero(sane))
+    hosted = method.context.hosted
+    counts = [len(sampled) for sampled in neighbors]
+    wanted = Visits(np.repeat(hosted, counts), np.concatenate(neighbors))
+    came = method.pull(round_index, wanted)
+
+    clients = np.concatenate([hosted, came.clients])
+    owners = np.concatenate([hosted, came.owners])
+    return Visits(clients, owners)[np.lexsort((owners, clients))]
 
 
-def average_into(
-    bank: Bank, updates: Updates, anchor: float = 0.0, buffers: Buffers = "average"
-) -> None:
-    """phi_b += sum_i c_ib delta_ib / sum_i c_ib. A model that got no update does not move."""
-    updates = finite(updates)
-    averaged = ModelPart.whole(bank.layout)
-    if buffers != "average":
-        averaged = ModelPart.parameters(bank.layout)
-    bank.add(updates.owners, updates.rows, shares(updates, anchor), averaged)
+def check_neighbors(table: str, neighbors: int, default: int, clients: int) -> None:
+    """Refuse more neighbors than there are others.
 
-    if buffers == "owner":
-        own = updates.owners == updates.contributors
-        kept_by_owner = ModelPart.buffers(bank.layout)
-        bank.add(updates.owners, updates.rows, own.astype(np.float64), kept_by_owner)
+    The default is never refused: where there are fewer others, it means all of them.
+    """
+    others = clients - 1
+    if neighbors > others and neighbors != default:
+        raise ConfigError(
+            f"{table}.neighbors = {neighbors}: with {clients} clients a peer has {others} to visit; "
+            f"set it to {others} or less (--set {table}.neighbors={others})"
+        )

@@ -5,8 +5,7 @@ import logging
 import secrets
 
 from federico.errors import ProtocolError
-from federico.exchange.protocol import Purpose
-from federico.exchange.simulated import COEFFICIENT_BYTES
+from federico.exchange.protocol import COEFFICIENT_BYTES, Purpose
 from federico.learning.rows import RowFile
 from federico.network.local_peer import LocalPeer
 from federico.network.model_store import digest_of, digests_of

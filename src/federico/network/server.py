@@ -5,8 +5,7 @@ from pathlib import Path
 import zenoh
 
 from federico.errors import ProtocolError
-from federico.exchange.protocol import Purpose
-from federico.exchange.simulated import COEFFICIENT_BYTES
+from federico.exchange.protocol import COEFFICIENT_BYTES, Purpose
 from federico.network.local_peer import LocalPeer
 from federico.network.model_store import ModelStore
 from federico.network.query_server import BusyError, QueryServer

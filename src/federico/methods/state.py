@@ -1,0 +1,135 @@
+"""State that a method declares once, as named arrays per client, model or pair.
+
+    class FedEM(Method):
+        proportions = PerClient[FloatArray]()
+
+`start` gives it its first value. Saving, resuming, and what each of several processes holds follow
+from the declaration: a process holds the entries of the clients or models that it hosts, and laid
+end to end the parts of all processes are the state of one.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, Self, TypeVar, overload
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from federico.types import Array, FloatArray, IntArray
+
+T = TypeVar("T")
+A = TypeVar("A", FloatArray, IntArray, Tensor)
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where the entries of this process are in a saved state, which may be that of all processes."""
+
+    clients: IntArray
+    models: IntArray
+
+
+class DeclaredState(ABC, Generic[T]):
+    """One named part of a method's state."""
+
+    name = ""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    @overload
+    def __get__(self, method: None, kind: type) -> Self: ...
+
+    @overload
+    def __get__(self, method: object, kind: type) -> T: ...
+
+    def __get__(self, method: object | None, kind: type) -> Self | T:
+        if method is None:
+            return self
+        if self.name not in vars(method):
+            raise AttributeError(f"{kind.__name__}.{self.name} has no value: `start` must set it")
+        value: T = vars(method)[self.name]
+        return value
+
+    def __set__(self, method: object, value: T) -> None:
+        vars(method)[self.name] = value
+
+    @abstractmethod
+    def save(self, value: T, copy: Callable[[Tensor], Tensor]) -> dict[str, Tensor]:
+        """What to write into a checkpoint; `copy` copies a large tensor to where there is room."""
+
+    @abstractmethod
+    def restore(self, value: T, saved: Mapping[str, Tensor], places: Places) -> None:
+        """Fill the value that `start` has set from what was saved."""
+
+
+class _Entries(DeclaredState[A]):
+    """An array whose first dimension runs over clients or models."""
+
+    def save(self, value: A, copy: Callable[[Tensor], Tensor]) -> dict[str, Tensor]:
+        """See `DeclaredState.save`."""
+        if isinstance(value, Tensor):
+            return {self.name: copy(value)}
+        return {self.name: torch.from_numpy(value.copy())}
+
+    def _fill(self, value: A, saved: Tensor, places: IntArray) -> None:
+        if isinstance(value, Tensor):
+            # One by one: a copy of all may not fit into memory.
+            for k, place in enumerate(places.tolist()):
+                value[k].copy_(saved[place])
+        else:
+            value[:] = saved.numpy()[places]
+
+
+class PerClient(_Entries[A]):
+    """An array or tensor with an entry for each client: [hosted clients, ...]."""
+
+    def restore(self, value: A, saved: Mapping[str, Tensor], places: Places) -> None:
+        """See `DeclaredState.restore`."""
+        self._fill(value, saved[self.name], places.clients)
+
+
+class PerModel(_Entries[A]):
+    """An array or tensor with an entry for each model hosted here, in the order of `bank.owners`."""
+
+    def restore(self, value: A, saved: Mapping[str, Tensor], places: Places) -> None:
+        """See `DeclaredState.restore`."""
+        self._fill(value, saved[self.name], places.models)
+
+
+class PairArrays(Protocol):
+    """What one client knows of the models it has met: named arrays with an entry for each."""
+
+    def state(self) -> dict[str, Array]:
+        """The arrays, all of one length."""
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Resume from what `state` gave."""
+
+
+B = TypeVar("B", bound=PairArrays)
+
+
+class PerPair(DeclaredState[dict[int, B]]):
+    """For each hosted client, arrays that grow with the models it meets; by the client's number."""
+
+    def save(self, value: dict[int, B], copy: Callable[[Tensor], Tensor]) -> dict[str, Tensor]:
+        """See `DeclaredState.save`: the arrays of all clients end to end, and how long each is."""
+        arrays = [pairs.state() for pairs in value.values()]
+        lengths = [len(next(iter(named.values()))) for named in arrays]
+        saved = {f"{self.name}.lengths": torch.tensor(lengths)}
+        for key in arrays[0]:
+            joined = np.concatenate([named[key] for named in arrays])
+            saved[f"{self.name}.{key}"] = torch.from_numpy(joined)
+        return saved
+
+    def restore(self, value: dict[int, B], saved: Mapping[str, Tensor], places: Places) -> None:
+        """See `DeclaredState.restore`."""
+        lengths = saved[f"{self.name}.lengths"].numpy()
+        ends = np.cumsum(lengths)
+        for pairs, place in zip(value.values(), places.clients.tolist(), strict=True):
+            own = slice(ends[place] - lengths[place], ends[place])
+            keys = pairs.state().keys()
+            pairs.restore({key: saved[f"{self.name}.{key}"][own].numpy() for key in keys})
