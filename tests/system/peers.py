@@ -57,7 +57,9 @@ class Site:
     """A site on disk, and its peer while there is one."""
 
     def __init__(self, file: Path) -> None:
-        self.file, self.name, self.state = file, file.parent.name, file.parent / "state"
+        self.file = file
+        self.name = file.parent.name
+        self.state = file.parent / "state"
         self._context = fork_server()
         self.process: ForkServerProcess | None = None
 
@@ -119,9 +121,8 @@ class Federation:
     """All sites of one federation; leaving the block leaves no peer behind."""
 
     def __init__(self, folder: Path, setup: Setup, **agreed: object) -> None:
-        self.sites = {
-            name: Site(file) for name, file in create_federation(folder, setup, **agreed).items()
-        }
+        site_files = create_federation(folder, setup, **agreed)
+        self.sites = {name: Site(file) for name, file in site_files.items()}
         self._others: list[ForkServerProcess] = []
 
     def __enter__(self) -> "Federation":

@@ -15,14 +15,16 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
+
+import zenoh
 
 from federico import compat
 from federico.exchange.processes import SingleProcess
 from federico.exchange.protocol import ByteCount, Hosting, Purpose
 from federico.experiment.build import Setup
 from federico.experiment.runner import checkpoint_due, play_round, resume
+from federico.learning.bank import Bank
 from federico.learning.visits import Visits
 from federico.methods.method import Method
 from federico.network.exchange import NetworkExchange
@@ -58,41 +60,56 @@ def run_peer(site: Site, stop: threading.Event) -> None:
     federation = site.federation
     log.info("%s joins %s, version %s", site.name, federation.name, federation.roster.version)
 
-    with open_state_folder(site) as state_folder, _connector(site) as connect:
+    with open_state_folder(site) as state_folder, _open_network(site) as network:
         members = len(federation.members)
         # As many processes as members, each of which hosts one.
         hosting = Hosting(members, site.member_index, members)
-        method = setup.hosted_method("federico", hosting, connect, storage(site, setup))
-        exchange = method.exchange
-        assert isinstance(exchange, NetworkExchange), "made by connect"
+        method = setup.hosted_method("federico", hosting, network.connect, storage(site, setup))
         try:
-            SitePeer(site, setup, state_folder, method, exchange, stop).run()
+            SitePeer(site, setup, state_folder, method, network.exchange, stop).run()
         finally:
-            exchange.close()
+            network.exchange.close()
+
+
+class NetworkConnection:
+    """A session with the other members, and the exchange that connects a bank of models to it."""
+
+    exchange: NetworkExchange
+    """There is one after `connect`."""
+
+    def __init__(self, site: Site, session: zenoh.Session) -> None:
+        self._site = site
+        self._session = session
+
+    def connect(self, bank: Bank, participants: int) -> NetworkExchange:
+        """Make the exchange, for whoever builds a method on top of it."""
+        identity = self._site.identity
+        signer = Signer(
+            identity.certificate.read_bytes(),
+            identity.key.read_bytes(),
+            identity.authority.read_bytes(),
+        )
+        federation = self._site.federation
+        self.exchange = NetworkExchange(
+            bank,
+            participants,
+            session=self._session,
+            roster=federation.roster,
+            me=self._site.name,
+            seal=signer,
+            limits=federation.limits,
+            lockstep=federation.mode == "lock-step",
+            folder=self._site.state,
+        )
+        return self.exchange
 
 
 @contextmanager
-def _connector(site: Site) -> Iterator["partial[NetworkExchange]"]:
-    """What connects a bank of models to the other members, for as long as the session lasts."""
-    identity = site.identity
-    signer = Signer(
-        identity.certificate.read_bytes(),
-        identity.key.read_bytes(),
-        identity.authority.read_bytes(),
-    )
-    roster = site.federation.roster
-    session = open_session(identity, site.addresses, roster)
+def _open_network(site: Site) -> Iterator[NetworkConnection]:
+    """Join the network for as long as the block lasts."""
+    session = open_session(site.identity, site.addresses, site.federation.roster)
     try:
-        yield partial(
-            NetworkExchange,
-            session=session,
-            roster=roster,
-            me=site.name,
-            seal=signer,
-            limits=site.federation.limits,
-            lockstep=site.federation.mode == "lock-step",
-            folder=site.state,
-        )
+        yield NetworkConnection(site, session)
     finally:
         close(session)
 
