@@ -267,12 +267,13 @@ def test_what_a_command_gave_is_named_shortly() -> None:
 
     summary = aggregate(table, cells)
 
-    first, second = text.sources(summary)
+    first, second = [source.command for source in summary.sources]
     assert text.part(summary, first) == (
         "FedeRiCo and FedAvg (two), Local at the given rate; learning rates chosen for Local"
     )
     assert text.part(summary, second) == "FedeRiCo and FedAvg (four) at the given rate"
-    assert text.part(two_columns(), next(iter(text.sources(two_columns())))) == (
+    everything = two_columns()
+    assert text.part(everything, everything.sources[0].command) == (
         "all rows at the given rate; all rows at the best rate; "
         "learning rates chosen for FedeRiCo, Local and FedAvg"
     )

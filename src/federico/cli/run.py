@@ -13,8 +13,8 @@ from federico.exchange.mpi import team
 from federico.exchange.processes import ProcessGroup
 from federico.experiment.config import Experiment, cell_options, load
 from federico.experiment.runner import simulate
-from federico.report import as_json as summary_as_json
-from federico.report import result_table, summarize, write_report
+from federico.report.old.written import as_json as summary_as_json
+from federico.report.old.written import result_table, summarize, write_report
 from federico.runs.layout import RunDir
 
 

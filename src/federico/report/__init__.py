@@ -1,5 +1,6 @@
-"""Reads a run directory, finished or not, and nothing else: tables, figures, one HTML page."""
+"""Reads results and runs, finished or not, and nothing else: tables, figures, one HTML page."""
 
-from federico.report.old.written import Summary, as_json, result_table, summarize, write_report
+from federico.report.details import summarize
+from federico.report.writing import draw_kept, write_report
 
-__all__ = ["Summary", "as_json", "result_table", "summarize", "write_report"]
+__all__ = ["draw_kept", "summarize", "write_report"]

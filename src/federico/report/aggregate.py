@@ -21,6 +21,8 @@ from federico.types import FloatArray, Task
 
 Place: TypeAlias = tuple[str, str, str]
 """(row, column, kind of learning rate): where a figure stands."""
+Command: TypeAlias = tuple[str, str]
+"""What was typed, and the commit of the code that ran it."""
 
 
 @dataclass(frozen=True)
@@ -185,10 +187,11 @@ class Entry:
         """1 / sum of squared posterior weights, mean over clients."""
         return _mean_of_known(seed.effective_collaborators for seed in self.seeds)
 
-    @property
-    def provenance(self) -> list[Provenance]:
-        """Where its runs come from."""
-        return [source for seed in self.seeds for source in seed.provenance]
+    @cached_property
+    def commands(self) -> set[Command]:
+        """The commands that its runs come from."""
+        sources = [source for seed in self.seeds for source in seed.provenance]
+        return {(source.command, source.commit) for source in sources}
 
 
 @dataclass(frozen=True)
@@ -202,7 +205,8 @@ class TunedRate:
     """The figure on the validation parts by learning rate, mean over seeds."""
     rate: float
     """The best of them; of equals the first that was tried."""
-    provenance: list[Provenance]
+    commands: set[Command]
+    """The commands that tried them."""
 
 
 @dataclass(frozen=True)
@@ -215,6 +219,20 @@ class Pending:
     seed: int
     round_index: int
     """Rounds that it has done."""
+
+
+@dataclass(frozen=True)
+class ResultSource:
+    """One command that results come from."""
+
+    provenance: Provenance
+    seconds: float
+    """Seconds by the clock on the wall, of all its runs together, tuning included."""
+
+    @property
+    def command(self) -> Command:
+        """What was typed, and the commit of the code that ran it."""
+        return self.provenance.command, self.provenance.commit
 
 
 @dataclass(frozen=True)
@@ -240,6 +258,8 @@ class Summary:
     model_parameters: int
     entries: list[Entry]
     tuned: list[TunedRate]
+    sources: list[ResultSource]
+    """The commands that the results come from, the earliest first."""
     pending: list[Pending]
     population: Population | None
     """None where all results were stored as means: they do not say how much data a client has."""
@@ -340,6 +360,7 @@ def aggregate(
         model_parameters=facts.model_parameters,
         entries=entries,
         tuned=_tuned(table, finished, metric_of(facts.task)),
+        sources=_sources(table, cells, stored),
         pending=_pending(table, unfinished),
         population=_population(table, begun),
     )
@@ -494,17 +515,16 @@ def _tuned_rate(
     """All that was tried with the settings and rounds of the last attempt."""
     last = tried[-1]
     values: dict[float, list[float]] = defaultdict(list)
-    provenance: dict[str, Provenance] = {}
+    commands: set[Command] = set()
     for seed in tried:
         same_attempt = (seed.settings, seed.rounds) == (last.settings, last.rounds)
         if same_attempt and seed.figure:
             values[seed.rate].append(seed.figure[-1])
-            for source in seed.provenance:
-                provenance[source.command + source.commit] = source
+            commands |= {(source.command, source.commit) for source in seed.provenance}
 
     scores = {rate: _mean(seen) for rate, seen in values.items()}
     best = best_rate(scores, metric)
-    return TunedRate(row, column, last.rounds, scores, best, list(provenance.values()))
+    return TunedRate(row, column, last.rounds, scores, best, commands)
 
 
 def best_rate(scores: Mapping[float, float], metric: Metric) -> float:
@@ -515,6 +535,28 @@ def best_rate(scores: Mapping[float, float], metric: Metric) -> float:
         return metric.gain(score) if math.isfinite(score) else -math.inf
 
     return max(scores, key=gain)
+
+
+def _sources(
+    table: TableDescription, cells: Sequence[CellResult], stored: Sequence[StoredAggregate]
+) -> list[ResultSource]:
+    """The commands that results come from: those of stored means first, they are older."""
+    provenance: dict[Command, Provenance] = {}
+    for aggregate_line in stored:
+        for source in aggregate_line.provenance:
+            provenance[source.command, source.commit] = source
+    seconds: dict[Command, float] = {}
+    if table.stored is not None:
+        for command in table.stored.commands:
+            seconds[command.command, command.commit] = command.seconds
+
+    for cell in cells:
+        key = (cell.provenance.command, cell.provenance.commit)
+        provenance[key] = cell.provenance
+        seconds[key] = seconds.get(key, 0.0) + math.fsum(cell.wall_seconds.values())
+    return [
+        ResultSource(provenance[key], spent) for key, spent in seconds.items() if key in provenance
+    ]
 
 
 def _pending(table: TableDescription, unfinished: Sequence[CellResult]) -> list[Pending]:

@@ -1,9 +1,11 @@
-"""What all figures share: colours that everybody can tell apart, clean axes, the heat-map, names that fit."""
+"""What all figures share: colours that everybody can tell apart, clean axes, names that fit."""
 
 import io
+import textwrap
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import matplotlib
 import numpy as np
@@ -14,44 +16,92 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from matplotlib.transforms import ScaledTranslation, blended_transform_factory
 
-from federico.methods import METHODS
+from federico.runs.table import TableRow
 from federico.types import Array, IntArray
 
-# Okabe and Ito's palette, told apart with every kind of colour vision. FedeRiCo is always blue, Local always grey.
-METHOD_COLORS = (
-    "#0072B2",
-    "#7A7A7A",
-    "#D55E00",
-    "#E69F00",
-    "#009E73",
-    "#CC79A7",
-    "#56B4E9",
-    "#000000",
+LineStyle: TypeAlias = str | tuple[int, tuple[float, ...]]
+
+# Okabe and Ito's palette, told apart with every kind of colour vision. FedeRiCo is always blue and
+# Local always grey; other methods of the paper keep their colours too, so that reports look alike.
+METHOD_COLORS = {
+    "federico": "#0072B2",
+    "local": "#7A7A7A",
+    "fedavg": "#D55E00",
+    "fedavg_plus": "#E69F00",
+    "clustered": "#009E73",
+    "fedem": "#CC79A7",
+    "fedfomo": "#56B4E9",
+}
+OTHER_COLORS = ("#000000", "#882255", "#999933", "#332288", "#44AA99", "#AA4499", "#661100")
+"""Colours of all other methods, in the order in which a table has them."""
+LINE_STYLES: tuple[LineStyle, ...] = (
+    "-",
+    "--",
+    "-.",
+    ":",
+    (0, (5, 1)),
+    (0, (3, 1, 1, 1)),
+    (0, (1, 1)),
+    (0, (8, 2)),
 )
-METHOD_LINES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (8, 2)))
 GROUP_COLORS = (
-    "#E69F00",
-    "#009E73",
-    "#CC79A7",
-    "#56B4E9",
-    "#D55E00",
-    "#F0E442",
-    "#0072B2",
-    "#000000",
-)
+    "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#0072B2", "#000000",
+)  # fmt: skip
 NO_GROUP = "#9A9A9A"
-INK, SOFT, FAINT = "#1F2430", "#5B6270", "#E3E6EB"
+PAPER = "#CC79A7"
+INK = "#1F2430"
+SOFT = "#5B6270"
+FAINT = "#E3E6EB"
 BLUES = LinearSegmentedColormap.from_list("trust", ["#F5F8FB", "#9CC7E3", "#0072B2", "#003A66"])
 
 DPI = 150
 MOST_CELLS_WITH_TEXT = 16
-MOST_TICKS, MOST_ACROSS = 32, 20
+MOST_TICKS = 32
+MOST_ACROSS = 20
+CHARACTERS_PER_INCH = 8.5
+"""Characters of a title that fit in an inch of a figure's width."""
 CHARACTERS_ACROSS = 48
-"""Of tick labels side by side in half a figure."""
+"""Characters of tick labels that fit side by side in half a figure."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """How the line or dots of one row are drawn."""
+
+    color: str
+    line: LineStyle
+
+
+def looks(rows: Sequence[TableRow]) -> dict[str, Look]:
+    """The look of every row by its name; rows of one method have one colour."""
+    known = list(METHOD_COLORS)
+    others: list[str] = []
+    for row in rows:
+        if row.method not in known and row.method not in others:
+            others.append(row.method)
+
+    found = {}
+    for row in rows:
+        if row.method in known:
+            place = known.index(row.method)
+            color = METHOD_COLORS[row.method]
+        else:
+            number = others.index(row.method)
+            place = len(known) + number
+            color = OTHER_COLORS[number % len(OTHER_COLORS)]
+        found[row.name] = Look(color, LINE_STYLES[place % len(LINE_STYLES)])
+    return found
+
+
+def shades(count: int) -> list[str]:
+    """Colours from light to dark, for variants of one method."""
+    scale = matplotlib.colormaps["viridis_r"]
+    return [matplotlib.colors.to_hex(scale(place)) for place in np.linspace(0.15, 0.9, count)]
 
 
 def sheet(width: float, height: float, title: str) -> Figure:
-    """An empty figure with its title at the left."""
+    """An empty figure with its title at the left, on several lines where it is too long for one."""
+    title = textwrap.fill(title, width=int(width * CHARACTERS_PER_INCH))
     figure = Figure(figsize=(width, height), layout="constrained", facecolor="white")
     figure.get_layout_engine().set(w_pad=0.12, h_pad=0.1)  # type: ignore[union-attr, call-arg]
     figure.suptitle(
@@ -82,26 +132,63 @@ def subtitle(axes: Axes, text: str) -> None:
     axes.set_title(text, loc="left", fontsize=10.5, color=SOFT, pad=12, parse_math=False)
 
 
-def method_place(name: str) -> int:
-    """A method's place in the palette, the same in every run."""
-    return (list(METHODS).index(name) if name in METHODS else len(METHODS)) % len(METHOD_COLORS)
+def legend_below(figure: Figure, handles: Sequence[Any], columns: int) -> None:
+    """A legend under all pictures of a figure."""
+    figure.legend(
+        handles=list(handles),
+        loc="outside lower center",
+        ncols=columns,
+        frameon=False,
+        fontsize=9,
+        labelcolor=INK,
+    )
+
+
+def legend_beside(axes: Axes) -> None:
+    """A legend to the right of a picture."""
+    axes.legend(
+        loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, fontsize=9.5, labelcolor=INK
+    )
+
+
+def true_groups(distribution: Sequence[int] | None) -> list[int] | None:
+    """The clients' true distributions; None where unknown, or where they group nobody."""
+    if distribution is None:
+        return None
+    groups = len(set(distribution))
+    return list(distribution) if 1 < groups < len(distribution) else None
 
 
 def group_colors(groups: Sequence[int] | None, clients: int) -> list[str]:
-    """One colour per client, by its distribution."""
+    """One colour for each client, by its distribution."""
     if groups is None:
         return [NO_GROUP] * clients
     places = {group: place for place, group in enumerate(sorted(set(groups)))}
     if len(places) <= len(GROUP_COLORS):
         return [GROUP_COLORS[places[group]] for group in groups]
     scale = matplotlib.colormaps["turbo"].resampled(len(places))
-    return [matplotlib.colors.to_hex(scale(places[group])) for group in groups]
+    colors = [matplotlib.colors.to_hex(scale(place)) for place in range(len(places))]
+    return [colors[places[group]] for group in groups]
 
 
 def by_group(groups: Sequence[int] | None, clients: int, most: int) -> IntArray:
-    """The clients in the order of their distributions; of more than `most`, that many evenly from all of them."""
-    order = np.argsort(groups, kind="stable") if groups is not None else np.arange(clients)
-    return order if clients <= most else order[np.linspace(0, clients - 1, most).astype(int)]
+    """The clients in the order of their distributions.
+
+    Of more than `most`, that many are taken evenly from all of them.
+    """
+    order: IntArray = np.arange(clients)
+    if groups is not None:
+        order = np.argsort(groups, kind="stable")
+    if clients <= most:
+        return order
+    evenly = np.linspace(0, clients - 1, most).astype(int)
+    chosen: IntArray = order[evenly]
+    return chosen
+
+
+def some_of(shown: int, clients: int) -> str:
+    """Says that not all clients are drawn, where that is so."""
+    return f", {shown} of {clients:,} clients" if shown < clients else ""
 
 
 def short(name: str, most: int = 22) -> str:
@@ -112,17 +199,20 @@ def short(name: str, most: int = 22) -> str:
 
 def ticks(axes: Axes, which: str, names: Sequence[str]) -> None:
     """Names along an axis of cells: all of them, or as many as can be read."""
-    step = -(-len(names) // (MOST_ACROSS if which == "x" else MOST_TICKS))
-    places = range(0, len(names), step)
+    most = MOST_ACROSS if which == "x" else MOST_TICKS
+    step = max(-(-len(names) // most), 1)
+    places = list(range(0, len(names), step))
     labels = [short(names[place]) for place in places]
-    widest = max(map(len, labels), default=0)
-    tilted = which == "x" and widest > 3 and (widest + 2) * len(labels) > CHARACTERS_ACROSS
-    look: dict[str, Any] = (
-        {"rotation": 40, "ha": "right", "rotation_mode": "anchor"} if tilted else {}
-    )
-    size = 9 if len(places) <= 20 else 7
+
+    look: dict[str, Any] = {}
+    widest = max((len(label) for label in labels), default=0)
+    too_wide = widest > 3 and (widest + 2) * len(labels) > CHARACTERS_ACROSS
+    if which == "x" and too_wide:
+        look = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"}
+
     axis = axes.xaxis if which == "x" else axes.yaxis
-    axis.set_ticks(list(places), labels, fontsize=size, parse_math=False, **look)
+    size = 9 if len(places) <= 20 else 7
+    axis.set_ticks(places, labels, fontsize=size, parse_math=False, **look)
 
 
 def heat(axes: Axes, values: Array, top: float, texts: Sequence[Sequence[str]]) -> None:
@@ -134,51 +224,66 @@ def heat(axes: Axes, values: Array, top: float, texts: Sequence[Sequence[str]]) 
     axes.yaxis.label.set(color=SOFT, fontsize=9.5)
     if max(values.shape) > MOST_CELLS_WITH_TEXT:
         return
-    for line, cells in ((axes.axhline, values.shape[0]), (axes.axvline, values.shape[1])):
-        for place in range(1, cells):
-            line(place - 0.5, color="white", linewidth=1)
+
+    rows, columns = values.shape
+    for place in range(1, rows):
+        axes.axhline(place - 0.5, color="white", linewidth=1)
+    for place in range(1, columns):
+        axes.axvline(place - 0.5, color="white", linewidth=1)
     for (row, column), value in np.ndenumerate(values):
-        color = "white" if value > 0.45 * top else INK
         axes.text(
-            column, row, texts[row][column], ha="center", va="center", fontsize=8.5, color=color
+            column,
+            row,
+            texts[row][column],
+            ha="center",
+            va="center",
+            fontsize=8.5,
+            color="white" if value > 0.45 * top else INK,
         )
 
 
 def mark_groups(axes: Axes, groups: Sequence[int] | None, sides: str) -> None:
-    """Coloured strips along the cells (`x`: below, `y`: left), and white lines where one distribution ends."""
+    """Coloured strips along the cells (`x`: below, `y`: left), and lines between distributions."""
     if groups is None:
         return
     colors = group_colors(groups, len(groups))
     for side in sides:
         _strip(axes, side, colors)
+    width = 3 if len(groups) <= MOST_TICKS else 1
     for place in np.flatnonzero(np.diff(groups)) + 0.5:
-        for draw in [axes.axhline] + [axes.axvline] * ("x" in sides):
-            draw(place, color="white", linewidth=3 if len(groups) <= MOST_TICKS else 1)
+        axes.axhline(place, color="white", linewidth=width)
+        if "x" in sides:
+            axes.axvline(place, color="white", linewidth=width)
 
 
 def _strip(axes: Axes, side: str, colors: Sequence[str]) -> None:
-    """Just outside the cells, as wide on paper whatever the size of the axes."""
-    below = side == "x"
-    edge = (axes.transData, axes.transAxes) if below else (axes.transAxes, axes.transData)
-    away = ScaledTranslation(
-        0 if below else -5 / 72, -5 / 72 if below else 0, axes.figure.dpi_scale_trans
+    """A strip just outside the cells, as wide on paper whatever the size of the axes."""
+    places = range(len(colors))
+    away = 5 / 72
+    if side == "x":
+        lines = [[(place - 0.5, 0.0), (place + 0.5, 0.0)] for place in places]
+        edge = blended_transform_factory(axes.transData, axes.transAxes)
+        moved = ScaledTranslation(0, -away, axes.figure.dpi_scale_trans)
+    else:
+        lines = [[(0.0, place - 0.5), (0.0, place + 0.5)] for place in places]
+        edge = blended_transform_factory(axes.transAxes, axes.transData)
+        moved = ScaledTranslation(-away, 0, axes.figure.dpi_scale_trans)
+    strip = LineCollection(
+        lines,
+        colors=colors,
+        linewidths=5,
+        capstyle="butt",
+        transform=edge + moved,
+        clip_on=False,
     )
-    ends = [[(place - 0.5, 0), (place + 0.5, 0)] for place in range(len(colors))]
-    lines = ends if below else [[(y, x) for x, y in pair] for pair in ends]
-    place = blended_transform_factory(*edge) + away
-    axes.add_collection(
-        LineCollection(
-            lines, colors=colors, linewidths=5, capstyle="butt", transform=place, clip_on=False
-        ),
-        autolim=False,
-    )
+    axes.add_collection(strip, autolim=False)
 
 
 def render(figure: Figure) -> bytes:
     """The figure as a PNG."""
     buffer = io.BytesIO()
     with warnings.catch_warnings():
-        # A client's name in a script the font lacks is drawn as boxes; that is no news for the terminal.
+        # A name in a script that the font lacks is drawn as boxes; the terminal need not know.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         figure.savefig(buffer, format="png", dpi=DPI)
     return buffer.getvalue()

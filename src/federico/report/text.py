@@ -1,10 +1,8 @@
 """Results in sentences: the main result, how much was run, who learns with whom."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TypeAlias
 
-from federico.report.aggregate import Entry, Pending, Summary
-from federico.runs.results import Provenance
+from federico.report.aggregate import Command, Entry, Pending, ResultSource, Summary
 from federico.runs.table import ReportedValues, ShownRate
 
 COLLABORATOR = 0.01
@@ -20,8 +18,6 @@ COST = (
     "counted once, and the seconds of all cores together, without evaluation; checkpoints that are "
     "written in the background are included."
 )
-Command: TypeAlias = tuple[str, str]
-"""What was typed, and the commit of the code that ran it."""
 
 
 def headline(summary: Summary) -> str:
@@ -104,6 +100,7 @@ def trust(summary: Summary) -> str:
     ]
     if not weighed:
         return ""
+    weighed.sort(key=lambda entry: entry.row.method != "federico")
     shown = weighed[0]
     sentence = (
         f"With {shown.title}, a client predicts with {shown.effective_collaborators:.1f} models "
@@ -235,16 +232,6 @@ def _rounds(summary: Summary) -> str:
     return listed([*(str(rounds) for rounds in fewer), count(most, "round")])
 
 
-def sources(summary: Summary) -> dict[Command, Provenance]:
-    """The commands that the results come from, in the order in which the table uses them."""
-    known = [source for entry in summary.entries for source in entry.provenance]
-    known += [source for tuned in summary.tuned for source in tuned.provenance]
-    found: dict[Command, Provenance] = {}
-    for source in known:
-        found.setdefault((source.command, source.commit), source)
-    return found
-
-
 def part(summary: Summary, command: Command) -> str:
     """What comes from one command: rows, their columns if not all, at which learning rate."""
     parts = []
@@ -253,14 +240,24 @@ def part(summary: Summary, command: Command) -> str:
         if rows:
             parts.append(f"{rows} at the {rate_kind} rate")
 
-    tuned = [
-        tuned.row.title
-        for tuned in summary.tuned
-        if command in {(source.command, source.commit) for source in tuned.provenance}
-    ]
+    tuned = [tuned.row.title for tuned in summary.tuned if command in tuned.commands]
     if tuned:
         parts.append(f"learning rates chosen for {listed(list(dict.fromkeys(tuned)))}")
     return "; ".join(parts)
+
+
+def origin(source: ResultSource) -> str:
+    """How long the runs of a command took, with which code and where."""
+    about = source.provenance
+    code = f"commit {about.commit}"
+    if not about.commit:
+        code = f"federico {about.versions.get('federico', '')}".rstrip()
+    parts = [f"{source.seconds:,.0f} seconds in all", code]
+    if "torch" in about.versions:
+        parts.append(f"torch {about.versions['torch']}")
+    if about.machine:
+        parts.append(about.machine)
+    return ", ".join(parts)
 
 
 def _rows_from(summary: Summary, command: Command, rate_kind: ShownRate) -> str:
@@ -272,7 +269,7 @@ def _rows_from(summary: Summary, command: Command, rate_kind: ShownRate) -> str:
             for column in summary.table.columns
             if (entry := summary.entry(row.name, column, rate_kind)) is not None
         ]
-        columns = tuple(entry.column for entry in found if _comes_from(entry, command))
+        columns = tuple(entry.column for entry in found if command in entry.commands)
         if len(columns) == len(found):
             columns = ("",) if found else ()
         if columns:
@@ -285,10 +282,6 @@ def _rows_from(summary: Summary, command: Command, rate_kind: ShownRate) -> str:
         rows = "all rows" if titles == everything and len(titles) > 1 else listed(titles)
         parts.append(rows + where)
     return ", ".join(parts)
-
-
-def _comes_from(entry: Entry, command: Command) -> bool:
-    return command in {(source.command, source.commit) for source in entry.provenance}
 
 
 def collaborators(

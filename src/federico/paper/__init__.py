@@ -1,0 +1,1 @@
+"""All that exists only for the paper's tables and figures."""

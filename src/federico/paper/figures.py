@@ -1,0 +1,128 @@
+"""Figures in the manner of the paper, drawn from the cells of a finished run."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from federico.report.aggregate import Summary
+from federico.report.details import summarize
+from federico.report.drawing import INK, legend_below, render, sheet, subtitle
+from federico.report.figures import curves
+from federico.report.posteriors import (
+    LABEL,
+    Posteriors,
+    legend_lines,
+    panel,
+    panels,
+    read_posteriors,
+)
+from federico.report.writing import OWN_FIGURE
+from federico.runs.atomic import publish_bytes
+from federico.runs.layout import CellDir, RunDir
+from federico.runs.results import read_results
+from federico.runs.table import TableDescription, TableRow, read_table
+
+
+def write_figure(folder: Path) -> Path | None:
+    """Draw the figure that a run's file asks for and put it beside the results.
+
+    None where the file asks for none, or the runs that it shows are not finished.
+    """
+    figure = draw_figure(folder)
+    if figure is None:
+        return None
+    publish_bytes(folder / OWN_FIGURE, render(figure))
+    return folder / OWN_FIGURE
+
+
+def draw_figure(folder: Path) -> Figure | None:
+    """The figure that a run's file asks for, if the runs that it shows are finished."""
+    table = read_table(folder)
+    if table.figure is None:
+        return None
+    if table.figure.draw == "curves":
+        return curves_by_panel(summarize(folder))
+
+    cells = shown_cells(folder, table)
+    if len(cells) < len(table.rows):
+        return None
+    match table.figure.draw:
+        case "posteriors":
+            shown = read_posteriors(cells[table.rows[0].name])
+            return None if shown is None else panels(shown, table.title)
+        case "variants":
+            return variants(table, cells, table.figure.clients)
+        case "lines":
+            # Predicting needs torch, which takes seconds to import.
+            from federico.paper.fitted_lines import fitted_lines
+
+            return fitted_lines(folder, table, cells)
+
+
+def shown_cells(folder: Path, table: TableDescription) -> dict[str, CellDir]:
+    """The cell of each row that figures show: first column, given learning rate, first seed.
+
+    Rows whose cell is not finished are missing. Rows with the same settings share a cell.
+    """
+    lines, _ = read_results(folder)
+    by_settings = {}
+    for cell in RunDir(folder).cells():
+        about = cell.description
+        if cell.rounds_done >= table.rounds:
+            by_settings[about.method, about.settings, about.rate, about.seed] = cell
+
+    found = {}
+    for line in lines:
+        shown = (line.column, line.rate_kind, line.seed) == (
+            table.columns[0],
+            "given",
+            table.seeds[0],
+        )
+        cell_there = by_settings.get((line.method, line.settings, line.rate, line.seed))
+        if shown and cell_there is not None:
+            found[line.row] = cell_there
+    return found
+
+
+def variants(
+    table: TableDescription, cells: dict[str, CellDir], clients: Sequence[int]
+) -> Figure | None:
+    """Weights over rounds of a few clients, row beside row (figures 5 and 7)."""
+    places: list[tuple[TableRow, Posteriors, int]] = []
+    for row in table.rows:
+        shown = read_posteriors(cells[row.name], clients)
+        if shown is None:
+            return None
+        places += [(row, shown, client) for client in clients]
+
+    figure = sheet(2.9 * len(places), 3.4, table.title)
+    grid = figure.subplots(1, len(places), sharey=True, squeeze=False)
+    for axes, (row, shown, client) in zip(grid.flat, places, strict=True):
+        panel(axes, shown, client)
+        axes.set(xlabel="round")
+        title = f"{row.title}: client {client}"
+        axes.set_title(title, loc="left", fontsize=9.5, color=INK, parse_math=False)
+    grid[0, 0].set_ylabel(LABEL)
+    _, first, _ = places[0]
+    legend_below(figure, legend_lines(first), 6)
+    return figure
+
+
+def curves_by_panel(summary: Summary) -> Figure | None:
+    """The figure over rounds, a panel for each group of rows (figure 6)."""
+    table = summary.table
+    names = list(dict.fromkeys(row.panel for row in table.rows if row.panel))
+    entries = summary.column(table.columns[0], table.rates[0])
+    if not names or not entries:
+        return None
+
+    figure = sheet(3.6 * len(names), 3.7, table.title)
+    grid = figure.subplots(1, len(names), sharey=True, squeeze=False)
+    for axes, name in zip(grid.flat, names, strict=True):
+        curves(axes, summary, [entry for entry in entries if entry.row.panel == name])
+        axes.legend(frameon=False, fontsize=9, labelcolor=INK)
+        subtitle(axes, name)
+    for axes in grid.flat[1:]:
+        axes.set_ylabel("")
+    return figure

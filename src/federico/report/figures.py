@@ -1,0 +1,411 @@
+"""The pictures of a report. Each function returns one matplotlib figure."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from federico.report.aggregate import Entry, Summary
+from federico.report.details import RunDetails
+from federico.report.drawing import (
+    FAINT,
+    INK,
+    METHOD_COLORS,
+    PAPER,
+    SOFT,
+    Look,
+    by_group,
+    clean,
+    heat,
+    legend_below,
+    legend_beside,
+    looks,
+    mark_groups,
+    shades,
+    sheet,
+    short,
+    some_of,
+    subtitle,
+    ticks,
+    true_groups,
+    whole_numbers,
+)
+from federico.report.posteriors import Posteriors, panels
+from federico.runs.layout import Description
+from federico.types import FloatArray, IntArray
+
+MOST_ROWS = 32
+"""Clients of a dot plot or bar chart."""
+MOST_HEAT = 256
+"""Clients of a heat-map."""
+MOST_CURVES = 10
+"""Rows of a picture of curves."""
+
+
+CAPTIONS = {
+    "figure": "A figure in the manner of the paper, drawn from these runs.",
+    "overview": "A large dot is a mean, a line one standard deviation, a small dot a run.",
+    "trust": "Cells show how much of its trust a client (row) gives to each model (column); squares "
+    "along the diagonal are clients that found each other.",
+    "rounds": "A line is the mean over runs, its band one standard deviation.",
+    "cost": "How far each method gets with the megabytes it moves and the processor seconds it "
+    "takes. A method that moves nothing is a level line at its end result.",
+    "clients": "One row for each client, mean over runs: where a dot is better than the grey one, "
+    "the client gains by collaborating.",
+    "collaboration": "One panel for each client, one line for each peer in the colour of that "
+    "peer's distribution (grey if not known), the client's own model dashed: lines that rise are "
+    "collaborators being found.",
+    "partition": "How many training samples each client has; darker is more.",
+}
+
+
+def draw_all(summary: Summary, details: RunDetails) -> Iterator[tuple[str, Figure]]:
+    """All pictures that these results allow, with their names, in the order of the page."""
+    table = summary.table
+    few_rows = len(table.rows) <= MOST_CURVES
+    methods = {row.method for row in table.rows}
+    posteriors = details.posteriors
+
+    if summary.entries:
+        yield "overview", overview(summary, posteriors if len(table.columns) == 1 else None)
+    if few_rows and any(len(entry.evaluated) > 1 for entry in summary.entries):
+        yield "rounds", rounds(summary)
+    if summary.entries and len(methods) == len(table.rows) > 1:
+        yield "cost", cost(summary)
+    if few_rows and len(table.columns) == 1 and any(entry.by_client for entry in summary.entries):
+        yield "clients", clients(summary)
+    if posteriors is not None and len(posteriors.clients) > 1:
+        yield "collaboration", collaboration(posteriors)
+    if details.descriptions:
+        yield "partition", partition(details.descriptions[0])
+
+
+def overview(summary: Summary, trusted: Posteriors | None = None) -> Figure:
+    """Every row in every column, a dot for each run, the paper's figure below ours.
+
+    With posteriors, those of the clients stand beside it. What is still to come takes no room.
+    """
+    columns = _begun(summary)
+    rate_kind = summary.shown_rate
+    rows = [
+        row
+        for row in summary.table.rows
+        if any(summary.entry(row.name, column, rate_kind) for column in columns)
+    ]
+
+    height = 1.9 + 0.4 * len(rows)
+    if trusted is not None:
+        figure = sheet(11, max(height, 4.8), summary.table.title)
+        left, right = figure.subplots(1, 2, width_ratios=[1, 1.05])
+        _trust(right, trusted)
+        grid = [left]
+    else:
+        figure = sheet(2.6 + 3.3 * len(columns), height, summary.table.title)
+        grid = list(figure.subplots(1, len(columns), sharey=True, squeeze=False).flat)
+
+    for axes, column in zip(grid, columns, strict=True):
+        for entry in summary.column(column, rate_kind):
+            _dots(axes, summary, entry, rows.index(entry.row))
+        axes.set(xlabel=summary.metric.axis, ylim=(len(rows) - 0.4, -0.6))
+        axes.set_yticks(range(len(rows)), [short(row.title, 30) for row in rows], parse_math=False)
+        axes.margins(x=0.12)
+        clean(axes, "x")
+        axes.tick_params(axis="y", length=0, labelsize=9.5)
+        subtitle(axes, column or _direction(summary))
+    legend_below(figure, _overview_legend(summary), 3)
+    return figure
+
+
+def rounds(summary: Summary) -> Figure:
+    """Each row's figure over the rounds, with a band of one standard deviation over seeds."""
+    columns = _begun(summary)
+    name = summary.metric.name
+    title = f"{name[0].upper()}{name[1:]} over rounds"
+    figure = sheet(4.4 + 3.6 * len(columns), 4.4, title)
+    grid = figure.subplots(1, len(columns), sharey=True, squeeze=False)
+    for axes, column in zip(grid.flat, columns, strict=True):
+        curves(axes, summary, summary.column(column, summary.shown_rate))
+        subtitle(axes, column)
+    for axes in grid.flat[1:]:
+        axes.set_ylabel("")
+    legend_beside(grid[0, -1])
+    return figure
+
+
+def curves(axes: Axes, summary: Summary, entries: Sequence[Entry]) -> None:
+    """The figures of several rows over the rounds."""
+    styles = _styles(summary, entries)
+    for entry in entries:
+        curve = entry.curve
+        look = styles[entry.row.name]
+        mean = np.array([summary.metric.drawn(value) for value in curve.mean])  # [rounds]
+        spread = np.array([summary.metric.scaled(value) for value in curve.sd])  # [rounds]
+        label = short(entry.title)
+        axes.plot(
+            curve.rounds, mean, color=look.color, linestyle=look.line, linewidth=2, label=label
+        )
+        low = np.maximum(mean - spread, 0)
+        axes.fill_between(
+            curve.rounds, low, mean + spread, color=look.color, alpha=0.13, linewidth=0
+        )
+    axes.set(xlabel="round", ylabel=summary.metric.axis)
+    whole_numbers(axes)
+    clean(axes, "y")
+    if not summary.metric.higher_is_better:
+        axes.set_ylim(0, _top(summary, entries))
+
+
+def cost(summary: Summary) -> Figure:
+    """The figure over the megabytes moved and the processor seconds spent, a line for each row."""
+    columns = _begun(summary)
+    height = 0.9 + 3.0 * len(columns)
+    figure = sheet(10, height, f"{summary.table.title}: what it costs")
+    grid = figure.subplots(len(columns), 2, squeeze=False, sharey="row")
+    for (left, right), column in zip(grid, columns, strict=True):
+        entries = summary.column(column, summary.shown_rate)
+        styles = _styles(summary, entries)
+        for entry in entries:
+            look = styles[entry.row.name]
+            megabytes = [moved / 1e6 for moved in entry.bytes_moved]
+            _cost_line(left, summary, entry, megabytes, look)
+            _cost_line(right, summary, entry, entry.processor_seconds, look)
+        for axes, label in ((left, "megabytes moved"), (right, "processor seconds")):
+            axes.set(xlabel=label, xlim=(0, None))
+            clean(axes, "y")
+        left.set_ylabel(summary.metric.axis)
+        if not summary.metric.higher_is_better:
+            left.set_ylim(0, _top(summary, entries))
+        subtitle(left, column)
+
+    # A row that nothing was finished of in the first column has its line further below.
+    by_label: dict[str, Any] = {}
+    for axes in grid[:, 1]:
+        handles, labels = axes.get_legend_handles_labels()
+        by_label.update(zip(labels, handles, strict=True))
+    legend_below(figure, list(by_label.values()), min(len(by_label), 6) or 1)
+    return figure
+
+
+def clients(summary: Summary) -> Figure:
+    """Each client's own figure, a dot for each row of the table."""
+    column = summary.table.columns[0]
+    entries = summary.column(column, summary.shown_rate)
+    everyone = list(entries[0].by_client)
+    groups = None
+    population = summary.population
+    if population is not None and population.same_on_every_seed:
+        everyone = population.clients
+        groups = true_groups(population.distribution)
+    order = by_group(groups, len(everyone), MOST_ROWS)
+    names = [everyone[place] for place in order]
+
+    name = summary.metric.name
+    title = f"{name[0].upper()}{name[1:]} of each client"
+    title += some_of(len(names), len(everyone))
+    figure = sheet(8, 1.9 + 0.26 * len(names), title)
+    axes = figure.subplots()
+
+    # [clients, rows]
+    values = np.array(
+        [
+            [summary.metric.drawn(entry.by_client.get(client, np.nan)) for entry in entries]
+            for client in names
+        ]
+    )
+    places = np.arange(len(names))
+    for place, of_client in zip(places, values, strict=True):
+        finite = of_client[np.isfinite(of_client)]
+        if len(finite) > 1:
+            ends = [finite.min(), finite.max()]
+            axes.plot(ends, [place, place], color=FAINT, linewidth=3)
+    styles = _styles(summary, entries)
+    for number, entry in enumerate(entries):
+        color = styles[entry.row.name].color
+        axes.scatter(
+            values[:, number],
+            places,
+            s=46,
+            color=color,
+            label=short(entry.title),
+            zorder=3,
+            alpha=0.9,
+        )
+    axes.set(ylim=(len(names) - 0.4, -0.6), xlabel=summary.metric.axis, ylabel="client")
+    clean(axes, "x")
+    ticks(axes, "y", names)
+    legend_beside(axes)
+    return figure
+
+
+def collaboration(shown: Posteriors) -> Figure:
+    """Every client's posterior over the rounds, a line for each peer."""
+    return panels(shown, f"How each client finds its collaborators ({shown.title})")
+
+
+def partition(about: Description) -> Figure:
+    """Who has how much of what: training samples by client and label, or in all for regression."""
+    return _label_heat(about) if about.label_counts else _sample_bars(about)
+
+
+def _begun(summary: Summary) -> list[str]:
+    """The columns that have something to show."""
+    rate_kind = summary.shown_rate
+    return [column for column in summary.table.columns if summary.column(column, rate_kind)]
+
+
+def _direction(summary: Summary) -> str:
+    better = "higher" if summary.metric.higher_is_better else "lower"
+    name = summary.metric.name
+    return f"{name[0].upper()}{name[1:]} on the clients' own test data ({better} is better)"
+
+
+def _styles(summary: Summary, entries: Sequence[Entry]) -> dict[str, Look]:
+    """Colours of methods; from light to dark where all rows are variants of one method."""
+    methods = {entry.row.method for entry in entries}
+    if len(methods) == 1 and len(entries) > 1:
+        colors = shades(len(entries))
+        return {
+            entry.row.name: Look(color, "-") for entry, color in zip(entries, colors, strict=True)
+        }
+    return looks(summary.table.rows)
+
+
+def _dots(axes: Axes, summary: Summary, entry: Entry, place: int) -> None:
+    """One row: its mean, its deviation, its runs, and the paper's figure below them."""
+    metric = summary.metric
+    color = looks(summary.table.rows)[entry.row.name].color
+    mean = metric.drawn(entry.mean)
+    spread = metric.scaled(entry.sd(summary.table.spread) or 0.0)
+    runs = [metric.drawn(value) for value in entry.by_seed.values()]
+    axes.plot([mean - spread, mean + spread], [place, place], color=color, linewidth=2, alpha=0.6)
+    axes.scatter(runs, [place] * len(runs), s=14, color=color, alpha=0.6, linewidths=0)
+    axes.scatter([mean], [place], s=60, color=color, zorder=3)
+    if np.isfinite(mean):
+        value = metric.bare(entry.mean)
+        axes.text(mean, place - 0.2, value, ha="center", va="bottom", fontsize=8, color=INK)
+
+    reported = summary.table.paper.values.get(entry.row.name, {}).get(entry.column)
+    if reported is not None:
+        paper, paper_sd = reported
+        lower = place + 0.25
+        axes.plot([paper - paper_sd, paper + paper_sd], [lower, lower], color=PAPER, linewidth=1)
+        axes.scatter(
+            [paper], [lower], s=30, marker="D", facecolor="white", edgecolor=PAPER, zorder=3
+        )
+
+
+def _overview_legend(summary: Summary) -> list[Line2D]:
+    mean = Line2D(
+        [],
+        [],
+        color=SOFT,
+        marker="o",
+        markersize=8,
+        linewidth=2,
+        label="mean, standard deviation",
+    )
+    run = Line2D(
+        [], [], color=SOFT, marker="o", markersize=4, linewidth=0, alpha=0.6, label="a run"
+    )
+    if not summary.table.paper.values:
+        return [mean, run]
+    paper = Line2D(
+        [],
+        [],
+        color=PAPER,
+        marker="D",
+        markerfacecolor="white",
+        markersize=5.5,
+        linewidth=1,
+        label="the paper",
+    )
+    return [mean, run, paper]
+
+
+def _cost_line(
+    axes: Axes, summary: Summary, entry: Entry, spent: Sequence[float], look: Look
+) -> None:
+    values = [summary.metric.drawn(value) for value in entry.curve.mean]
+    label = short(entry.title)
+    if spent[-1] == 0:  # nothing is sent: the end result, whatever others spend
+        axes.axhline(values[-1], color=look.color, linestyle=look.line, linewidth=2, label=label)
+    else:
+        axes.plot(spent, values, color=look.color, linestyle=look.line, linewidth=2, label=label)
+
+
+def _top(summary: Summary, entries: Sequence[Entry]) -> float | None:
+    """The end of an axis of errors: those of untrained models would leave no room for the rest."""
+    ends = [summary.metric.drawn(entry.curve.mean[-1]) for entry in entries]
+    finite = [value for value in ends if np.isfinite(value)]
+    return 1.5 * max(finite) if finite else None
+
+
+def _trust(axes: Axes, shown: Posteriors) -> None:
+    """Whose model each client uses, and how much."""
+    order = by_group(shown.groups, len(shown.clients), MOST_HEAT)
+    names = [shown.clients[place] for place in order]
+    groups = None
+    if shown.groups is not None:
+        groups = [shown.groups[place] for place in order]
+
+    weights = _matrix(shown, order, names)  # [clients, models]
+    texts = [[_in_percent(weight) for weight in row] for row in weights]
+    heat(axes, weights, max(float(weights.max()), 2 / len(names)), texts)
+    ticks(axes, "x", names)
+    ticks(axes, "y", names)
+    mark_groups(axes, groups, "xy")
+    axes.set(xlabel="whose model" + (", by true distribution" if groups else ""), ylabel="client")
+    some = some_of(len(names), len(shown.clients))
+    subtitle(axes, f"Whose models clients trust (%), {shown.title}, seed {shown.seed}{some}")
+
+
+def _matrix(shown: Posteriors, order: IntArray, names: Sequence[str]) -> FloatArray:
+    rows = [shown.latest[place] for place in order]
+    return np.array([[row.get(peer, 0.0) for peer in names] for row in rows])
+
+
+def _in_percent(weight: float) -> str:
+    return f"{100 * weight:.0f}" if weight >= 0.005 else ""
+
+
+def _label_heat(about: Description) -> Figure:
+    """Training samples of each client and label."""
+    groups = true_groups(about.distribution)
+    order = by_group(groups, len(about.clients), MOST_HEAT)
+    counts = np.array([about.label_counts[place] for place in order])  # [clients, labels]
+    texts = [[str(number) if number else "" for number in row] for row in counts]
+
+    height = float(np.clip(1.8 + 0.3 * len(order), 3, 9))
+    title = "Training samples of each client" + some_of(len(order), len(about.clients))
+    figure = sheet(8.5, height, title)
+    axes = figure.subplots()
+    heat(axes, counts, float(counts.max()), texts)
+    ticks(axes, "x", about.label_names)
+    ticks(axes, "y", [about.clients[place] for place in order])
+    if groups is not None:
+        mark_groups(axes, [groups[place] for place in order], "y")
+    axes.set(xlabel="label", ylabel="client")
+    return figure
+
+
+def _sample_bars(about: Description) -> Figure:
+    """Samples of each client for training and for testing."""
+    order = by_group(true_groups(about.distribution), len(about.clients), MOST_ROWS)
+    train = np.array(about.train_samples)[order]
+    test = np.array(about.test_samples)[order]
+
+    title = "Samples of each client" + some_of(len(order), len(about.clients))
+    figure = sheet(8, 1.9 + 0.26 * len(order), title)
+    axes = figure.subplots()
+    places = np.arange(len(order))
+    color = METHOD_COLORS["federico"]
+    axes.barh(places, train, height=0.66, color=color, label="for training")
+    axes.barh(places, test, left=train, height=0.66, color="#9CC7E3", label="for testing")
+    axes.set(ylim=(len(order) - 0.4, -0.6), xlabel="samples", ylabel="client")
+    clean(axes, "x")
+    ticks(axes, "y", [about.clients[place] for place in order])
+    legend_beside(axes)
+    return figure

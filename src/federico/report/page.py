@@ -1,0 +1,195 @@
+"""One HTML page that needs nothing else: sentences, tables, pictures, settings, sources."""
+
+import base64
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from federico.report import text
+from federico.report.aggregate import Summary
+from federico.report.details import RunDetails
+from federico.report.figures import CAPTIONS
+from federico.report.tables import TableCell, TextTable, all_tables
+from federico.runs.layout import Description
+
+
+@dataclass(frozen=True)
+class PagePicture:
+    """A picture inside the page."""
+
+    caption: str
+    address: str
+
+
+@dataclass(frozen=True)
+class SettingsTable:
+    """One table of settings: its title, and every key with its value."""
+
+    title: str
+    values: list[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class DataOrigin:
+    """What the data of one seed hashed to."""
+
+    seed: int
+    data: str
+    partition: str
+
+
+def page(summary: Summary, details: RunDetails, images: Mapping[str, bytes]) -> str:
+    """The page; `images` are PNGs by name. The template escapes names and commands."""
+    environment = Environment(
+        loader=PackageLoader("federico.report", ""),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    posteriors = details.posteriors
+    return environment.get_template("page.html").render(
+        table=summary.table,
+        headline=text.headline(summary),
+        trust=text.trust(summary),
+        extent=text.extent(summary),
+        progress=text.progress(summary),
+        beside=text.beside(summary),
+        differences=text.differences(summary),
+        tables=all_tables(summary),
+        notes=text.notes(summary),
+        pictures=_pictures(summary, details, images),
+        posteriors=posteriors,
+        collaborators=_collaborators(details),
+        clients=_clients(summary),
+        clients_note=_clients_note(summary),
+        settings=_settings(details.descriptions),
+        sources=[
+            (text.part(summary, source.command), source.provenance.command, text.origin(source))
+            for source in summary.sources
+        ],
+        origins=_origins(details.descriptions),
+        versions=_versions(summary),
+        not_listed=text.not_listed(len(posteriors.clients)) if posteriors else "",
+    )
+
+
+def _pictures(
+    summary: Summary, details: RunDetails, images: Mapping[str, bytes]
+) -> list[PagePicture]:
+    found = []
+    for name, png in images.items():
+        caption = CAPTIONS[name]
+        trust_beside = details.posteriors is not None and len(summary.table.columns) == 1
+        if name == "overview" and trust_beside:
+            caption = f"{caption} {CAPTIONS['trust']}"
+        encoded = base64.b64encode(png).decode("ascii")
+        found.append(PagePicture(caption, f"data:image/png;base64,{encoded}"))
+    return found
+
+
+def _collaborators(details: RunDetails) -> list[str]:
+    shown = details.posteriors
+    if shown is None:
+        return []
+    return list(text.collaborators(shown.clients, shown.groups, shown.latest))
+
+
+def _clients(summary: Summary) -> TextTable | None:
+    """Each client's name, samples and distribution, and every row's figure in the first column."""
+    entries = summary.column(summary.table.columns[0], summary.shown_rate)
+    entries = [entry for entry in entries if entry.by_client]
+    if not entries:
+        return None
+    population = summary.population
+    names = list(entries[0].by_client) if population is None else population.clients
+
+    headings = ["client"]
+    if population is not None:
+        headings += ["distribution", "training samples", "test samples"]
+    headings += [entry.title for entry in entries]
+
+    lines = []
+    for place, name in enumerate(names[: text.MOST_CLIENTS]):
+        line = [name]
+        if population is not None:
+            groups = population.distribution
+            line.append("-" if groups is None else str(groups[place]))
+            line.append(str(population.train_samples[place]))
+            line.append(str(population.test_samples[place]))
+        for entry in entries:
+            value = entry.by_client.get(name)
+            line.append("-" if value is None else summary.metric.bare(value))
+        lines.append([TableCell(each) for each in line])
+    return TextTable("Clients", headings, lines)
+
+
+def _clients_note(summary: Summary) -> str:
+    axis = summary.metric.axis
+    parts = [f"{axis[0].upper()}{axis[1:]} of each client, mean over seeds."]
+    columns = summary.table.columns
+    if len(columns) > 1:
+        parts = [f"{axis[0].upper()}{axis[1:]} of each client in {columns[0]}, mean over seeds."]
+    population = summary.population
+    parts.append(text.not_listed(summary.clients))
+    if population is not None and not population.same_on_every_seed:
+        parts.append(
+            "Each seed shares out the data anew: samples and distributions are those of seed "
+            f"{population.seed}."
+        )
+    return " ".join(part for part in parts if part)
+
+
+def _settings(cells: Sequence[Description]) -> list[SettingsTable]:
+    """The options of all cells; where rows or columns differ, every value they have."""
+    merged: dict[str, dict[str, list[str]]] = {}
+    for cell in cells:
+        for key, value in _flat(cell.options):
+            title, _, name = key.partition(".")
+            if not name:
+                title, name = "other", key
+            values = merged.setdefault(title, {}).setdefault(name, [])
+            if value not in values:
+                values.append(value)
+
+    tables = []
+    for title, by_name in merged.items():
+        rows = [(name, " / ".join(values)) for name, values in by_name.items()]
+        tables.append(SettingsTable(title, rows))
+    # What belongs to no table comes last.
+    return sorted(tables, key=lambda table: table.title == "other")
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Every key with the tables it is in, and its value in words."""
+    for key, value in values.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, _in_words(value)
+
+
+def _in_words(value: object) -> str:
+    if value is None:
+        return "not set"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ", ".join(str(each) for each in value) or "none"
+    return str(value)
+
+
+def _origins(cells: Sequence[Description]) -> list[DataOrigin]:
+    found = {DataOrigin(cell.seed, cell.data_hash, cell.partition_hash) for cell in cells}
+    return sorted(found, key=lambda origin: (origin.seed, origin.data, origin.partition))
+
+
+def _versions(summary: Summary) -> dict[str, str]:
+    """Each package with its version, or all of them where runs had several."""
+    found: dict[str, set[str]] = {}
+    for source in summary.sources:
+        for package, version in source.provenance.versions.items():
+            found.setdefault(package, set()).add(version)
+    return {package: ", ".join(sorted(versions)) for package, versions in found.items()}

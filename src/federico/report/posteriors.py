@@ -1,0 +1,166 @@
+"""Whose models the clients of one cell trust, over the rounds."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from federico.report import text
+from federico.report.drawing import (
+    GROUP_COLORS,
+    INK,
+    NO_GROUP,
+    SOFT,
+    by_group,
+    clean,
+    group_colors,
+    legend_below,
+    sheet,
+    short,
+    some_of,
+    true_groups,
+    whole_numbers,
+)
+from federico.runs.layout import CellDir
+from federico.runs.records import iterate_records
+
+MOST_PANELS = 12
+VISIBLE = 0.01
+"""A model whose weight never gets this high is not drawn."""
+LABEL = "weight (%)"
+
+
+@dataclass(frozen=True)
+class Posteriors:
+    """The posteriors of one cell."""
+
+    title: str
+    """The name of the cell's row for people."""
+    seed: int
+    clients: list[str]
+    groups: list[int] | None
+    """The clients' true distributions; None where unknown, or where they group nobody."""
+    rounds: list[int]
+    by_client: dict[int, list[dict[str, float]]]
+    """The posterior after each round, for the clients (by number) that are drawn."""
+    latest: list[dict[str, float]]
+    """Every client's posterior after the last round."""
+
+    @cached_property
+    def of_clients(self) -> bool:
+        """Whether the models are the clients' own; FedEM's components belong to nobody."""
+        clients = set(self.clients)
+        return any(owner in clients for owner in self.owners)
+
+    @cached_property
+    def owners(self) -> list[str]:
+        """Whose models have a weight after the last round."""
+        return sorted({owner for row in self.latest for owner in row})
+
+
+def read_posteriors(cell: CellDir, drawn: Sequence[int] | None = None) -> Posteriors | None:
+    """Read the posteriors of a cell; None for a method that has none.
+
+    Over the rounds only those of a few clients are kept: all of them would not fit in memory.
+    """
+    about = cell.description
+    groups = true_groups(about.distribution)
+    if drawn is None:
+        drawn = by_group(groups, len(about.clients), MOST_PANELS).tolist()
+
+    rounds: list[int] = []
+    by_client: dict[int, list[dict[str, float]]] = {client: [] for client in drawn}
+    latest: list[dict[str, float]] = []
+    for record in iterate_records(cell.path):
+        if not record.posterior:
+            continue
+        rounds.append(record.round)
+        latest = record.posterior
+        for client, rows in by_client.items():
+            rows.append(record.posterior[client])
+
+    if not rounds:
+        return None
+    title = about.title or about.method
+    return Posteriors(title, about.seed, about.clients, groups, rounds, by_client, latest)
+
+
+def panels(shown: Posteriors, title: str) -> Figure:
+    """A panel for each client, a line for each model."""
+    drawn = list(shown.by_client)
+    columns = min(4, len(drawn))
+    lines = -(-len(drawn) // columns)
+    title += some_of(len(drawn), len(shown.clients))
+
+    figure = sheet(max(2.7 * columns, 6), 1.2 + 2.0 * lines, title)
+    grid = figure.subplots(lines, columns, sharex=True, sharey=True, squeeze=False)
+    for axes in grid.flat[len(drawn) :]:
+        axes.remove()
+    for axes, client in zip(grid.flat, drawn, strict=False):
+        panel(axes, shown, client)
+
+    # The lowest panel of each column says what is along the axis, wherever it is.
+    for axes in grid.flat[max(len(drawn) - columns, 0) : len(drawn)]:
+        axes.set_xlabel("round")
+        axes.tick_params(labelbottom=True)
+    figure.supylabel(LABEL, fontsize=9.5, color=SOFT)
+    legend_below(figure, legend_lines(shown), 6)
+    return figure
+
+
+def panel(axes: Axes, shown: Posteriors, client: int) -> None:
+    """One client's weights; its own model is drawn last, dashed and thicker."""
+    name = shown.clients[client]
+    rows = shown.by_client[client]
+    colors = _colors(shown)
+
+    visible = {owner for row in rows for owner, weight in row.items() if weight >= VISIBLE}
+    for owner in sorted(visible - {name}):
+        weights = [100 * row.get(owner, 0.0) for row in rows]
+        # A cluster that was split has no weight at the end, and no colour.
+        color = colors.get(owner, NO_GROUP)
+        axes.plot(shown.rounds, weights, color=color, linewidth=1.3, alpha=0.9)
+    if name in visible:
+        weights = [100 * row.get(name, 0.0) for row in rows]
+        color = colors[name] if shown.groups else INK
+        axes.plot(shown.rounds, weights, color=color, linestyle="--", linewidth=2.2)
+
+    title = short(text.called(name), 26)
+    if shown.groups and not shown.of_clients:
+        title += f", distribution {shown.groups[client]}"
+    axes.set_title(title, loc="left", fontsize=9.5, color=INK, parse_math=False)
+    axes.set_ylim(-3, 105)
+    whole_numbers(axes)
+    clean(axes, "y")
+
+
+def legend_lines(shown: Posteriors) -> list[Line2D]:
+    """What the colours of the panels stand for."""
+    if not shown.of_clients:
+        colors = _colors(shown)
+        return [
+            Line2D([], [], color=colors[owner], label=short(owner.lstrip("*")))
+            for owner in shown.owners
+        ]
+
+    own = Line2D([], [], color=INK, linestyle="--", linewidth=2.2, label="own model")
+    if shown.groups is None:
+        return [own, Line2D([], [], color=group_colors(None, 1)[0], label="a peer")]
+    by_number = dict(zip(shown.groups, group_colors(shown.groups, len(shown.groups)), strict=True))
+    lines = [own]
+    for group in sorted(by_number)[:MOST_PANELS]:
+        lines.append(Line2D([], [], color=by_number[group], label=f"distribution {group}"))
+    return lines
+
+
+def _colors(shown: Posteriors) -> dict[str, str]:
+    """Clients by their distribution; models that belong to nobody one by one."""
+    by_distribution = group_colors(shown.groups, len(shown.clients))
+    colors = dict(zip(shown.clients, by_distribution, strict=True))
+    nobodys = [owner for owner in shown.owners if owner not in colors]
+    for place, owner in enumerate(nobodys):
+        colors[owner] = GROUP_COLORS[place % len(GROUP_COLORS)]
+    return colors

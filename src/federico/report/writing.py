@@ -1,0 +1,64 @@
+"""Write a report beside the results it is about, and the pictures of results that are kept."""
+
+from pathlib import Path
+
+from federico.report import tables
+from federico.report.details import RunDetails, read_details, summarize
+from federico.report.drawing import render
+from federico.report.figures import draw_all
+from federico.report.page import page
+from federico.runs.atomic import disk_errors, publish_bytes, publish_text
+
+REPORT = "report.html"
+OWN_FIGURE = "figure.png"
+"""The figure in the manner of the paper. It is drawn when the runs are there, see `paper.figures`,
+and shown wherever it lies beside the results."""
+KEPT_PICTURES = ("overview", "cost")
+"""Pictures that are kept beside results in `results/<name>`."""
+
+
+def write_report(folder: Path) -> Path:
+    """Write page, pictures and tables of a run or of kept results; returns the page."""
+    summary = summarize(folder)
+    details = read_details(folder, summary.table)
+
+    images: dict[str, bytes] = {}
+    own_figure = folder / OWN_FIGURE
+    if own_figure.exists():
+        images["figure"] = own_figure.read_bytes()
+    for name, figure in draw_all(summary, details):
+        images[name] = render(figure)
+
+    pictures = folder / "figures"
+    with disk_errors(pictures):
+        pictures.mkdir(exist_ok=True)
+    for name, png in images.items():
+        publish_bytes(pictures / f"{name}.png", png)
+
+    shown = tables.all_tables(summary)
+    in_markdown = [f"{table.title}\n\n{tables.markdown(table)}" for table in shown]
+    in_latex = [tables.latex(table) for table in shown]
+    publish_text(folder / "table.md", "\n".join(in_markdown))
+    publish_text(folder / "table.tex", "\n".join(in_latex))
+    publish_text(folder / "runs.csv", tables.as_csv(summary))
+
+    publish_text(folder / REPORT, page(summary, details, images))
+    return folder / REPORT
+
+
+def draw_kept(target: Path, run: Path | None = None) -> None:
+    """Draw the pictures that are kept beside results.
+
+    They need nothing but the results. The figure in the manner of the paper is taken from the run
+    that was added, if it has one.
+    """
+    if run is not None and (run / OWN_FIGURE).exists():
+        publish_bytes(target / OWN_FIGURE, (run / OWN_FIGURE).read_bytes())
+
+    summary = summarize(target)
+    if len(summary.table.rows) == 1:
+        return
+    without_cells = RunDetails([], None)
+    for name, figure in draw_all(summary, without_cells):
+        if name in KEPT_PICTURES:
+            publish_bytes(target / f"{name}.png", render(figure))

@@ -1,0 +1,162 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from federico.report.aggregate import aggregate
+from federico.report.details import RunDetails, read_details, summarize
+from federico.report.drawing import render
+from federico.report.figures import CAPTIONS, cost, draw_all, overview, partition, rounds
+from federico.report.posteriors import panels, read_posteriors
+from federico.runs.table import write_table
+from tests.support.results import STORED, make_aggregate, make_cell, make_table, two_columns
+from tests.support.run_folders import learning, write_cell
+
+NO_CELLS = RunDetails([], None)
+
+
+def drawn(figure: Figure) -> list[Axes]:
+    render(figure)
+    return figure.axes
+
+
+def texts(axes: Axes) -> list[str]:
+    return [text.get_text() for text in axes.texts]
+
+
+def test_a_run_with_cells_has_all_pictures(tmp_path: Path) -> None:
+    table = make_table(rounds=2)
+    write_table(tmp_path, table)
+    write_cell(tmp_path, "federico", *learning(0.5, 0.9))
+    write_cell(tmp_path, "local", {"accuracy": [0.4] * 3}, {"accuracy": [0.5] * 3})
+
+    pictures = dict(draw_all(summarize(tmp_path), read_details(tmp_path, table)))
+
+    assert list(pictures) == [
+        "overview", "rounds", "cost", "clients", "collaboration", "partition",
+    ]  # fmt: skip
+    assert pictures.keys() <= CAPTIONS.keys()
+    assert all(render(figure).startswith(b"\x89PNG") for figure in pictures.values())
+
+
+def test_results_without_cells_have_the_pictures_that_need_none() -> None:
+    assert [name for name, _ in draw_all(two_columns(), NO_CELLS)] == ["overview", "cost"]
+    single = aggregate(make_table(rounds=2, stored=STORED), [], [make_aggregate()])
+    assert [name for name, _ in draw_all(single, NO_CELLS)] == [
+        "overview", "rounds", "cost", "clients",
+    ]  # fmt: skip
+
+
+def test_nothing_is_drawn_before_the_first_evaluation() -> None:
+    summary = aggregate(make_table(), [], unfinished=[make_cell("federico", rounds=1)])
+
+    assert list(draw_all(summary, NO_CELLS)) == []
+
+
+def test_variants_of_one_method_are_not_compared_by_cost() -> None:
+    rows = [make_cell("a", 0.5, 0.6, method="mine"), make_cell("b", 0.5, 0.6, method="mine")]
+    table = make_table("a", "b", rounds=2)
+    same_method = tuple(row.model_copy(update={"method": "mine"}) for row in table.rows)
+    summary = aggregate(table.model_copy(update={"rows": same_method}), rows)
+
+    assert "cost" not in dict(draw_all(summary, NO_CELLS))
+
+
+def test_the_overview_has_a_panel_for_each_column_and_says_every_mean() -> None:
+    left, right = drawn(overview(two_columns()))
+
+    assert [label.get_text() for label in left.get_yticklabels()] == ["FedeRiCo", "Local", "FedAvg"]
+    assert texts(left) == ["96.0", "76.0", "56.0"], "at the best rates"
+    assert texts(right) == ["86.0", "76.0", "66.0"]
+
+
+def test_columns_still_to_come_take_no_room() -> None:
+    summary = two_columns()
+    first = [entry for entry in summary.entries if entry.column == "two"]
+
+    assert len(drawn(overview(replace(summary, entries=first)))) == 1
+
+
+def test_the_trust_of_clients_stands_beside_the_overview(tmp_path: Path) -> None:
+    write_table(tmp_path, make_table("federico", rounds=2))
+    cell = write_cell(tmp_path, "federico", *learning(0.5, 0.9))
+
+    _, right = drawn(overview(summarize(tmp_path), read_posteriors(cell)))
+
+    assert texts(right) == ["60", "40", "", "30", "70", "", "10", "", "90"]
+
+
+def test_diverged_rows_are_drawn_as_gaps() -> None:
+    diverged = make_cell("federico", 0.0, 0.0, task="regression",
+                         figures={"loss": [[None] * 3, [None] * 3]})  # fmt: skip
+    fine = make_cell("local", 0.0, 0.0, task="regression", figures={"loss": [[9.0] * 3, [0.5] * 3]})
+    summary = aggregate(make_table(rounds=2), [diverged, fine])
+
+    (axes,) = drawn(rounds(summary))
+    drawn(overview(summary))
+    drawn(cost(summary))
+
+    assert axes.get_ylim() == pytest.approx((0, 0.75)), "the first error leaves room for the last"
+
+
+def test_a_method_that_moves_nothing_is_a_level_line() -> None:
+    cells = [
+        make_cell("federico", 0.5, 0.6),
+        make_cell("local", 0.4, 0.5, bytes_by_round=[0, 0]),
+    ]
+
+    left, _ = drawn(cost(aggregate(make_table(rounds=2), cells)))
+
+    level = left.get_lines()[1]
+    assert list(level.get_ydata()) == [50, 50]
+
+
+def test_posteriors_of_many_clients_are_drawn_for_some(tmp_path: Path) -> None:
+    names = [str(number) for number in range(300)]
+    posterior = [{name: 1.0} for name in names]
+    many = {
+        "clients": names,
+        "distribution": None,
+        "train_samples": [1] * 300,
+        "test_samples": [1] * 300,
+        "label_counts": [[1, 0]] * 300,
+    }
+    cell = write_cell(
+        tmp_path, "federico", {"accuracy": [0.5] * 300, "posterior": posterior}, **many
+    )
+    shown = read_posteriors(cell)
+    assert shown is not None
+
+    figure = panels(shown, "Weights")
+
+    assert len(drawn(figure)) == 12
+    assert figure.get_suptitle() == "Weights, 12 of 300 clients"
+    assert "256 of 300 clients" in partition(cell.description).get_suptitle()
+
+
+def test_a_method_without_posteriors_has_none_to_draw(tmp_path: Path) -> None:
+    cell = write_cell(tmp_path, "local", {"accuracy": [0.5] * 3})
+
+    assert read_posteriors(cell) is None
+
+
+def test_components_that_belong_to_nobody_are_named_in_the_legend(tmp_path: Path) -> None:
+    components = {"posterior": [{"*one": 0.5, "*two": 0.5}] * 3, "accuracy": [0.5] * 3}
+    shown = read_posteriors(write_cell(tmp_path, "fedem", components))
+    assert shown is not None
+
+    figure = panels(shown, "Weights")
+
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["one", "two"]
+    assert drawn(figure)[0].get_title(loc="left") == "a, distribution 0"
+
+
+def test_regression_shows_samples_for_training_and_testing(tmp_path: Path) -> None:
+    cell = write_cell(tmp_path, "federico", task="regression", label_names=[], label_counts=[])
+
+    (axes,) = drawn(partition(cell.description))
+
+    assert [patch.get_width() for patch in axes.patches[:2]] == [6, 3]  # type: ignore[attr-defined]

@@ -1,0 +1,88 @@
+"""Run directories made by hand, with records, seconds and results as a real run leaves them."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from federico.runs.cell_result import cell_result
+from federico.runs.layout import CellDir, Description
+from federico.runs.records import Journal, Record
+from federico.runs.results import append_result
+from federico.stopwatch import Spent
+from tests.support.results import TITLES
+
+ABOUT: dict[str, Any] = {
+    "method": "federico",
+    "seed": 0,
+    "task": "classification",
+    "clients": ["a", "b", "c"],
+    "distribution": [0, 0, 1],
+    "train_samples": [6, 3, 1],
+    "test_samples": [2, 3, 5],
+    "label_names": ["no", "yes"],
+    "label_counts": [[6, 0], [3, 0], [0, 1]],
+    "model_parameters": 10,
+    "model_bytes": 40,
+    "data_hash": "d0",
+    "partition_hash": "p0",
+    "options": {
+        "data": {"kind": "made up"},
+        "training": {"optimizer": {"kind": "sgd"}, "drop": None},
+        "dtype": "float32",
+    },
+    "versions": {"federico": "0.1.0"},
+    "command": "federico run made-up.toml",
+    "rate": 0.01,
+    "settings": "s0",
+}
+QUIET_ROUND: dict[str, Any] = {
+    "accuracy": None,
+    "loss": None,
+    "neighbors": [],
+    "posterior": [],
+    "sent": [0, 0, 0],
+    "received": [0, 0, 0],
+    "moved": 0,
+    "evaluation_sent": [0, 0, 0],
+    "evaluation_received": [0, 0, 0],
+    "evaluation_moved": 0,
+}
+POSTERIORS = [
+    [{"a": 1.0}, {"b": 1.0}, {"c": 1.0}],
+    [{"a": 0.6, "b": 0.4}, {"a": 0.3, "b": 0.7}, {"c": 0.9, "a": 0.1}],
+]
+
+
+def write_cell(
+    run: Path, row: str = "federico", *rounds: dict[str, Any], finished: bool = True, **changes: Any
+) -> CellDir:
+    """One cell of a run: rounds as given, of one second each; a finished one has its result."""
+    names = {"row": row, "title": TITLES.get(row, row), "method": row}
+    about = Description(**(ABOUT | names | changes))
+    cell = CellDir(run / f"{row}-{about.seed}{about.column}")
+    cell.path.mkdir(parents=True)
+    (cell.path / "cell.json").write_text(json.dumps(asdict(about)))
+
+    journal = Journal(cell.path)
+    journal.records.touch()
+    for number, given in enumerate(rounds, start=1):
+        values = QUIET_ROUND | {"round": number} | given
+        if values["accuracy"] is not None and values["loss"] is None:
+            values["loss"] = [1.0] * len(about.clients)
+        journal.append(Record(**values))
+        journal.append_spent(
+            number, Spent({"train": 0.75, "evaluate": 0.25}, {"train": 1.5, "evaluate": 0.5})
+        )
+    if finished:
+        cell.finish(len(rounds))
+        append_result(run, cell_result(cell))
+    return cell
+
+
+def learning(*accuracy: float) -> list[dict[str, Any]]:
+    """Rounds in which all clients have this accuracy, the first of them alone."""
+    return [
+        {"accuracy": [value] * 3, "posterior": POSTERIORS[min(number, 1)], "moved": 50}
+        for number, value in enumerate(accuracy)
+    ]
