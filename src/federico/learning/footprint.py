@@ -3,17 +3,18 @@
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, UntypedStorage
+from torch import Tensor, UntypedStorage, nn
 
 from federico import compat
 from federico.learning.layout import ModelLayout
 
 SAMPLES = 2
+"""How many samples a first try takes; a second one takes twice as many."""
 
 
 @dataclass(frozen=True)
 class Footprint:
-    """Bytes per sample."""
+    """Bytes that the work on one sample takes."""
 
     saved: int
     """What training keeps on the way forward for the way back."""
@@ -33,38 +34,41 @@ class Footprint:
 
 def footprint(layout: ModelLayout, sample: Tensor) -> Footprint:
     """Send copies of one sample through a model, in training mode; what does not grow with them is not counted."""
-    few, many = (_sent_through(layout, sample, count) for count in (SAMPLES, 2 * SAMPLES))
+    few = _sent_through(layout, sample, SAMPLES)
+    many = _sent_through(layout, sample, 2 * SAMPLES)
     return Footprint((many.saved - few.saved) // SAMPLES, many.largest // (2 * SAMPLES))
 
 
 def _sent_through(layout: ModelLayout, sample: Tensor, count: int) -> Footprint:
-    """The same for so many copies together."""
-    module = layout.bind(
-        torch.zeros(layout.size, dtype=layout.dtype), layout.initial_counters()
-    ).train()
-    saved: dict[
-        int, UntypedStorage
-    ] = {}  # held until all is counted, so that no place is used twice
-    given: list[int] = [0]
+    """The bytes that so many copies of the sample take together."""
+    row = torch.zeros(layout.size, dtype=layout.dtype)
+    module = layout.bind(row, layout.initial_counters()).train()
 
-    def keep(tensor: Tensor) -> int:
+    # Held until all is counted, so that no place in memory is used twice.
+    saved: dict[int, UntypedStorage] = {}
+    largest = 0
+
+    def save(tensor: Tensor) -> int:
         """Not the tensor itself: an output that holds what it was made of, itself included, would never go."""
         place = tensor.untyped_storage().data_ptr()
         saved[place] = tensor.untyped_storage()
         return place
 
+    def look_at_output(_: nn.Module, __: object, output: object) -> None:
+        nonlocal largest
+        if isinstance(output, Tensor):
+            largest = max(largest, output.nbytes)
+
     for layer in module.modules():
-        layer.register_forward_hook(
-            lambda _, __, out: given.append(out.nbytes if isinstance(out, Tensor) else 0)
-        )
-    x = sample.cpu().expand(count, *sample.shape).clone()
+        layer.register_forward_hook(look_at_output)
+    inputs = sample.cpu().expand(count, *sample.shape).clone()
     with (
         compat.seeded(0),
-        torch.autograd.graph.saved_tensors_hooks(keep, _never),
-        layout.precision(x.device),
+        torch.autograd.graph.saved_tensors_hooks(save, _never),
+        layout.precision(inputs.device),
     ):
-        module(x)
-    return Footprint(sum(storage.nbytes() for storage in saved.values()), max(given))
+        module(inputs)
+    return Footprint(sum(storage.nbytes() for storage in saved.values()), largest)
 
 
 def _never(_: object) -> Tensor:

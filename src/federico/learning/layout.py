@@ -1,6 +1,6 @@
 """A model's architecture and its one flat layout: a model *is* a row of numbers, everything else is a view of it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
@@ -20,21 +20,26 @@ class Slot:
     shape: tuple[int, ...]
     start: int
 
+    @property
+    def size(self) -> int:
+        """How many numbers the tensor has."""
+        return prod(self.shape)
+
     def view(self, row: Tensor) -> Tensor:
         """The tensor as a view of `row`. Convolution kernels are stored channels-last, as they compute fastest."""
-        flat = row[self.start : self.start + prod(self.shape)]
+        flat = row[self.start : self.start + self.size]
         if len(self.shape) == 4:
             out, channels, height, width = self.shape
             return flat.view(out, height, width, channels).permute(0, 3, 1, 2)
         return flat.view(self.shape)
 
     def in_order(self, row: Tensor, room: Tensor) -> Tensor:
-        """The same as others store it: where it lies, or else at the same place of another row."""
-        view, place = (
-            self.view(row),
-            room[self.start : self.start + prod(self.shape)].view(self.shape),
-        )
-        return view if view.is_contiguous() else place.copy_(view)
+        """The tensor as others store it: where it lies, or else as a copy at the same place of the row `room`."""
+        view = self.view(row)
+        if view.is_contiguous():
+            return view
+        place = room[self.start : self.start + self.size].view(self.shape)
+        return place.copy_(view)
 
 
 class ModelLayout:
@@ -53,66 +58,84 @@ class ModelLayout:
     ) -> None:
         """`mixed`: products of layers in bfloat16, all else in `dtype`."""
         self._make = make
-        self.dtype, self.mixed = dtype, mixed
+        self.dtype = dtype
+        self.mixed = mixed
+
         module = self.new()
         parameters = dict(module.named_parameters())
-        buffers = dict(module.named_buffers())
-        self.slots = _lay_out(
-            parameters | {name: b for name, b in buffers.items() if b.is_floating_point()}
-        )
-        self.counters = tuple(
-            name for name, b in buffers.items() if not b.is_floating_point() and b.dim() == 0
-        )
-        self._counts = torch.tensor(
-            [int(buffers[name]) for name in self.counters], dtype=torch.int64
-        )
-        self.parameters = sum(p.numel() for p in parameters.values())
-        self.size = sum(prod(slot.shape) for slot in self.slots)
-        self.parameter_slots = self.slots[: len(parameters)]
         if not parameters:
             raise ConfigError("model: it has no parameters, so there is nothing to learn")
-        again = self.new()
-        shared = {*map(id, module.parameters()), *map(id, module.buffers())}
-        if shared & {*map(id, again.parameters()), *map(id, again.buffers())}:
-            raise ConfigError(
-                "model: the function returns the same module every time, or one with the same parts; let it make all "
-                "of it anew"
-            )
+        self._refuse_shared_tensors(module)
+
+        float_buffers: dict[str, Tensor] = {}
+        counters: dict[str, int] = {}
+        for name, buffer in module.named_buffers():
+            if buffer.is_floating_point():
+                float_buffers[name] = buffer
+            elif buffer.dim() == 0:
+                counters[name] = int(buffer)
+
+        self.slots = _lay_out(parameters | float_buffers)
+        self.parameter_slots = self.slots[: len(parameters)]
+        self.parameters = sum(slot.size for slot in self.parameter_slots)
+        """How many numbers of a row are parameters; they come first."""
+        self.size = sum(slot.size for slot in self.slots)
+        """How many numbers a row has."""
+
+        self.counters = tuple(counters)
+        self._initial_counters = torch.tensor([*counters.values()], dtype=torch.int64)
+
         self.template = module.to("meta")
         """What it is made of, without numbers: a whole one would take as much memory as one at work."""
 
+    def new(self, seed: int = 0) -> nn.Module:
+        """A module with numbers of its own.
+
+        Always seeded: what a module draws outside the row, such as an index buffer, is the same in all of them.
+        """
+        with compat.seeded(seed):
+            module = self._make()
+        if not isinstance(module, nn.Module):
+            kind = type(module).__name__
+            raise ConfigError(
+                f"model: expected a function that returns a torch.nn.Module, got {kind}"
+            )
+        return module.to(self.dtype)
+
     def initial(self, seed: int, name: str, out: Tensor | None = None) -> Tensor:
         """The starting row of the model of that name: the same wherever and whenever it is made."""
-        return self.flatten(self.new(rng.key(seed, "model", name) % 2**63), out)
+        module = self.new(rng.key(seed, "model", name) % 2**63)
+        return self.flatten(module, out)
+
+    def initial_counters(self) -> Tensor:
+        """The counters of a new model."""
+        return self._initial_counters.clone()
 
     def flatten(self, module: nn.Module, out: Tensor | None = None) -> Tensor:
         """The row of this module, written to `out` or to a new one."""
         row = torch.empty(self.size, dtype=self.dtype) if out is None else out
-        tensors = dict(module.named_parameters()) | dict(module.named_buffers())
-        for slot in self.slots:
-            slot.view(row).copy_(tensors[slot.name].detach())
+        self._fill(row, dict(module.named_parameters()) | dict(module.named_buffers()))
         return row
-
-    def initial_counters(self) -> Tensor:
-        """The counters of a new model."""
-        return self._counts.clone()
 
     def bind(self, row: Tensor, counters: Tensor) -> nn.Module:
         """A module whose tensors *are* views of `row` and `counters`: write those and the module changes."""
         module = self.new().to(row.device)
         for path, counter in zip(self.counters, counters, strict=True):
-            owner, name = _owner_of(module, path)
-            setattr(owner, name, counter)
-        places = dict(module.named_parameters(remove_duplicate=False)) | dict(
-            module.named_buffers(remove_duplicate=False)
-        )
-        bound = {
-            id(places[slot.name]): _like(places[slot.name], slot.view(row)) for slot in self.slots
+            _set_tensor(module, path, counter)
+
+        # Tied tensors have several paths and stay tied.
+        tensors: dict[str, Tensor] = {
+            **dict(module.named_parameters(remove_duplicate=False)),
+            **dict(module.named_buffers(remove_duplicate=False)),
         }
-        for path, tensor in places.items():  # tied tensors have several paths and stay tied
-            if id(tensor) in bound:
-                owner, name = _owner_of(module, path)
-                setattr(owner, name, bound[id(tensor)])
+        view_of = {id(tensors[slot.name]): slot.view(row) for slot in self.slots}
+        bound: dict[int, Tensor] = {}
+        for path, tensor in tensors.items():
+            if id(tensor) not in view_of:
+                continue
+            if id(tensor) not in bound:
+                bound[id(tensor)] = _like(tensor, view_of[id(tensor)])
+            _set_tensor(module, path, bound[id(tensor)])
         return module
 
     @contextmanager
@@ -127,47 +150,50 @@ class ModelLayout:
 
     def from_named(self, tensors: dict[str, Tensor]) -> Tensor:
         """The row of such named tensors; names and shapes must be this model's."""
-        row = torch.empty(self.size, dtype=self.dtype)
         wanted = {slot.name: slot.shape for slot in self.slots}
         found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
         if wanted != found:
             raise ConfigError(
                 f"model: the stored tensors {found} are not those of this model {wanted}"
             )
-        for slot in self.slots:
-            slot.view(row).copy_(tensors[slot.name])
+        row = torch.empty(self.size, dtype=self.dtype)
+        self._fill(row, tensors)
         return row
 
-    def new(self, seed: int = 0) -> nn.Module:
-        """A module with numbers of its own.
+    def _fill(self, row: Tensor, tensors: Mapping[str, Tensor]) -> None:
+        for slot in self.slots:
+            slot.view(row).copy_(tensors[slot.name].detach())
 
-        Always seeded: what a module draws outside the row, such as an index buffer, is the same in all of them.
-        """
-        with compat.seeded(seed):
-            module = self._make()
-        if not isinstance(module, nn.Module):
+    def _refuse_shared_tensors(self, module: nn.Module) -> None:
+        """Two modules that share tensors would train each other."""
+        another = self.new()
+        mine = {id(tensor) for tensor in (*module.parameters(), *module.buffers())}
+        if any(id(tensor) in mine for tensor in (*another.parameters(), *another.buffers())):
             raise ConfigError(
-                f"model: expected a function that returns a torch.nn.Module, got {type(module).__name__}"
+                "model: the function returns the same module every time, or one with the same parts; "
+                "let it make all of it anew"
             )
-        return module.to(self.dtype)
 
 
-def _owner_of(module: nn.Module, path: str) -> tuple[nn.Module, str]:
+def _set_tensor(module: nn.Module, path: str, tensor: Tensor) -> None:
+    """Replace the parameter or buffer at this path."""
     owner, _, name = path.rpartition(".")
-    return module.get_submodule(owner), name
+    setattr(module.get_submodule(owner), name, tensor)
 
 
 def _like(tensor: Tensor, view: Tensor) -> Tensor:
-    return (
-        nn.Parameter(view, requires_grad=tensor.requires_grad)
-        if isinstance(tensor, nn.Parameter)
-        else view
-    )
+    """The view as a parameter, if the tensor whose place it takes is one."""
+    if not isinstance(tensor, nn.Parameter):
+        return view
+    return nn.Parameter(view, requires_grad=tensor.requires_grad)
 
 
-def _lay_out(tensors: dict[str, Tensor]) -> tuple[Slot, ...]:
-    slots, start = [], 0
+def _lay_out(tensors: Mapping[str, Tensor]) -> tuple[Slot, ...]:
+    """A slot for each tensor, end to end."""
+    slots: list[Slot] = []
+    start = 0
     for name, tensor in tensors.items():
-        slots.append(Slot(name, tuple(tensor.shape), start))
-        start += tensor.numel()
+        slot = Slot(name, tuple(tensor.shape), start)
+        slots.append(slot)
+        start += slot.size
     return tuple(slots)

@@ -18,6 +18,7 @@ class MixturePredictor:
     def __init__(
         self, layout: ModelLayout, rows: Sequence[Tensor], weights: FloatArray, task: Task
     ) -> None:
+        """`weights[k]` is the client's trust in the model of `rows[k]`."""
         self.task = task
         self.weights = weights
         self._dtype = layout.dtype
@@ -26,16 +27,18 @@ class MixturePredictor:
     @torch.no_grad()
     def __call__(self, x: Array, batch_size: int = 512) -> FloatArray:
         """Class probabilities [n, classes], or values [n, outputs]."""
-        # Copied batch by batch: a caller's array may be read-only or a reversed view.
-        batches = (
-            np.array(x[first : first + batch_size]) for first in range(0, len(x), batch_size)
-        )
-        return np.concatenate([self._mix(torch.from_numpy(batch)) for batch in batches])
+        predictions: list[FloatArray] = []
+        for first in range(0, len(x), batch_size):
+            # Copied batch by batch: a caller's array may be read-only or a reversed view.
+            batch = np.array(x[first : first + batch_size])
+            predictions.append(self._mix(torch.from_numpy(batch)))
+        return np.concatenate(predictions)
 
     def _mix(self, x: Tensor) -> FloatArray:
+        """The mixed predictions for one batch."""
         inputs = to_input(x, self._dtype)
-        mixed = sum(
-            weight * mixable(module(inputs).double(), self.task).numpy()
-            for weight, module in zip(self.weights, self._modules, strict=True)
-        )
-        return np.asarray(mixed, dtype=np.float64)
+        mixed: FloatArray = np.zeros(())
+        for weight, module in zip(self.weights, self._modules, strict=True):
+            outputs = module(inputs).double()
+            mixed = mixed + weight * mixable(outputs, self.task).numpy()
+        return mixed

@@ -47,22 +47,15 @@ class CNN2(Options):
     def factory(self, inputs: Shape, outputs: int) -> Factory:
         """Makes new models for images of this shape."""
         channels, height, width = _image("cnn2", inputs)
-        for _ in range(3):
-            height, width = (height - 2) // 2, (width - 2) // 2
+        for _ in range(3):  # an unpadded 3x3 convolution, then pooling
+            height = (height - 2) // 2
+            width = (width - 2) // 2
         if min(height, width) < 1:
             raise ConfigError(
                 f"model: cnn2 needs images of 22x22 or larger, the data has {inputs[1]}x{inputs[2]}"
             )
         features = 128 * height * width
-        return lambda: nn.Sequential(
-            *(
-                layer
-                for fan_in in (channels, 128, 128)
-                for layer in (nn.Conv2d(fan_in, 128, 3), nn.MaxPool2d(2), nn.ReLU())
-            ),
-            nn.Flatten(),
-            nn.Linear(features, outputs),
-        )
+        return lambda: _cnn2(channels, features, outputs)
 
 
 class ResNet18(Options):
@@ -145,25 +138,30 @@ class BasicBlock(nn.Module):
         return functional.relu(self.bn2(self.conv2(out)) + self.shortcut(x), inplace=True)
 
 
+def _cnn2(channels: int, features: int, outputs: int) -> nn.Sequential:
+    layers: list[nn.Module] = []
+    for fan_in in (channels, 128, 128):
+        layers += [nn.Conv2d(fan_in, 128, 3), nn.MaxPool2d(2), nn.ReLU()]
+    layers += [nn.Flatten(), nn.Linear(features, outputs)]
+    return nn.Sequential(*layers)
+
+
 def _resnet18(channels: int, outputs: int, stem: str) -> nn.Sequential:
+    layers: list[nn.Module] = []
     if stem == "small":
-        first = [
-            nn.Conv2d(channels, 64, 3, 1, 1, bias=False),
-            nn.BatchNorm2d(64),
-            nn.ReLU(inplace=True),
-        ]
+        layers.append(nn.Conv2d(channels, 64, 3, 1, 1, bias=False))
     else:
-        first = [
-            nn.Conv2d(channels, 64, 7, 2, 3, bias=False),
-            nn.BatchNorm2d(64),
-            nn.ReLU(inplace=True),
-        ]
-        first.append(nn.MaxPool2d(3, 2, 1))
-    stages = [(64, 64, 1), (64, 128, 2), (128, 256, 2), (256, 512, 2)]
-    blocks = [block for i, o, s in stages for block in (BasicBlock(i, o, s), BasicBlock(o, o, 1))]
-    return nn.Sequential(
-        *first, *blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, outputs)
-    )
+        layers.append(nn.Conv2d(channels, 64, 7, 2, 3, bias=False))
+    layers += [nn.BatchNorm2d(64), nn.ReLU(inplace=True)]
+    if stem == "imagenet":
+        layers.append(nn.MaxPool2d(3, 2, 1))
+
+    for fan_in, fan_out, stride in ((64, 64, 1), (64, 128, 2), (128, 256, 2), (256, 512, 2)):
+        layers.append(BasicBlock(fan_in, fan_out, stride))
+        layers.append(BasicBlock(fan_out, fan_out, 1))
+
+    layers += [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, outputs)]
+    return nn.Sequential(*layers)
 
 
 def _image(model: str, inputs: Shape) -> tuple[int, int, int]:

@@ -24,20 +24,21 @@ class Objective(Protocol):
 
 
 class CrossEntropy:
-    """For classes."""
+    """The loss of classes, from logits."""
 
     def __call__(self, outputs: Tensor, y: Tensor) -> Tensor:
         """See `Objective`."""
-        flat = functional.cross_entropy(
-            outputs.reshape(-1, outputs.shape[-1]), y.reshape(-1), reduction="none"
-        )
-        return flat.view(y.shape)
+        flat_outputs = outputs.reshape(-1, outputs.shape[-1])
+        losses = functional.cross_entropy(flat_outputs, y.reshape(-1), reduction="none")
+        return losses.view(y.shape)
 
     def slope(self, outputs: Tensor, y: Tensor, weights: Tensor) -> Tensor:
         """See `Objective`."""
-        gradient = torch.softmax(outputs, dim=-1)
-        gradient.scatter_add_(-1, y.unsqueeze(-1), gradient.new_full((*y.shape, 1), -1))
-        return gradient.mul_(weights.unsqueeze(-1))
+        # Softmax, less one at the true class.
+        slope = torch.softmax(outputs, dim=-1)
+        minus_one = slope.new_full((*y.shape, 1), -1)
+        slope.scatter_add_(-1, y.unsqueeze(-1), minus_one)
+        return slope.mul_(weights.unsqueeze(-1))
 
     def guess(self, outputs: int) -> float:
         """See `Objective`: every class is as likely as any."""
@@ -45,7 +46,7 @@ class CrossEntropy:
 
 
 class SquaredError:
-    """For values, summed over the outputs."""
+    """The loss of values, summed over the outputs."""
 
     def __call__(self, outputs: Tensor, y: Tensor) -> Tensor:
         """See `Objective`."""
