@@ -44,7 +44,7 @@ VISITORS = 3
 ROSTER = Roster(
     "benchmark", bytes(32), ("owner", *(f"visitor{place}" for place in range(1, VISITORS + 1)))
 )
-PLAIN = ROSTER.question("owner", "visitor1", "plain")
+PLAIN = ROSTER.request_key("owner", "visitor1", "plain")
 LIMITS = Limits(deadline=120)
 ROUNDS = 3
 Figures = dict[str, float]
@@ -93,7 +93,7 @@ class Peer:
             session=self.session,
             roster=ROSTER,
             me=identity.name,
-            seal=Signer(*parts),
+            signer=Signer(*parts),
             limits=LIMITS,
             folder=identity.certificate.parent,
         )

@@ -15,21 +15,18 @@ import pytest
 import torch
 from torch import nn
 
-from federico.exchange.protocol import Updates
 from federico.learning.layout import ModelLayout
 from federico.learning.rows import Rows
-from federico.learning.visits import Visits
-from federico.network.exchange import NetworkExchange
 from federico.network.limits import Limits
 from federico.network.roster import Roster
-from federico.network.session import Addresses, Identity, close, open_session
-from federico.network.wire.signing import Signer
-from tests.support.neighborhood import DIGEST, bank_of, free_port, names
+from federico.network.session import Addresses, Identity, close
+from tests.support.neighborhood import DIGEST, connect, free_port, names, write_identity
 from tests.support.proxy import Proxy
 
 pytestmark = pytest.mark.slow
 ROSTER = Roster("test", DIGEST, names(2))
 SIDE = 1500
+MODEL = ModelLayout(lambda: nn.Linear(SIDE, SIDE))
 BYTES = 4 * SIDE * (SIDE + 1)
 DEADLINE = 20.0
 LIMITS = Limits(
@@ -54,33 +51,22 @@ class Fault(Enum):
     NINE_SECONDS = auto()
     """Nothing passes for so long: both sides give the connection up, and dial again."""
     FROZEN = auto()
-    """The owner stops for two seconds, then goes on."""
+    """The owner stops for two seconds, then resumes."""
 
 
 HEALS = {Fault.SLOW, Fault.CUT, Fault.NINE_SECONDS, Fault.FROZEN}
 
 
-def connected(identity: Identity, addresses: Addresses) -> NetworkExchange:
-    session = open_session(identity, addresses, ROSTER)
-    seal = Signer(
-        *(path.read_bytes() for path in (identity.certificate, identity.key, identity.authority))
-    )
-    bank = bank_of(ModelLayout(lambda: nn.Linear(SIDE, SIDE)), ROSTER.members.index(identity.name))
-    return NetworkExchange(
-        bank, 2, session=session, roster=ROSTER, me=identity.name, seal=seal, limits=LIMITS
-    )
-
-
 def own(identity: Identity, port: int, orders: Connection) -> None:
-    """The owner: gives its model as it is, and when asked whether each update that came is the one that was sent."""
-    peer = connected(identity, Addresses(listen=[f"127.0.0.1:{port}"]))
-    peer.pull(Visits.of([]))
-    orders.send(peer._bank.hosted_rows[0].numpy().tobytes())
+    """The owner: serves its model, and says of each update that came if it is what was sent."""
+    owner, _ = connect(identity, Addresses(listen=[f"127.0.0.1:{port}"]), ROSTER, MODEL, LIMITS)
+    owner.publish(1)
+    orders.send(owner.own_row.numpy().tobytes())
     while orders.recv():
-        orders.send([torch.equal(row, SENT) for row in peer.collect().rows])
+        orders.send([torch.equal(row, SENT) for row in owner.exchange.collect(1).rows])
 
 
-class Line:
+class FaultyLine:
     """An owner in another process, behind a proxy, and a visitor here."""
 
     def __init__(self, identities: list[Identity]) -> None:
@@ -90,8 +76,9 @@ class Line:
         self.owner.start()
         self.truth = np.frombuffer(self.orders.recv(), np.float32)
         self.proxy = Proxy(port)
-        self.visitor = connected(identities[1], Addresses(connect=[f"127.0.0.1:{self.proxy.port}"]))
-        assert self.visitor.presence.wait(ROSTER.members, 60)
+        addresses = Addresses(connect=[f"127.0.0.1:{self.proxy.port}"])
+        self.visitor, self.session = connect(identities[1], addresses, ROSTER, MODEL, LIMITS)
+        assert self.visitor.exchange.presence.wait(ROSTER.members, 60)
 
     def spoil(self, fault: Fault) -> None:
         """Make it happen: now, or with a third of a model on its way."""
@@ -119,16 +106,15 @@ class Line:
 
     def pull(self) -> bool:
         """Whether the model came; if it did, it is the owner's to the last byte."""
-        came = self.visitor.pull(Visits.of([(1, 0)]))
-        bank = self.visitor._bank
-        if len(came):
-            assert np.array_equal(bank.rows[bank.places(np.array([0]))[0]].numpy(), self.truth)
+        came = self.visitor.pulls(1, 0)
+        if came:
+            assert np.array_equal(self.visitor.row_of(0).numpy(), self.truth)
         else:
-            assert 0 not in bank.visiting_places
-        return bool(len(came))
+            assert 0 not in self.visitor.bank.visiting_places
+        return bool(came)
 
     def push(self) -> None:
-        self.visitor.push(Updates(np.array([0]), np.array([1]), np.ones(1), Rows.of(SENT[None])))
+        self.visitor.push_rows(1, [0], Rows.of(SENT[None]))
 
     def arrived(self) -> list[bool]:
         """Of each update at the owner, whether it is what was sent; nothing if there is no owner any more."""
@@ -140,36 +126,29 @@ class Line:
 
 
 @pytest.fixture
-def line(authority, tmp_path: Path) -> Iterator[Line]:
-    identities = []
-    for name in ROSTER.members:
-        paths = [tmp_path / f"{name}.{kind}" for kind in ("pem", "key", "ca")]
-        for path, content in zip(paths, (*authority.issue(name), authority.pem), strict=True):
-            path.write_bytes(content)
-        identities.append(Identity(name, *paths))
-    line = Line(identities)
+def line(authority, tmp_path: Path) -> Iterator[FaultyLine]:
+    identities = [write_identity(authority, tmp_path, name) for name in ROSTER.members]
+    line = FaultyLine(identities)
     yield line
     line.proxy.close()
     line.owner.kill()
     line.owner.join()
-    line.visitor.close()
-    close(line.visitor._line._session)
+    line.visitor.exchange.close()
+    close(line.session)
 
 
 @pytest.mark.parametrize("fault", Fault)
-def test_while_a_model_is_pulled(line: Line, fault: Fault) -> None:
+def test_while_a_model_is_pulled(line: FaultyLine, fault: Fault) -> None:
     line.spoil(fault)
     begun = time.monotonic()
     came = line.pull()
     assert time.monotonic() - begun < DEADLINE + 2
     assert came is (fault in HEALS)
-    assert line.visitor.read_models(Visits.of([(1, 0), (1, 1)])).pairs == (
-        [(1, 0), (1, 1)] if came else [(1, 1)]
-    )
+    assert line.visitor.reads(0, 0, 1) == ([0, 1] if came else [1])
 
 
 @pytest.mark.parametrize("fault", Fault)
-def test_while_an_update_is_pushed(line: Line, fault: Fault) -> None:
+def test_while_an_update_is_pushed(line: FaultyLine, fault: Fault) -> None:
     assert line.pull()
     line.spoil(fault)
     begun = time.monotonic()

@@ -8,6 +8,7 @@ import zenoh
 
 from federico.network.presence import Presence, members_seen
 from federico.network.roster import Roster
+from tests.support.neighborhood import eventually
 
 ROSTER = Roster("test", bytes(32), ("a", "b", "c"))
 
@@ -17,8 +18,8 @@ def join(bus: zenoh.Session) -> Callable[[str], Presence]:
     return lambda name: Presence(bus, ROSTER, name)
 
 
-def gone(presence: Presence, name: str) -> bool:
-    return presence._wait(lambda: name not in presence._here, 60)
+def wait_until_away(presence: Presence, name: str) -> None:
+    eventually(lambda: not presence.here(name))
 
 
 def test_who_joins_is_seen_by_who_came_before_and_after(join) -> None:
@@ -35,7 +36,7 @@ def test_who_leaves_is_away_since_then(join) -> None:
     assert a.wait(["b"], 60)
     assert a.away() == {"c": None}
     b.close()
-    assert gone(a, "b")
+    wait_until_away(a, "b")
     assert set(a.away()) == {"b", "c"}
     assert a.away()["b"] is not None
 
@@ -46,15 +47,16 @@ def test_who_leaves_is_away_since_then(join) -> None:
     ids=["just ended", "ended", "just cut off", "cut off", "gone before it was asked"],
 )
 def test_who_vanished_in_mid_sentence_is_waited_for_less_than_who_fell_silent(
-    join, monkeypatch: pytest.MonkeyPatch, silent: float, away: float, over: bool
+    join, bus: zenoh.Session, silent: float, away: float, over: bool
 ) -> None:
-    a, b = join("a"), join("b")
+    vanished = 1000.0
+    now = vanished
+    a, b = Presence(bus, ROSTER, "a", clock=lambda: now), join("b")
     assert a.wait(["b"], 60)
     assert not a.gone("b", -1e9, 3.0), "who is here is not gone, however silent"
     b.close()
-    assert gone(a, "b")
-    vanished = a._vanished["b"]
-    monkeypatch.setattr("federico.network.presence.time.monotonic", lambda: vanished + away)
+    wait_until_away(a, "b")
+    now = vanished + away
     assert a.gone("b", vanished - silent, 3.0) is over
 
 
@@ -74,7 +76,7 @@ def test_a_round_is_over_when_all_who_are_here_have_finished_it(join) -> None:
     assert not a.wait_finished(ROSTER.members, 2, 0.1)
     b.finish(2)
     assert a.wait_finished(ROSTER.members, 2, 60)
-    assert a.reached("b") == 2
+    assert a.furthest_round("b") == 2
 
 
 def test_nobody_waits_for_one_who_left(join) -> None:
@@ -90,22 +92,22 @@ def test_nobody_waits_for_one_who_left(join) -> None:
 
 def test_a_stranger_is_nobody(join, bus: zenoh.Session) -> None:
     a = join("a")
-    token = bus.liveliness().declare_token(ROSTER.alive("mallory"))
-    odd = bus.liveliness().declare_token(ROSTER.finished("b", "x9"))
+    token = bus.liveliness().declare_token(ROSTER.alive_key("mallory"))
+    odd = bus.liveliness().declare_token(ROSTER.finished_key("b", "x9"))
     join("b")
     assert a.wait(["b"], 60)
     assert not a.here("mallory")
-    assert a.reached("b") == 0
+    assert a.furthest_round("b") == 0
     token.undeclare()
     odd.undeclare()
 
 
-def test_hurry_ends_waiting(join) -> None:
+def test_a_stop_ends_waiting(join) -> None:
     a = join("a")
     over: list[bool] = []
     thread = threading.Thread(target=lambda: over.append(a.wait(["b"], 1e6)))
     thread.start()
-    a.hurry()
+    a.stop_waiting()
     thread.join(60)
     assert over == [False]
 
@@ -113,30 +115,29 @@ def test_hurry_ends_waiting(join) -> None:
 def test_one_with_another_federation_file_is_not_here(join, bus: zenoh.Session) -> None:
     a = join("a")
     b = Presence(bus, replace(ROSTER, digest=b"x" * 32), "b")
-    assert a._wait(lambda: "b" in a._estranged, 60)
-    assert a.estranged() == {"b"}
+    eventually(lambda: a.with_another_file() == {"b"})
     assert not a.here("b")
     assert members_seen(bus, ROSTER, 60) == {"a": ROSTER.version, "b": (b"x" * 8).hex()}
     b.close()
-    assert a._wait(lambda: not a._estranged, 60)
+    eventually(lambda: a.with_another_file() == set())
 
 
 def test_who_has_finished_and_gone_has_finished(join) -> None:
     a, b = join("a"), join("b")
     b.finish(3)
-    assert a._wait(lambda: "b" in a._reached, 60)
+    eventually(lambda: a.furthest_round("b") == 3)
     b.close()
-    assert gone(a, "b")
-    assert a.reached("b") == 3
-    assert a.reached("c") == 0
+    wait_until_away(a, "b")
+    assert a.furthest_round("b") == 3
+    assert a.furthest_round("c") == 0
 
 
 @pytest.mark.parametrize("key", ["", "/alive", "/finished", "/finished/x", "/else/1/2"])
 def test_odd_tokens_of_a_member_are_nothing(join, bus: zenoh.Session, key: str) -> None:
     a = join("a")
-    odd = bus.liveliness().declare_token(f"{ROSTER.home('b')}{key}")
+    odd = bus.liveliness().declare_token(f"{ROSTER.member_key('b')}{key}")
     join("c")
     assert a.wait(["c"], 60)
     assert not a.here("b")
-    assert a.reached("b") == 0
+    assert a.furthest_round("b") == 0
     odd.undeclare()

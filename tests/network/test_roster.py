@@ -4,16 +4,16 @@ from federico.errors import ConfigError
 from federico.network.roster import Roster
 
 
-def test_everything_of_a_member_is_below_its_home() -> None:
+def test_everything_of_a_member_is_below_its_key() -> None:
     roster = Roster("study", bytes(32), ("a", "b"))
     keys = [
-        roster.desk("a"),
-        roster.question("a", "b", "ask"),
-        roster.alive("a"),
-        roster.finished("a", 3),
+        roster.requests_key("a"),
+        roster.request_key("a", "b", "request-model"),
+        roster.alive_key("a"),
+        roster.finished_key("a", 3),
     ]
-    assert all(key.startswith(f"{roster.home('a')}/") for key in keys)
-    assert roster.home("a").startswith(f"{roster.root}/")
+    assert all(key.startswith(f"{roster.member_key('a')}/") for key in keys)
+    assert roster.member_key("a").startswith(f"{roster.root}/")
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "*", "a b", "-a", "a$", "x" * 65, "a\n"])

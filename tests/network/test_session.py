@@ -1,21 +1,15 @@
 """Real sockets, real certificates: who gets in, and what who is in may do."""
 
 import json
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
-import torch
 import zenoh
 from torch import nn
 
 from federico.errors import NetworkError
-from federico.exchange.protocol import Updates
 from federico.learning.layout import ModelLayout
-from federico.learning.rows import Rows
-from federico.learning.visits import Visits
 from federico.network.presence import Presence
 from federico.network.roster import Roster
 from federico.network.session import (
@@ -27,24 +21,32 @@ from federico.network.session import (
     open_bus,
     open_session,
 )
-from tests.support.neighborhood import DIGEST, free_port, join, names, seals
+from federico.network.wire.messages import DIGEST_BYTES
+from federico.network.wire.schema import MOST_CHUNKS
+from federico.network.wire.signing import LARGEST_CERTIFICATE
+from tests.support.neighborhood import (
+    DIGEST,
+    SECONDS,
+    eventually,
+    free_port,
+    join,
+    names,
+    signers_of,
+    write_identity,
+)
 
 ROSTER = Roster("test", DIGEST, names(3))
 RELAYED = Roster("test", DIGEST, names(2), relays=("relay",))
-SECONDS = 60.0
 
 
 @pytest.fixture
 def identity(authority, tmp_path: Path) -> Callable[..., Identity]:
-    """Papers on disk: of the test's authority unless another is given."""
+    """Certificate and key on disk: of the test's authority unless another is given."""
 
     def make(name: str, issuer=authority, days: float = 7) -> Identity:
         folder = tmp_path / f"{name}-{id(issuer)}-{days}"
         folder.mkdir(exist_ok=True)
-        paths = [folder / file for file in ("certificate.pem", "key.pem", "authority.pem")]
-        for path, content in zip(paths, (*issuer.issue(name, days), issuer.pem), strict=True):
-            path.write_bytes(content)
-        return Identity(name, *paths)
+        return write_identity(issuer, folder, name, days)
 
     return make
 
@@ -141,13 +143,6 @@ def trio(identity, address: str, opened) -> tuple[zenoh.Session, zenoh.Session]:
     return site1, site2
 
 
-def eventually(holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + SECONDS
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.02)
-
-
 def answer(query: zenoh.Query) -> None:
     with query:
         query.reply(query.key_expr, b"")
@@ -160,29 +155,50 @@ def answered(asker: zenoh.Session, key: str) -> bool:
 @pytest.mark.parametrize(
     ("key", "allowed"),
     [
-        (ROSTER.question("site2", "site1", "ask"), True),
-        (ROSTER.question("site0", "site1", "ask"), False),
-        (ROSTER.question("site2", "site0", "offer"), False),
-        ("elsewhere/ask", False),
+        (ROSTER.request_key("site2", "site1", "request-model"), True),
+        (ROSTER.request_key("site0", "site1", "request-model"), False),
+        (ROSTER.request_key("site2", "site0", "offer-update"), False),
+        ("elsewhere/request-model", False),
     ],
-    ids=["itself", "answering for another", "pushing under another's name", "outside"],
+    ids=["itself", "answering for another", "offering in another's name", "outside"],
 )
 def test_a_member_speaks_for_itself_alone(trio, key: str, allowed: bool) -> None:
     """site2 answers under a key, site1 asks; a second key tells when what site2 declared has reached site1."""
     site1, site2 = trio
-    last = ROSTER.question("site2", "site1", "last")
+    last = ROSTER.request_key("site2", "site1", "last")
     with site2.declare_queryable(key, answer), site2.declare_queryable(last, answer):
         eventually(lambda: answered(site1, last))
         assert answered(site1, key) is allowed
 
 
+def test_the_largest_announcement_passes_both_ways(trio) -> None:
+    """As an answer and as a request: digests of so many chunks are one message."""
+    site1, site2 = trio
+    size = MOST_CHUNKS * DIGEST_BYTES + LARGEST_CERTIFICATE
+    got: list[int] = []
+
+    def announce(query: zenoh.Query) -> None:
+        with query:
+            got.append(len(query.attachment.to_bytes()))
+            query.reply(query.key_expr, bytes(size))
+
+    key = ROSTER.request_key("site2", "site1", "offer-update")
+    with site2.declare_queryable(key, announce):
+        eventually(lambda: [len(r.ok.payload) for r in ask_with(site1, key, size)] == [size])
+    assert set(got) == {size}
+
+
+def ask_with(session: zenoh.Session, key: str, size: int) -> list[zenoh.Reply]:
+    return [reply for reply in session.get(key, attachment=bytes(size), timeout=5.0) if reply.ok]
+
+
 def test_nobody_raises_the_token_of_another(trio) -> None:
     site1, site2 = trio
     watch = Presence(site1, ROSTER, "site1")
-    forged = site2.liveliness().declare_token(ROSTER.alive("site0"))
-    true = site2.liveliness().declare_token(ROSTER.finished("site2", 5))
-    assert watch._wait(lambda: watch._finished.get("site2") == 5, SECONDS), "tokens arrive in order"
-    assert "site0" not in watch._here
+    forged = site2.liveliness().declare_token(ROSTER.alive_key("site0"))
+    true = site2.liveliness().declare_token(ROSTER.finished_key("site2", 5))
+    eventually(lambda: watch.furthest_round("site2") == 5)  # tokens arrive in order
+    assert not watch.here("site0")
     forged.undeclare()
     true.undeclare()
 
@@ -197,16 +213,17 @@ def test_models_and_updates_pass_a_relay_between_sites_that_only_dial(
         opened(open_session(identity(name), Addresses(connect=[here]), RELAYED)) for name in members
     ]
     model = ModelLayout(lambda: nn.Linear(2, 1))
-    peers = join(model, sessions, seals(authority, members), relays=RELAYED.relays, lockstep=False)
+    signers = signers_of(authority, members)
+    peers = join(model, sessions, signers, relays=RELAYED.relays, lockstep=False)
     try:
         for peer in peers:
-            peer.pull(Visits.of([]))
-        assert peers[0].pull(Visits.of([(0, 1)])).pairs == [(0, 1)]
-        peers[0].push(Updates(np.array([1]), np.array([0]), np.ones(1), Rows.of(torch.ones(1, 3))))
-        assert peers[1].collect().contributors.tolist() == [0]
+            peer.publish(1)
+        assert peers[0].pulls(1, 1) == [1]
+        peers[0].push(1, 1)
+        assert peers[1].exchange.collect(1).contributors.tolist() == [0]
     finally:
         for peer in peers:
-            peer.close()
+            peer.exchange.close()
 
 
 @pytest.mark.parametrize("mode", ["peer", "router"])

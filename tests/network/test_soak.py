@@ -7,30 +7,41 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from socket import socket
 
-import numpy as np
 import pytest
 import torch
 import zenoh
 from torch import nn
 
-from federico.exchange.protocol import Updates
 from federico.learning.layout import ModelLayout
 from federico.learning.rows import Rows
-from federico.learning.visits import Visits
 from federico.methods.averaging import average_into
-from federico.network.exchange import NetworkExchange
 from federico.network.roster import Roster
-from federico.network.session import Addresses, Identity, close, open_session
-from federico.network.wire.signing import Signer
-from tests.support.neighborhood import DIGEST, PATIENT, bank_of, free_port, join, names, seals
+from federico.network.session import Addresses, Identity, close
+from tests.support.neighborhood import (
+    DIGEST,
+    PATIENT,
+    Neighbor,
+    connect,
+    eventually,
+    free_port,
+    join,
+    names,
+    signers_of,
+    write_identity,
+)
+from tests.support.proxy import Proxy
 
 pytestmark = pytest.mark.slow
 ROSTER = Roster("test", DIGEST, names(2))
 SIDE = 1500
+MODEL = ModelLayout(lambda: nn.Linear(SIDE, SIDE))
 BYTES = 4 * SIDE * (SIDE + 1)
 LIMITS = PATIENT.model_copy(update={"patience": 3.0, "chunk_bytes": 1 << 16})
 
@@ -43,140 +54,129 @@ def resident() -> int:
 
 def test_two_hundred_rounds_without_growth(authority, bus: zenoh.Session) -> None:
     held = []
-    # The engine holds some bytes of every question until its time is over, answered or not.
+    # Zenoh holds some bytes of every request until its time is over, answered or not.
     limits = PATIENT.model_copy(update={"patience": 2.0})
-    model = ModelLayout(lambda: nn.Linear(SIDE, SIDE))
-    peers = join(model, [bus] * 2, seals(authority, names(2)), limits, lockstep=False)
-    rows = torch.full(
-        (2, model.size), 1e-3
-    )  # made once: how the heap keeps what is freed is not what is measured
-    for _ in range(200):
-        for me, peer in enumerate(peers):
-            other = 1 - me
-            peer.read_models(Visits.of([(me, me)]))
-            came = peer.pull(Visits.of([(me, other)])) if peers[other]._published else Visits.of([])
-            owners = np.array([me, *came.owners])
-            peer.push(
-                Updates(
-                    owners,
-                    np.full_like(owners, me),
-                    np.ones(len(owners)),
-                    Rows.of(rows[: len(owners)]),
-                )
-            )
-            average_into(peer._bank, peer.collect())
-            peer.read_models(Visits.of([(me, me)]))
+    peers = join(MODEL, [bus] * 2, signers_of(authority, names(2)), limits, lockstep=False)
+    # Made once: how the heap keeps what is freed is not what is measured.
+    rows = torch.full((2, MODEL.size), 1e-3)
+    for round_index in range(1, 201):
+        for peer in peers:
+            peer.reads(round_index - 1, peer.number)
+            other = 1 - peer.number
+            has_started = round_index > 1 or other < peer.number
+            came = peer.pulls(round_index, other) if has_started else []
+            owners = [peer.number, *came]
+            peer.push_rows(round_index, owners, Rows.of(rows[: len(owners)]))
+            average_into(peer.bank, peer.exchange.collect(round_index))
+            peer.reads(round_index, peer.number)
         held.append(resident())
     for peer in peers:
-        peer.close()
+        peer.exchange.close()
     assert min(held[150:]) - min(held[50:100]) < BYTES / 3, [size >> 20 for size in held]
 
 
 def own(identity: Identity, port: int, orders: Connection) -> None:
     """An owner in a process of its own, which publishes a new model whenever it is told to."""
-    peer, _ = network_peer(identity, Addresses(listen=[f"127.0.0.1:{port}"]))
+    owner, _ = connect(identity, Addresses(listen=[f"127.0.0.1:{port}"]), ROSTER, MODEL, LIMITS)
+    round_index = 0
     while orders.recv():
-        peer.collect()
-        peer._bank.hosted_rows.add_(1e-3)
-        peer.pull(Visits.of([]))
-        orders.send(peer._bank.hosted_rows[0, 0].item())
+        owner.exchange.collect(round_index)
+        owner.own_row.add_(1e-3)
+        round_index += 1
+        owner.publish(round_index)
+        orders.send(owner.own_row[0].item())
 
 
-def network_peer(identity: Identity, addresses: Addresses) -> tuple[NetworkExchange, object]:
-    session = open_session(identity, addresses, ROSTER)
-    seal = Signer(
-        *(path.read_bytes() for path in (identity.certificate, identity.key, identity.authority))
-    )
-    bank = bank_of(ModelLayout(lambda: nn.Linear(SIDE, SIDE)), ROSTER.members.index(identity.name))
-    peer = NetworkExchange(
-        bank, 2, session=session, roster=ROSTER, me=identity.name, seal=seal, limits=LIMITS
-    )
-    return peer, session
+@dataclass
+class Pair:
+    """A visitor here, an owner in another process, and the line between them."""
+
+    visitor: Neighbor
+    owner: BaseProcess
+    proxy: Proxy
+    orders: Connection
+
+    def publish(self) -> float:
+        """Have the owner publish a new model; returns its first number."""
+        self.orders.send(True)
+        return self.orders.recv()
+
+    def first_number(self) -> float:
+        """Of the visitor's copy."""
+        return self.visitor.row_of(0)[0].item()
 
 
-Told = Callable[[], float]
+Open = Callable[..., Pair]
 
 
 @pytest.fixture
-def network(authority, tmp_path: Path) -> Iterator[tuple[NetworkExchange, BaseProcess, Told]]:
-    """A visitor here, an owner in another process, and how to make the owner publish; it returns its first number."""
-    identities = []
-    for name in ROSTER.members:
-        paths = [tmp_path / f"{name}.{kind}" for kind in ("pem", "key", "ca")]
-        for path, content in zip(paths, (*authority.issue(name), authority.pem), strict=True):
-            path.write_bytes(content)
-        identities.append(Identity(name, *paths))
-    spawn, port = multiprocessing.get_context("spawn"), free_port()
-    here, there = spawn.Pipe()
-    process = spawn.Process(target=own, args=(identities[0], port, there), daemon=True)
-    process.start()
-    peer, session = network_peer(identities[1], Addresses(connect=[f"127.0.0.1:{port}"]))
+def pair(authority, tmp_path: Path) -> Iterator[Open]:
+    with ExitStack() as leaving:
 
-    def publish() -> float:
-        here.send(True)
-        return here.recv()
+        def start(**limits: float) -> Pair:
+            here, there = [write_identity(authority, tmp_path, name) for name in ROSTER.members][
+                ::-1
+            ]
+            spawn, port = multiprocessing.get_context("spawn"), free_port()
+            orders, ends = spawn.Pipe()
+            owner = spawn.Process(target=own, args=(there, port, ends), daemon=True)
+            owner.start()
+            leaving.callback(owner.join)
+            leaving.callback(owner.kill)
+            wait_for_port(port)
+            proxy = Proxy(port)
+            leaving.callback(proxy.close)
+            addresses = Addresses(connect=[f"127.0.0.1:{proxy.port}"])
+            agreed = LIMITS.model_copy(update=limits)
+            visitor, session = connect(here, addresses, ROSTER, MODEL, agreed)
+            leaving.callback(close, session)
+            leaving.callback(visitor.exchange.close)
+            assert visitor.exchange.presence.wait(ROSTER.members, 120)
+            return Pair(visitor, owner, proxy, orders)
 
-    try:
-        assert peer.presence.wait(ROSTER.members, 120)
-        yield peer, process, publish
-    finally:
-        process.kill()
-        process.join()
-        peer.close()
-        close(session)
-
-
-def after_some_chunks(peer: NetworkExchange, act: Callable[[], object]) -> None:
-    """In the middle of the next transfer."""
-    count = peer.traffic.receives
-    seen = iter(range(10**9))
-
-    def counted(receiver: int, size: int) -> None:
-        count(receiver, size)
-        if next(seen) == 20:
-            act()
-
-    peer.traffic.receives = counted
+        yield start
 
 
-def first_number(peer: NetworkExchange) -> float:
-    return peer._bank.rows[peer._bank.places(np.array([0]))[0], 0].item()
+def wait_for_port(port: int) -> None:
+    def listens() -> bool:
+        with socket() as probe:
+            return probe.connect_ex(("127.0.0.1", port)) == 0
+
+    eventually(listens)
 
 
 @pytest.mark.parametrize("seconds", [2.0, 10.0], ids=["shorter than the lease", "longer"])
-def test_a_transfer_goes_on_when_a_frozen_owner_wakes_up(network, seconds: float) -> None:
-    peer, process, publish = network
-    truth = publish()
+def test_a_transfer_resumes_when_a_frozen_owner_wakes_up(pair: Open, seconds: float) -> None:
+    peers = pair(patience=60.0)
+    truth = peers.publish()
 
     def freeze() -> None:
-        os.kill(process.pid, signal.SIGSTOP)
-        threading.Timer(seconds, os.kill, (process.pid, signal.SIGCONT)).start()
+        os.kill(peers.owner.pid, signal.SIGSTOP)
+        threading.Timer(seconds, os.kill, (peers.owner.pid, signal.SIGCONT)).start()
 
-    after_some_chunks(peer, freeze)
-    peer._line.limits = LIMITS.model_copy(update={"patience": 60.0})
-    assert len(peer.pull(Visits.of([(1, 0)]))) == 1
-    assert first_number(peer) == truth
-
-
-def test_one_that_never_wakes_up_is_left_out_and_taken_back(network) -> None:
-    peer, process, publish = network
-    publish()
-    os.kill(process.pid, signal.SIGSTOP)
-    assert len(peer.pull(Visits.of([(1, 0)]))) == 0
-    os.kill(process.pid, signal.SIGCONT)
-    assert peer.presence.wait(ROSTER.members, 120)
-    truth = publish()
-    assert len(peer.pull(Visits.of([(1, 0)]))) == 1
-    assert first_number(peer) == truth
+    peers.proxy.arm(BYTES // 5, freeze)
+    assert peers.visitor.pulls(1, 0) == [0]
+    assert peers.first_number() == truth
 
 
-def test_one_killed_while_it_sends_leaves_nothing_behind(network) -> None:
-    peer, process, publish = network
-    publish()
-    after_some_chunks(peer, process.kill)
-    peer._line.limits = LIMITS.model_copy(update={"patience": 60.0, "grace": 1.0})
+def test_one_that_never_wakes_up_is_left_out_and_taken_back(pair: Open) -> None:
+    peers = pair()
+    peers.publish()
+    os.kill(peers.owner.pid, signal.SIGSTOP)
+    assert peers.visitor.pulls(1, 0) == []
+    os.kill(peers.owner.pid, signal.SIGCONT)
+    assert peers.visitor.exchange.presence.wait(ROSTER.members, 120)
+    truth = peers.publish()
+    assert peers.visitor.pulls(2, 0) == [0]
+    assert peers.first_number() == truth
+
+
+def test_one_killed_while_it_sends_leaves_nothing_behind(pair: Open) -> None:
+    peers = pair(patience=60.0, grace=1.0)
+    peers.publish()
+    peers.proxy.arm(BYTES // 5, peers.owner.kill)
     begun = time.monotonic()
-    assert len(peer.pull(Visits.of([(1, 0)]))) == 0
+    assert peers.visitor.pulls(1, 0) == []
     assert time.monotonic() - begun < 15, "whoever has ended is not waited for"
-    assert peer._bank.visiting_places == {}
-    assert peer.read_models(Visits.of([(1, 0), (1, 1)])).pairs == [(1, 1)]
+    assert peers.visitor.bank.visiting_places == {}
+    assert peers.visitor.reads(0, 0, 1) == [1]

@@ -48,3 +48,12 @@ def test_data_that_was_not_agreed_on_is_refused(north: Site) -> None:
     federation = north.federation.model_copy(update={"sample": sample})
     with pytest.raises(DataError, match=r"shape \(64,\), the federation agreed on \(65,\)"):
         prepare_site(Site(north.options, federation, north.folder))
+
+
+def test_chunks_too_small_for_the_model_are_refused_before_the_start(north: Site) -> None:
+    """One message could not announce them all."""
+    large = north.federation.model.model_copy(update={"hidden": (6000, 5600)})
+    tiny = north.federation.limits.model_copy(update={"chunk_bytes": 1024})
+    federation = north.federation.model_copy(update={"model": large, "limits": tiny})
+    with pytest.raises(ConfigError, match=r"limits.chunk_bytes = 1024: .* set it to \d+ or more"):
+        prepare_site(Site(north.options, federation, north.folder))

@@ -74,7 +74,7 @@ def exchange_of(
         session=session,
         roster=site.federation.roster,
         me=site.name,
-        seal=signer,
+        signer=signer,
         limits=site.federation.limits,
     )
 

@@ -6,7 +6,8 @@ import threading
 import time
 from collections.abc import Callable
 
-PIECE = 1 << 16
+BLOCK = 1 << 16
+"""Bytes that are passed on at a time."""
 
 
 class Proxy:
@@ -23,7 +24,7 @@ class Proxy:
         self._open = threading.Event()
         self._open.set()
         self.delay = 0.0
-        """Seconds for each piece."""
+        """Seconds for each block."""
         threading.Thread(target=self._accept, daemon=True).start()
 
     def arm(self, after: int, fault: Callable[[], object]) -> None:
@@ -67,11 +68,11 @@ class Proxy:
         with source, sink, contextlib.ExitStack() as leaving:
             leaving.enter_context(contextlib.suppress(OSError))
             leaving.callback(hang_up, source, sink)
-            while piece := source.recv(PIECE):
-                self._count(len(piece))
+            while block := source.recv(BLOCK):
+                self._count(len(block))
                 self._open.wait()
                 time.sleep(self.delay)
-                sink.sendall(piece)
+                sink.sendall(block)
 
     def _count(self, size: int) -> None:
         with self._lock:

@@ -18,8 +18,7 @@ from federico.errors import RunError
 from federico.experiment.build import Setup, prepare
 from federico.experiment.config import validate
 from federico.methods.federico import Federico
-from federico.network import client as visitor
-from federico.network import exchange as zenoh
+from federico.network import client, exchange, update_store
 from federico.network.server import PeerServer
 from federico.runs.records import Record, read_records
 from federico.site.local_federation import create_federation
@@ -173,7 +172,7 @@ def run_command(arguments: list[str], output: Path, trick: str = "") -> None:
 def hostile(trick: str) -> None:
     """Turn this process into a peer that sends what nobody should send, with papers that are in order."""
     spoil = {"nan": np.nan, "huge": 1e12}.get(trick, 1.0)
-    publish, m_step, question = PeerServer.publish, Federico.m_step, visitor.Question
+    publish, m_step, request = PeerServer.publish, Federico.m_step, client.Request
 
     def publish_spoilt(self: Any, version: int, row: Any) -> None:
         publish(self, version, row * np.float32(spoil))
@@ -184,10 +183,12 @@ def hostile(trick: str) -> None:
             row.mul_(spoil)
         return updates
 
-    def ask_with_too_much(key: str, head: bytes, payload: bytes = b"") -> Any:
-        return question(key, head, payload + bytes(3 << 20) if payload else payload)
+    def request_with_too_much(key: str, head: bytes, payload: bytes | None = None) -> Any:
+        return request(key, head, payload + bytes(3 << 20) if payload else payload)
 
-    zenoh.square_sum = lambda _: 1.0  # type: ignore[attr-defined]
+    # A hostile peer does not check what it sends.
+    exchange.square_sum = lambda _: 1.0  # type: ignore[attr-defined]
+    update_store.square_sum = lambda _: 1.0  # type: ignore[attr-defined]
     PeerServer.publish, Federico.m_step = publish_spoilt, push_spoilt  # type: ignore[method-assign]
     if trick == "oversized":
-        visitor.Question = ask_with_too_much  # type: ignore[misc,assignment]
+        client.Request = request_with_too_much  # type: ignore[misc,assignment]

@@ -1,15 +1,16 @@
-"""One peer on a real network: asks others for their models, answers for its own, and never waits for everybody.
+"""The exchange of one peer on a real network: it never waits for everybody.
 
-Rules: a pull gives the model its owner had at the start of a round, whole and signed, or nothing; a model that has
-not changed is not sent again; an update is acknowledged or lost, never half applied; one who breaks the rules is
-struck, paused, put in quarantine. In lock-step a peer plays round r with everybody's models of round r, and collects
-once all have pushed: the same numbers as in one process. A peer's own row, served as it stands, changes only between
-`collect` and what comes next.
+Rules: a pull gives the model its owner had at the start of a round, whole and signed, or nothing; a
+model that has not changed is not sent again; an update is acknowledged or lost, never half applied;
+a peer that breaks the rules is paused, then put in quarantine. In lock-step a peer plays round r
+with everybody's models of round r, and collects once all have pushed: the numbers are those of a
+simulation. A peer's own row is served where it lies; it changes only after `collect`.
 """
 
 import logging
+import secrets
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -20,28 +21,28 @@ import zenoh
 from federico.errors import ProtocolError
 from federico.exchange.protocol import Purpose, Traffic, Updates
 from federico.learning.bank import Bank
-from federico.learning.rows import RowFile, Rows
+from federico.learning.rows import RowFile
 from federico.learning.visits import Visits
-from federico.network.client import PeerClient
+from federico.network.client import Deadline, OwnerClient, RequestSender
 from federico.network.limits import Limits
-from federico.network.local_peer import LocalPeer, schema_of
+from federico.network.model_store import ModelStore
 from federico.network.presence import Presence
+from federico.network.protocol import Terms
 from federico.network.reputation import Reputation
-from federico.network.requests import Deadline, Line
 from federico.network.roster import Roster
 from federico.network.server import PeerServer
+from federico.network.update_store import UpdateStore
 from federico.network.wire.encoding import square_sum
-from federico.network.wire.header import MessageHeader
 from federico.network.wire.messages import LATEST, RefusedError
-from federico.network.wire.signing import SignedMessage, Signer
-from federico.types import Array
+from federico.network.wire.schema import ModelSchema
+from federico.network.wire.signing import Signer
+from federico.types import Array, IntArray
 
 log = logging.getLogger(__name__)
-AT_ONCE = 16
-"""Transfers with different peers go on side by side: a slow one holds up nobody."""
 
-EDITIONS = 3
-"""How often a model may change under the eyes of its reader before it is left for this round."""
+MOST_TRANSFERS = 16
+"""Transfers with so many peers go on side by side: a slow one holds up nobody."""
+INCARNATION_BITS = 63
 
 
 class NetworkExchange:
@@ -55,41 +56,53 @@ class NetworkExchange:
         session: zenoh.Session,
         roster: Roster,
         me: str,
-        seal: Signer,
+        signer: Signer,
         limits: Limits,
         lockstep: bool = False,
         folder: Path | None = None,
     ) -> None:
-        """`bank` holds the model of `me` alone; in `folder` updates wait until they are collected."""
+        """`bank` holds the model of `me` alone; updates wait in `folder` until collected."""
+        schema = ModelSchema.of_layout(bank.layout, limits.precision)
+        incarnation = secrets.randbits(INCARNATION_BITS)
+        terms = Terms(me, roster, schema, limits, signer, incarnation)
+        plan = terms.chunk_plan  # refuses chunks that are too small for the model
+
         self.traffic = Traffic(participants)
         self.reputation = Reputation(limits)
         self.presence = Presence(session, roster, me)
-        schema = schema_of(bank.layout, limits.precision)
-        self._peer = LocalPeer(me, roster, schema, limits, seal, self.reputation, self.traffic)
-        self._bank, self._lockstep, self._folder = bank, lockstep, folder
-        self._line = Line(session, limits)
-        self._visitor = PeerClient(self._line, self._peer, self.presence)
-        self._owner = PeerServer(session, self._peer, folder)
-        self._leaving = ExitStack()
-        for leave in (self.presence.close, self._owner.close, self._line.hurry):
-            self._leaving.callback(leave)
+        self._bank = bank
+        self._terms = terms
+        self._lockstep = lockstep
+        self._folder = folder
+        self._models = ModelStore(plan, schema.wire, folder)
+        self._updates = UpdateStore(plan, schema.dtype, folder)
+        self._server = PeerServer(
+            session, terms, self._models, self._updates, self.reputation, self.traffic
+        )
+        self._sender = RequestSender(session, limits)
+        self._owners: dict[int, OwnerClient] = {}
+        for number in range(len(roster.members)):
+            if number != terms.number:
+                self._owners[number] = OwnerClient(
+                    terms, number, self._sender, self.presence, self.traffic
+                )
+
         self._published = 0
-        self._held: dict[int, MessageHeader] = {}
-        """What is known of the guests in the bank: only of those whose rows are whole."""
-        self._given: dict[int, tuple[int, int]] = {}
-        """Which version of its model each owner has got an update on; it takes no second one."""
-        self._own: tuple[float, RowFile] | None = None
-        self._reach = 0.0
-        """Length of the last own update, the measure for those of others; the own model's before there is one."""
+        self._own_update: tuple[float, RowFile] | None = None
+        self._own_length = 0.0
+        """Length of the last own update, by which those of others are measured."""
+
+        self._closing = ExitStack()
+        self._closing.callback(self.presence.close)
+        self._closing.callback(self._server.close)
+        self._closing.callback(self._sender.stop_waiting)
 
     def pull(self, round_index: int, wanted: Visits) -> Visits:
-        """See `Exchange.pull`. Offers the own model as it is now to others, under the number of this round."""
+        """See `Exchange.pull`. Offers the own model, as it is now, to others."""
         self._publish(round_index)
         version = round_index if self._lockstep else LATEST
-        came = self._fetch(
-            self._others(wanted), version, patient=self._lockstep, purpose="training"
-        )
-        return wanted[np.flatnonzero(np.isin(wanted.owners, [self._peer.number, *came]))]
+        came = self._fetch(wanted, version, patient=self._lockstep, purpose="training")
+        return self._visits_to(wanted, came)
 
     def read_models(self, round_index: int, visits: Visits) -> Visits:
         """See `Exchange.read_models`.
@@ -97,164 +110,161 @@ class NetworkExchange:
         The model after a round is the one that the next round starts with. Where an owner does not
         answer, it is the last one it gave.
         """
-        self._publish(round_index + 1)
-        version = round_index + 1 if self._lockstep else LATEST
-        self._fetch(self._others(visits), version, patient=False, purpose="evaluation")
-        return visits[np.flatnonzero(np.isin(visits.owners, [self._peer.number, *self._held]))]
+        next_round = round_index + 1
+        self._publish(next_round)
+        version = next_round if self._lockstep else LATEST
+        self._fetch(visits, version, patient=False, purpose="evaluation")
+        here = [owner for owner, client in self._owners.items() if client.has_model]
+        return self._visits_to(visits, here)
 
     def push(self, round_index: int, updates: Updates) -> None:
-        """See `Exchange.push`. Returns when all are acknowledged, refused, or the deadline has passed."""
-        deadline, own = self._line.deadline(), self._peer.number
-        sent = []
+        """See `Exchange.push`. Returns when all are acknowledged, refused, or too late."""
+        deadline = self._sender.deadline()
         rows = updates.rows.as_files(self._folder)
+        deliveries = []
         for owner, coefficient, row in zip(
-            updates.owners.tolist(), updates.coefficients, rows, strict=True
+            updates.owners.tolist(), updates.coefficients.tolist(), rows, strict=True
         ):
-            if owner == own:
-                self._keep_own(float(coefficient), row)
+            if owner == self._terms.number:
+                self._keep_own_update(coefficient, row)
             else:
-                sent.append(self._delivery(owner, float(coefficient), row, round_index, deadline))
-        _side_by_side(sent)
+                deliveries.append(self._delivery(owner, coefficient, row, round_index, deadline))
+        _side_by_side(deliveries)
         if self._lockstep:
             self.presence.finish(round_index)
 
     def collect(self, round_index: int) -> Updates:
         """See `Exchange.collect`. The own model may change from here on."""
         if self._lockstep:
-            self.presence.wait_finished(
-                self._peer.roster.members, round_index, self._line.deadline().left
-            )
-        arrived = [
-            (parcel.sealed.header.contributor, parcel.sealed.header.coefficient, parcel.row_file)
-            for parcel in self._owner.inbox.take(
-                self._reach or float(self._bank.hosted_rows[0].norm())
-            )
-        ]
-        if self._own is not None:
-            arrived.append((self._peer.number, *self._own))
-        self._owner.shelf.settle()
-        self._own = None
-        arrived.sort(key=lambda update: update[0])
-        return self._assemble(arrived)
+            seconds = self._sender.deadline().left
+            self.presence.wait_finished(self._terms.roster.members, round_index, seconds)
 
-    def hurry(self) -> None:
-        """Wait for nobody from now on: what is under way ends with what has come. Safe to call from a signal."""
-        threading.Thread(target=self._hurry, name="hurry", daemon=True).start()
+        # Before there is an update of one's own, the model itself is the measure.
+        own_length = self._own_length or float(self._bank.hosted_rows[0].norm())
+        arrived = self._server.collect(own_length)
+        if self._own_update is not None:
+            coefficient, row = self._own_update
+            arrived.append((self._terms.number, coefficient, row))
+            self._own_update = None
+        arrived.sort(key=lambda update: update[0])  # by contributor
+
+        self._server.release_row()
+        return self._updates.gather(self._terms.number, arrived)
+
+    def stop_waiting(self) -> None:
+        """Wait for nobody from now on: what is under way ends with what has come.
+
+        Safe to call from a signal handler, which may have interrupted whoever holds a lock.
+        """
+        threading.Thread(target=self._stop_waiting, name="stop waiting", daemon=True).start()
 
     def close(self) -> None:
-        """Stop asking and answering. The session stays open: it is whoever opened it that closes it."""
-        self._leaving.close()
+        """Send and answer no more requests. Whoever opened the session closes it."""
+        self._closing.close()
 
-    def _hurry(self) -> None:
-        self._line.hurry()
-        self.presence.hurry()
+    def _stop_waiting(self) -> None:
+        self._sender.stop_waiting()
+        self.presence.stop_waiting()
 
     def _publish(self, version: int) -> None:
-        """Offer the own model under the number of the round that starts with it, once. What is not finite would be held against this peer."""
+        """Offer the own model as the version of the round that starts with it, once."""
         if self._published == version:
             return
+        self._published = version
         row = self._bank.hosted_rows[0].numpy()
         if np.isfinite(square_sum(row)):
-            self._owner.publish(version, row)
+            self._server.publish(version, row)
         else:
+            # Others would hold it against this peer.
             log.warning("this peer's model is not finite: it is not offered to others")
-        self._published = version
 
-    def _others(self, visits: Visits) -> list[int]:
-        return [owner for owner in np.unique(visits.owners).tolist() if owner != self._peer.number]
+    def _fetch(self, visits: Visits, version: int, *, patient: bool, purpose: Purpose) -> list[int]:
+        """Bring the models of these visits into the bank; returns the owners whose models came."""
+        deadline = self._sender.deadline()
+        asked = []
+        kept = []
+        for owner in np.unique(visits.owners).tolist():
+            if owner == self._terms.number:
+                continue
+            if self._owners[owner].has_model:
+                kept.append(owner)
+            if self._may_ask(owner, patient):
+                asked.append(owner)
 
-    def _fetch(
-        self, owners: list[int], version: int, *, patient: bool, purpose: Purpose
-    ) -> list[int]:
-        """Bring the models of these owners into the bank; returns those that came, or are as they were."""
-        names, deadline = self._peer.roster.members, self._line.deadline()
-        asked = [owner for owner in owners if patient or self.presence.here(names[owner])]
-        asked = [owner for owner in asked if self.reputation.trusts(names[owner])]
-        self._bank.reserve_visiting_rows(
-            np.array([*asked, *(owner for owner in owners if owner in self._held)], dtype=np.int64)
-        )
-        self._owner.shelf.move(self._bank.hosted_rows[0].numpy())
-        guests = {
-            owner: self._bank.rows[place].numpy()
-            for owner, place in self._bank.visiting_places.items()
-        }
-        self._held = {owner: header for owner, header in self._held.items() if owner in guests}
-        came = _side_by_side(
-            [
-                self._fetching(owner, guests[owner], version, deadline, patient, purpose)
-                for owner in asked
-            ]
-        )
-        for owner in guests.keys() - self._held.keys():
-            self._bank.drop_visiting_row(owner)
-        return [owner for owner, whole in zip(asked, came, strict=True) if whole]
+        rows = self._make_room(np.array([*asked, *kept], dtype=np.int64))
+        fetches = []
+        for owner in asked:
+            fetches.append(self._fetch_of(owner, version, rows[owner], deadline, patient, purpose))
+        whole = _side_by_side(fetches)
 
-    def _fetching(
+        # A row that is not whole is nobody's model.
+        for owner in rows:
+            if not self._owners[owner].has_model:
+                self._bank.drop_visiting_row(owner)
+        return [owner for owner, came in zip(asked, whole, strict=True) if came]
+
+    def _may_ask(self, owner: int, patient: bool) -> bool:
+        name = self._terms.roster.members[owner]
+        here = patient or self.presence.here(name)
+        return here and self.reputation.trusts(name)
+
+    def _make_room(self, owners: IntArray) -> dict[int, Array]:
+        """Give the model of each owner a row in the bank; returns the rows of all that have one.
+
+        The bank may move its rows for that, the own one among them.
+        """
+        self._bank.reserve_visiting_rows(owners)
+        self._models.move_row(self._bank.hosted_rows[0].numpy())
+
+        rows = {}
+        for owner, place in self._bank.visiting_places.items():
+            rows[owner] = self._bank.rows[place].numpy()
+        for owner, client in self._owners.items():
+            if owner not in rows:
+                client.lose_copy()
+        return rows
+
+    def _fetch_of(
         self,
         owner: int,
-        row: Array,
         version: int,
+        row: Array,
         deadline: Deadline,
         patient: bool,
         purpose: Purpose,
     ) -> Callable[[], bool]:
+        client = self._owners[owner]
+
         def fetch() -> bool:
-            for _ in range(EDITIONS):
-                announced = self._visitor.ask(owner, version, deadline, patient=patient)
-                if announced is None:
-                    return False
-                try:
-                    return self._bring(owner, announced, row, deadline, purpose)
-                except RefusedError as error:  # a newer one has taken its place meanwhile
-                    log.info("%s: %s", self._peer.roster.members[owner], error)
-            return False
+            try:
+                return client.fetch(version, row, deadline, patient=patient, purpose=purpose)
+            finally:
+                if not client.has_model:
+                    client.lose_copy()
 
         return self._guarded(owner, fetch)
-
-    def _bring(
-        self, owner: int, announced: SignedMessage, row: Array, deadline: Deadline, purpose: Purpose
-    ) -> bool:
-        """What is in the row already is not sent again."""
-        known = self._held.pop(owner, None)
-        there = known is not None and known.digest == announced.header.digest
-        if not there and not self._visitor.fetch(owner, announced, row, deadline, purpose):
-            return False
-        self._held[owner] = announced.header
-        return True
-
-    def _length(self, row: RowFile) -> float:
-        """Not finite where any number is not."""
-        return float(np.sqrt(sum(square_sum(row[part]) for part in self._peer.chunk_plan.parts)))
 
     def _delivery(
         self, owner: int, coefficient: float, row: RowFile, round_index: int, deadline: Deadline
     ) -> Callable[[], bool]:
+        client = self._owners[owner]
+        name = self._terms.roster.members[owner]
+
         def deliver() -> bool:
-            base = self._held[owner]
-            version = base.epoch, base.version
-            if (
-                self._given.get(owner) == version
-            ):  # this peer is faster than the owner, or the owner plays no more
-                log.debug(
-                    "%s has an update on this version of its model already",
-                    self._peer.roster.members[owner],
-                )
+            if client.has_update:
+                # This peer is faster than the owner, or the owner has played all its rounds.
+                log.debug("%s has an update on this version of its model already", name)
                 return True
-            if not np.isfinite(self._length(row)):
-                log.warning(
-                    "an update for %s is not finite: not sent", self._peer.roster.members[owner]
-                )
+            if not np.isfinite(self._updates.length(row)):
+                log.warning("an update for %s is not finite: not sent", name)
                 return False
-            delivered = self._visitor.deliver(base, row, coefficient, round_index, deadline)
-            if delivered:
-                self._given[owner] = version
-            return delivered
+            return client.deliver(row, coefficient, round_index, deadline)
 
         return self._guarded(owner, deliver)
 
     def _guarded(self, owner: int, action: Callable[[], bool]) -> Callable[[], bool]:
-        """The action, with what goes wrong on the other side noted there."""
-        name = self._peer.roster.members[owner]
+        """The action, with what goes wrong at the other end noted there."""
+        name = self._terms.roster.members[owner]
 
         def guarded() -> bool:
             try:
@@ -265,27 +275,26 @@ class NetworkExchange:
             except RefusedError as error:
                 log.info("%s refused: %s", name, error)
                 return False
-            if not done and not self._line.hurried:
+            if not done and not self._sender.stopped:
                 log.info("%s did not answer in time", name)
             return done
 
         return guarded
 
-    def _keep_own(self, coefficient: float, row: RowFile) -> None:
-        length = self._length(row)
-        self._reach = length if 0 < length < np.inf else self._reach
-        self._own = coefficient, row
+    def _keep_own_update(self, coefficient: float, row: RowFile) -> None:
+        self._own_update = (coefficient, row)
+        length = self._updates.length(row)
+        if 0 < length < np.inf:
+            self._own_length = length
 
-    def _assemble(self, arrived: list[tuple[int, float, RowFile]]) -> Updates:
-        contributors = np.array([update[0] for update in arrived], dtype=np.int64)
-        coefficients = np.array([update[1] for update in arrived], dtype=np.float64)
-        layout = self._bank.layout
-        rows = Rows.of_files([update[2] for update in arrived], layout.size, layout.dtype)
-        return Updates(
-            np.full_like(contributors, self._peer.number), contributors, coefficients, rows
-        )
+    def _visits_to(self, visits: Visits, owners: Sequence[int]) -> Visits:
+        """Those of the visits that go to the own model or to one of these owners."""
+        possible = np.isin(visits.owners, [self._terms.number, *owners])
+        return visits[np.flatnonzero(possible)]
 
 
-def _side_by_side(actions: Iterable[Callable[[], bool]]) -> list[bool]:
-    with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="transfer") as pool:
-        return [action.result() for action in [pool.submit(action) for action in actions]]
+def _side_by_side(actions: Sequence[Callable[[], bool]]) -> list[bool]:
+    """Do all of them at the same time; returns what each returned."""
+    with ThreadPoolExecutor(MOST_TRANSFERS, thread_name_prefix="transfer") as pool:
+        started = [pool.submit(action) for action in actions]
+        return [future.result() for future in started]

@@ -1,57 +1,56 @@
-"""What a peer serves: its model as it was at the start of a round, whole, whatever happens to it meanwhile."""
+"""The versions of a peer's model that it serves: each as it was at the start of a round, whole.
 
-import hashlib
+The newest version is the peer's own row, not a copy, so the store has to be told before the row
+changes (`release_row`) or moves (`move_row`). Older versions are kept for those in the middle of
+fetching them, and only for a while.
+"""
+
 import logging
-import secrets
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from federico.errors import RunError
 from federico.learning.rows import RowFile
-from federico.network.wire.encoding import pack
-from federico.network.wire.messages import RefusedError
+from federico.network.protocol import Publication
+from federico.network.wire.encoding import chunk_digests, pack
 from federico.network.wire.schema import ChunkPlan
 from federico.types import Array
 
 log = logging.getLogger(__name__)
-GRACE = 15.0
-"""Seconds after its last question that a reader is still waited for: longer than a cut that heals."""
-OLDER = 2
-"""Editions kept for slow readers, at most: one who reads on purpose slowly must not fill the disk."""
+
+READER_GRACE = 15.0
+"""Seconds after its last request that a reader is still waited for: longer than a cut that heals."""
+MOST_OLDER = 2
+"""Older versions kept for slow readers: one who reads slowly on purpose must not fill the disk."""
 
 
-def digests_of(chunks: Iterable[Array]) -> tuple[bytes, ...]:
-    """SHA-256 of each chunk of a packed row."""
-    return tuple(hashlib.sha256(chunk.data).digest() for chunk in chunks)
+@dataclass
+class Reader:
+    """A member in the middle of fetching a version."""
 
-
-def digest_of(digests: tuple[bytes, ...]) -> bytes:
-    """The one digest that stands for all chunks."""
-    return hashlib.sha256(b"".join(digests)).digest()
+    chunks_left: int
+    """Chunks that it has yet to request."""
+    last_request: float
+    """When it last requested one, by the store's clock."""
 
 
 @dataclass(eq=False)
-class ModelVersion:
+class ServedVersion:
     """One version of the model, as it is sent."""
 
-    version: int
+    publication: Publication
     packed: Array | RowFile
+    """The row in the type of the wire."""
     borrowed: bool
     """Whether `packed` is the peer's own row, which will change."""
-    digests: tuple[bytes, ...]
-    digest: bytes
-    reading: dict[int, tuple[int, float]] = field(default_factory=dict)
-    """How many chunks each reader has yet to ask for, and when it last did."""
+    readers: dict[int, Reader] = field(default_factory=dict)
 
 
 class ModelStore:
-    """The newest edition, and a few before it for as long as somebody is in the middle of them.
-
-    An edition is the peer's own row, not a copy: it has to be told before the row changes or moves.
-    """
+    """Holds the newest version, and a few before it that somebody is still fetching."""
 
     def __init__(
         self,
@@ -60,74 +59,92 @@ class ModelStore:
         folder: Path | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`folder`: where editions wait that are still read."""
-        self.epoch = secrets.randbits(63)
-        self._chunk_plan, self._wire, self._folder, self._clock = chunk_plan, wire, folder, clock
-        self._editions: list[ModelVersion] = []
+        """`wire` is the type of the numbers that travel; `folder` holds copies of older versions."""
+        self._chunk_plan = chunk_plan
+        self._wire = wire
+        self._folder = folder
+        self._clock = clock
+        self._versions: list[ServedVersion] = []
         self._lock = threading.Lock()
 
     @property
-    def newest(self) -> ModelVersion | None:
-        """What is announced to who asks; nothing before the first publication and while the row changes."""
+    def publications(self) -> list[Publication]:
+        """The versions that can be fetched, the newest last."""
         with self._lock:
-            return self._editions[-1] if self._editions else None
+            return [served.publication for served in self._versions]
 
-    def publish(self, version: int, row: Array) -> None:
-        """Serve this row under this number from now on."""
+    def publish(self, version: int, row: Array) -> Publication:
+        """Serve this row as this version from now on."""
         packed = pack(row, self._wire)
-        digests = digests_of(packed[part] for part in self._chunk_plan.parts)
-        edition = ModelVersion(version, packed, packed is row, digests, digest_of(digests))
-        with self._lock:
-            others = [
-                old for old in self._editions if old.digest != edition.digest and self._is_read(old)
-            ]
-            self._editions = [*others[-OLDER:], edition]
+        digests = chunk_digests(packed[chunk] for chunk in self._chunk_plan)
+        publication = Publication(version, digests)
+        newest = ServedVersion(publication, packed, borrowed=packed is row)
 
-    def settle(self) -> None:
-        """The row is about to change: keep a copy for who is reading it, and serve it to nobody else."""
         with self._lock:
-            self._editions = [
-                edition
-                for edition in self._editions
-                if not edition.borrowed or self._put_away(edition)
-            ]
+            older = []
+            for served in self._versions:
+                unchanged = served.publication.digest == publication.digest
+                if not unchanged and self._is_read(served):
+                    older.append(served)
+            self._versions = [*older[-MOST_OLDER:], newest]
+        return publication
 
-    def move(self, row: Array) -> None:
-        """The row has moved to this place, unchanged; the old place is let go."""
+    def release_row(self) -> Publication | None:
+        """The row is about to change: copy it for those who are reading it, and let it go.
+
+        Returns what can still be announced, if anything.
+        """
         with self._lock:
-            for edition in self._editions:
-                if edition.borrowed:
-                    edition.packed = row
+            kept = []
+            for served in self._versions:
+                if not served.borrowed or self._copy_for_readers(served):
+                    kept.append(served)
+            self._versions = kept
+            return kept[-1].publication if kept else None
 
-    def chunk(self, digest: bytes, reader: int, index: int) -> bytes:
-        """One chunk of the edition with that digest."""
+    def move_row(self, row: Array) -> None:
+        """The row lies in this place now, unchanged; its old place is let go."""
         with self._lock:
-            for edition in self._editions:
-                if edition.digest == digest:
-                    return self._read(edition, reader, index)
-        raise RefusedError("this version is gone; ask for the newest")
+            for served in self._versions:
+                if served.borrowed:
+                    served.packed = row
 
-    def _put_away(self, edition: ModelVersion) -> bool:
-        """Whether the edition has been copied, for who is reading it."""
-        if not self._is_read(edition):
+    def chunk(self, digest: bytes, reader: int, index: int) -> bytes | None:
+        """One chunk of the version with this digest; None if that version is gone."""
+        with self._lock:
+            for served in self._versions:
+                if served.publication.digest == digest:
+                    return self._read(served, reader, index)
+        return None
+
+    def _copy_for_readers(self, served: ServedVersion) -> bool:
+        """Replace the borrowed row by a copy; returns whether there is one to keep."""
+        if not self._is_read(served):
             return False
         try:
-            edition.packed, edition.borrowed = RowFile.of(edition.packed[:], self._folder), False
+            served.packed = RowFile.of(served.packed[:], self._folder)
         except RunError as error:
-            log.error("who is reading this peer's model cannot go on: %s", error)
+            log.error("members that are fetching this peer's model must start again: %s", error)
             return False
+        served.borrowed = False
         return True
 
-    def _read(self, edition: ModelVersion, reader: int, index: int) -> bytes:
-        if index >= self._chunk_plan.chunks:
-            raise RefusedError(f"chunk {index} of {self._chunk_plan.chunks}")
-        left, _ = edition.reading.get(reader, (self._chunk_plan.chunks, 0.0))
-        edition.reading[reader] = max(0, left - 1), self._clock()
-        answer = edition.packed[self._chunk_plan.part(index)].tobytes()
-        if edition is not self._editions[-1] and not self._is_read(edition):
-            self._editions.remove(edition)
-        return answer
+    def _read(self, served: ServedVersion, reader: int, index: int) -> bytes:
+        known = served.readers.get(reader)
+        chunks_left = self._chunk_plan.chunks if known is None else known.chunks_left
+        served.readers[reader] = Reader(max(0, chunks_left - 1), self._clock())
 
-    def _is_read(self, edition: ModelVersion) -> bool:
+        chunk = served.packed[self._chunk_plan.chunk(index)].tobytes()
+
+        # An older version goes with the last request of its last reader.
+        if served is not self._versions[-1] and not self._is_read(served):
+            self._versions.remove(served)
+        return chunk
+
+    def _is_read(self, served: ServedVersion) -> bool:
         now = self._clock()
-        return any(left > 0 and now - last < GRACE for left, last in edition.reading.values())
+        for reader in served.readers.values():
+            recent = now - reader.last_request < READER_GRACE
+            if reader.chunks_left > 0 and recent:
+                return True
+        return False

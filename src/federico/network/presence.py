@@ -1,4 +1,4 @@
-"""Who is here, by the liveliness tokens that vanish with their session; and who has finished which round."""
+"""Who is here, by liveliness tokens that vanish with their session, and who finished which round."""
 
 import logging
 import threading
@@ -13,137 +13,167 @@ log = logging.getLogger(__name__)
 
 
 class Presence:
-    """Watches the other members of a federation from inside a session, and shows them that this one is here."""
+    """Watches the other members of a federation, and shows them that this one is here."""
 
-    def __init__(self, session: zenoh.Session, roster: Roster, me: str) -> None:
-        self._roster, self._me = roster, me
+    def __init__(
+        self,
+        session: zenoh.Session,
+        roster: Roster,
+        me: str,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`me` is the name of this member; `clock` gives seconds, tests set it."""
         self._session = session
+        self._roster = roster
+        self._me = me
+        self._clock = clock
+
         self._changed = threading.Condition()
         self._here: set[str] = set()
-        self._since: dict[str, float] = {}
+        self._last_seen: dict[str, float] = {}
         self._vanished: dict[str, float] = {}
-        """When who is away went, by the monotonic clock."""
         self._finished: dict[str, int] = {}
-        self._reached: dict[str, int] = {}
-        self._estranged: set[str] = set()
-        self._hurried = False
-        self._token = session.liveliness().declare_token(roster.alive(me))
-        self._mark: zenoh.LivelinessToken | None = None
+        self._furthest: dict[str, int] = {}
+        self._other_file: set[str] = set()
+        self._waits = True
+
+        self._alive_token = session.liveliness().declare_token(roster.alive_key(me))
+        self._finished_token: zenoh.LivelinessToken | None = None
+        everything = f"{roster.root}/**"
         self._watch = session.liveliness().declare_subscriber(
-            f"{roster.root}/**", self._notice, history=True
+            everything, self._token_changed, history=True
         )
 
     def here(self, member: str) -> bool:
-        """Whether this member is there now."""
+        """Whether this member is here now."""
         with self._changed:
             return member == self._me or member in self._here
 
     def away(self) -> dict[str, float | None]:
-        """The members that are not there, and when each was last seen (seconds since 1970; None: never)."""
+        """The members that are away, and when each was last seen (seconds since 1970, or never)."""
         with self._changed:
-            gone = [
-                name for name in self._roster.members if name not in self._here and name != self._me
-            ]
-            return {name: self._since.get(name) for name in gone}
+            away: dict[str, float | None] = {}
+            for name in self._roster.members:
+                if name != self._me and name not in self._here:
+                    away[name] = self._last_seen.get(name)
+            return away
 
-    def gone(self, member: str, heard: float, grace: float) -> bool:
-        """Whether one that was last heard of at `heard` (by the monotonic clock) is not to be waited for.
+    def gone(self, member: str, last_heard: float, grace: float) -> bool:
+        """Whether a member is no longer to be waited for in the middle of a transfer.
 
-        A process that ends takes its token along at once, a line that is cut only after a while of silence.
+        A process that ends takes its token along at once, a link that is cut only after a while of
+        silence. So whoever had fallen silent before its token vanished gets that much longer.
         """
-        if self.here(member):
-            return False
-        now, vanished = time.monotonic(), self._vanished.get(member, 0.0)
-        return now - vanished > grace + max(0.0, vanished - heard)
-
-    def estranged(self) -> set[str]:
-        """The members that are there with another version of the federation file: not here, as far as this one goes."""
         with self._changed:
-            return set(self._estranged)
+            if member == self._me or member in self._here:
+                return False
+            vanished = self._vanished.get(member, 0.0)
+        silence = max(0.0, vanished - last_heard)
+        return self._clock() - vanished > grace + silence
 
-    def reached(self, member: str) -> int:
+    def with_another_file(self) -> set[str]:
+        """The members that are here with another version of the federation file, so count as away."""
+        with self._changed:
+            return set(self._other_file)
+
+    def furthest_round(self, member: str) -> int:
         """The last round this member was ever seen to finish, whether it is here or away."""
         with self._changed:
-            return self._reached.get(member, 0)
+            return self._furthest.get(member, 0)
 
     def finish(self, round_index: int) -> None:
-        """Tell everybody that this member has pushed all of that round."""
-        mark = self._session.liveliness().declare_token(
-            self._roster.finished(self._me, round_index)
-        )
-        self._mark, before = mark, self._mark
+        """Tell everybody that this member has pushed all its updates of a round."""
+        key = self._roster.finished_key(self._me, round_index)
+        token = self._session.liveliness().declare_token(key)
+        before = self._finished_token
+        self._finished_token = token
         if before is not None:
             before.undeclare()
 
     def wait(self, members: Collection[str], seconds: float) -> bool:
-        """Until all of these are here, or the time is over; returns whether they are."""
-        return self._wait(lambda: self._here.union([self._me]).issuperset(members), seconds)
+        """Wait until all of these are here, or the time is over; returns whether they are."""
+
+        def all_here() -> bool:
+            return all(name == self._me or name in self._here for name in members)
+
+        return self._wait_for(all_here, seconds)
 
     def wait_finished(self, members: Collection[str], round_index: int, seconds: float) -> bool:
-        """Until all of these have finished that round or are away, or the time is over; returns whether they are."""
+        """Wait until each of these has finished the round or is away; returns whether that is so."""
 
-        def reached() -> bool:
-            return all(
-                self._finished.get(name, 0) >= round_index
-                for name in self._here.intersection(members)
-            )
+        def all_finished() -> bool:
+            waited_for = self._here.intersection(members)
+            return all(self._finished.get(name, 0) >= round_index for name in waited_for)
 
-        return self._wait(reached, seconds)
+        return self._wait_for(all_finished, seconds)
 
-    def hurry(self) -> None:
+    def stop_waiting(self) -> None:
         """End all waiting, now and later."""
         with self._changed:
-            self._hurried = True
+            self._waits = False
             self._changed.notify_all()
 
     def close(self) -> None:
         """Leave, for all to see."""
         self._watch.undeclare()
-        self._token.undeclare()
-        if self._mark is not None:
-            self._mark.undeclare()
+        self._alive_token.undeclare()
+        if self._finished_token is not None:
+            self._finished_token.undeclare()
 
-    def _wait(self, reached: Callable[[], bool], seconds: float) -> bool:
+    def _wait_for(self, reached: Callable[[], bool], seconds: float) -> bool:
         with self._changed:
-            return self._changed.wait_for(lambda: self._hurried or reached(), seconds) and reached()
+            self._changed.wait_for(lambda: not self._waits or reached(), seconds)
+            return reached()
 
-    def _notice(self, sample: zenoh.Sample) -> None:
-        """A token came or went. Names that are no member's are nobody's."""
-        member, what, rest, *_ = (
-            f"{str(sample.key_expr).removeprefix(f'{self._roster.root}/')}//".split("/")
-        )
+    def _token_changed(self, sample: zenoh.Sample) -> None:
+        """A token appeared or vanished. What is no member's, or is no known token, is ignored."""
+        key = str(sample.key_expr).removeprefix(f"{self._roster.root}/")
+        member, what, detail = [*key.split("/"), "", ""][:3]
         if member not in self._roster.members or member == self._me:
             return
-        came = sample.kind == zenoh.SampleKind.PUT
+
+        appeared = sample.kind == zenoh.SampleKind.PUT
         with self._changed:
-            if what == "alive" and rest == self._roster.version:
-                self._note_presence(member, came=came)
+            if what == "alive" and detail == self._roster.version:
+                self._note_presence(member, appeared)
             elif what == "alive":
-                self._note_estranged(member, came=came)
-            elif what == "finished" and came and rest.isdecimal():
-                self._finished[member] = max(int(rest[:9]), self._finished.get(member, 0))
-                self._reached[member] = max(self._finished[member], self._reached.get(member, 0))
+                self._note_other_file(member, appeared)
+            elif what == "finished" and appeared and detail.isdecimal():
+                self._note_finished(member, int(detail[:9]))
             self._changed.notify_all()
 
-    def _note_presence(self, member: str, *, came: bool) -> None:
-        (self._here.add if came else self._here.discard)(member)
-        self._since[member] = time.time()
-        if not came:
-            self._vanished[member] = time.monotonic()
-            self._finished.pop(member, None)  # it may start again from an earlier round
-        log.info("%s is %s", member, "here" if came else "away")
+    def _note_presence(self, member: str, appeared: bool) -> None:
+        self._last_seen[member] = time.time()
+        if appeared:
+            self._here.add(member)
+            log.info("%s is here", member)
+            return
+        self._here.discard(member)
+        self._vanished[member] = self._clock()
+        self._finished.pop(member, None)  # it may start again from an earlier round
+        log.info("%s is away", member)
 
-    def _note_estranged(self, member: str, *, came: bool) -> None:
-        (self._estranged.add if came else self._estranged.discard)(member)
-        if came:
-            log.warning(
-                "%s has another version of the federation file, or of federico, than this site",
-                member,
-            )
+    def _note_other_file(self, member: str, appeared: bool) -> None:
+        if not appeared:
+            self._other_file.discard(member)
+            return
+        self._other_file.add(member)
+        log.warning(
+            "%s has another version of the federation file, or of federico, than this site", member
+        )
+
+    def _note_finished(self, member: str, round_index: int) -> None:
+        self._finished[member] = max(round_index, self._finished.get(member, 0))
+        self._furthest[member] = max(round_index, self._furthest.get(member, 0))
 
 
 def members_seen(session: zenoh.Session, roster: Roster, seconds: float) -> dict[str, str]:
-    """Who is there now, and with which version of the federation file; asks without joining."""
-    replies = session.liveliness().get(f"{roster.root}/*/alive/*", timeout=seconds)
-    keys = [str(reply.ok.key_expr).split("/") for reply in replies if reply.ok]
-    return {key[-3]: key[-1] for key in keys if key[-3] in roster.members}
+    """Who is here, and with which version of the federation file; looks without joining."""
+    seen = {}
+    for reply in session.liveliness().get(f"{roster.root}/*/alive/*", timeout=seconds):
+        if reply.ok is None:
+            continue
+        *_, member, _, version = str(reply.ok.key_expr).split("/")
+        if member in roster.members:
+            seen[member] = version
+    return seen

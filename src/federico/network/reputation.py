@@ -1,4 +1,4 @@
-"""How peers behave: strikes, then a pause, then quarantine. Strikes of long ago are served with the pause."""
+"""How other peers have behaved: violations, then a pause, then quarantine."""
 
 import logging
 import threading
@@ -14,48 +14,54 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Standing:
-    """What one peer has on its record."""
+    """What is on record about one peer."""
 
     strikes: int = 0
-    """Since its last pause."""
+    """Violations since its last pause."""
     pauses: int = 0
+    """How often it has been paused."""
     paused_until: float = 0.0
+    """When its pause ends, by the clock of the reputation."""
     state: Literal["good", "paused", "quarantined"] = "good"
     reason: str = ""
-    """Of the last strike."""
+    """What its last violation was."""
 
 
 class Reputation:
     """The standing of every peer that has ever sent what it may not send."""
 
     def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
-        self._limits, self._clock = limits, clock
+        """`clock` gives seconds; tests set it."""
+        self._limits = limits
+        self._clock = clock
         self._standings: dict[str, Standing] = {}
         self._lock = threading.Lock()
 
     def strike(self, peer: str, reason: str) -> None:
-        """Note a message against the rules."""
+        """Note a violation."""
         with self._lock:
-            before = self._now(peer)
-            noted = replace(before, strikes=before.strikes + 1, reason=reason)
-            self._standings[peer] = self._judge(noted)
-        log.warning("%s: %s (%s)", peer, reason, self._standings[peer].state)
+            before = self._current(peer)
+            after = replace(before, strikes=before.strikes + 1, reason=reason)
+            after = self._judge(after)
+            self._standings[peer] = after
+        log.warning("%s: %s (%s)", peer, reason, after.state)
 
     def trusts(self, peer: str) -> bool:
-        """Whether this peer is to be asked and heard now."""
+        """Whether requests go to this peer, and are taken from it."""
         return self.standing(peer).state == "good"
 
     def standing(self, peer: str) -> Standing:
-        """What is on record of this peer; a pause that is over leaves its count."""
+        """What is on record about this peer now."""
         with self._lock:
-            return self._now(peer)
+            return self._current(peer)
 
     def standings(self) -> dict[str, Standing]:
-        """Of everybody who has a record."""
+        """What is on record about every peer that has a record."""
         with self._lock:
-            return {peer: self._now(peer) for peer in sorted(self._standings)}
+            return {peer: self._current(peer) for peer in sorted(self._standings)}
 
-    def _now(self, peer: str) -> Standing:
+    def _current(self, peer: str) -> Standing:
+        """A pause that is over clears the strikes, but is not forgotten."""
         noted = self._standings.get(peer, Standing())
         if noted.state == "paused" and self._clock() >= noted.paused_until:
             return replace(noted, state="good", strikes=0)

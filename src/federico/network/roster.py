@@ -1,4 +1,4 @@
-"""Who is in the federation, and under which key everything of a member is found."""
+"""The members of a federation, and the keys under which everything of a member is found."""
 
 import re
 from dataclasses import dataclass
@@ -6,55 +6,59 @@ from dataclasses import dataclass
 from federico.errors import ConfigError
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-"""What a federation and a member may be called: it is a part of a key, of a certificate and of a file's name."""
+"""What a federation and a member may be called: it is part of keys, certificates, file names."""
 
 
 @dataclass(frozen=True)
 class Roster:
-    """The members of a federation in the order of its file: a member's place is its number as a client."""
+    """The members of a federation, in the order that gives each its number as a client."""
 
     federation: str
+    """Name of the federation."""
     digest: bytes
-    """SHA-256 of the file that all members agreed on."""
+    """SHA-256 of the federation file that all members agreed on."""
     members: tuple[str, ...]
+    """Names of the members."""
     relays: tuple[str, ...] = ()
-    """Names of certificates that may pass on the messages of others."""
+    """Names in the certificates of relays, which may pass on the messages of others."""
 
     def __post_init__(self) -> None:
-        names = (self.federation, *self.members, *self.relays)
-        if bad := [name for name in names if not NAME.fullmatch(name)]:
-            raise ConfigError(
-                f"name {bad[0]!r}: use up to 64 letters, digits, dots, dashes and underscores"
-            )
-        if len(set(names[1:])) < len(names) - 1:
+        """Refuse names that cannot be part of a key, and names that occur twice."""
+        for name in (self.federation, *self.members, *self.relays):
+            if not NAME.fullmatch(name):
+                raise ConfigError(
+                    f"name {name!r}: use up to 64 letters, digits, dots, dashes and underscores"
+                )
+        names = [*self.members, *self.relays]
+        if len(set(names)) < len(names):
             raise ConfigError("members: every member and relay needs a name of its own")
+
+    @property
+    def version(self) -> str:
+        """The first letters of the digest, which people can compare."""
+        return self.digest.hex()[:16]
 
     @property
     def root(self) -> str:
         """The key above all others of this federation."""
         return f"federico/{self.federation}"
 
-    def home(self, member: str) -> str:
-        """The key above all that is this member's."""
+    def member_key(self, member: str) -> str:
+        """The key above all that belongs to a member."""
         return f"{self.root}/{member}"
 
-    def desk(self, owner: str) -> str:
-        """Where `owner` answers: what `visitor` asks is below, under its name."""
-        return f"{self.home(owner)}/desk"
+    def requests_key(self, owner: str) -> str:
+        """The key above all requests to an owner."""
+        return f"{self.member_key(owner)}/requests"
 
-    def question(self, owner: str, visitor: str, what: str) -> str:
-        """Where `visitor` asks `owner` something of that kind."""
-        return f"{self.desk(owner)}/{visitor}/{what}"
+    def request_key(self, owner: str, visitor: str, topic: str) -> str:
+        """The key of a visitor's requests to an owner about one topic."""
+        return f"{self.requests_key(owner)}/{visitor}/{topic}"
 
-    def alive(self, member: str) -> str:
-        """Exists as long as the member is there; says which version of the federation file it has."""
-        return f"{self.home(member)}/alive/{self.version}"
+    def alive_key(self, member: str) -> str:
+        """The token that is there as long as the member is, with its version of the federation."""
+        return f"{self.member_key(member)}/alive/{self.version}"
 
-    @property
-    def version(self) -> str:
-        """What people compare of the digest."""
-        return self.digest.hex()[:16]
-
-    def finished(self, member: str, round_index: int | str) -> str:
-        """Exists once the member has pushed all it has to push in that round."""
-        return f"{self.home(member)}/finished/{round_index}"
+    def finished_key(self, member: str, round_index: int | str) -> str:
+        """The token that is there once the member has pushed all its updates of a round."""
+        return f"{self.member_key(member)}/finished/{round_index}"

@@ -1,104 +1,282 @@
-"""The side of a peer that others meet: it announces and serves its model, and takes in updates for it."""
+"""Answers the requests of other members; one thread per member, so that nobody holds up another.
 
-from pathlib import Path
+What is answered is decided in `protocol.py`; here requests come in from Zenoh, wait for their turn,
+and decisions are carried out with the model store and the update store.
+"""
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import zenoh
 
 from federico.errors import ProtocolError
-from federico.exchange.protocol import COEFFICIENT_BYTES, Purpose
-from federico.network.local_peer import LocalPeer
+from federico.exchange.protocol import COEFFICIENT_BYTES, Traffic
+from federico.learning.rows import RowFile
 from federico.network.model_store import ModelStore
-from federico.network.query_server import BusyError, QueryServer
-from federico.network.update_store import UpdateStore
-from federico.network.wire.header import Kind
-from federico.network.wire.messages import (
-    LATEST,
-    ChunkRequest,
-    ChunkUpload,
-    ModelRequest,
-    RefusedError,
+from federico.network.protocol import (
+    GONE,
+    NO_ROOM,
+    Acknowledge,
+    Announce,
+    Busy,
+    Decision,
+    IncomingUpdate,
+    MakeRoom,
+    OwnerConversation,
+    Refuse,
+    SendChunk,
+    StoreChunk,
+    Terms,
+    Violation,
+    length_factor,
 )
+from federico.network.reputation import Reputation
+from federico.network.update_store import UpdateStore
+from federico.network.wire.messages import encode_busy, encode_refusal
 from federico.types import Array
+
+log = logging.getLogger(__name__)
+
+MOST_WAITING = 64
+"""Requests of one member that may wait: as many as the largest window. More are dropped."""
+CLOSING = 1.0
+"""Seconds that an answer under way gets when the server closes."""
+ACKNOWLEDGED = b""
+
+
+class RequestQueue:
+    """The waiting requests of one member, in the order they came, with a bound on their bytes."""
+
+    def __init__(self, most_bytes: int) -> None:
+        """`most_bytes` may wait at a time."""
+        self._most_bytes = most_bytes
+        self._waiting: deque[tuple[zenoh.Query, int]] = deque()
+        self._bytes = 0
+        self._closed = False
+        self._changed = threading.Condition()
+
+    def put(self, query: zenoh.Query) -> bool:
+        """Let a request wait; returns whether there is room. A single one always has room."""
+        size = len(query.payload or b"") + len(query.attachment or b"")
+        with self._changed:
+            full = len(self._waiting) >= MOST_WAITING or self._bytes + size > self._most_bytes
+            if full and self._waiting:
+                return False
+            self._waiting.append((query, size))
+            self._bytes += size
+            self._changed.notify()
+        return True
+
+    def __iter__(self) -> Iterator[zenoh.Query]:
+        """The requests as they come, until the queue is closed and empty."""
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._waiting or self._closed)
+                if not self._waiting:
+                    return
+                query, size = self._waiting.popleft()
+                self._bytes -= size
+            yield query
+
+    def close(self) -> None:
+        """Nothing more will come."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+
+
+class MemberServer:
+    """Answers the requests of one member in a thread of its own."""
+
+    def __init__(
+        self,
+        terms: Terms,
+        visitor: int,
+        models: ModelStore,
+        updates: UpdateStore,
+        reputation: Reputation,
+        traffic: Traffic,
+    ) -> None:
+        """`visitor` is the number of the member."""
+        self._terms = terms
+        self._visitor = visitor
+        self._name = terms.roster.members[visitor]
+        self._models = models
+        self._updates = updates
+        self._reputation = reputation
+        self._traffic = traffic
+        self._conversation = OwnerConversation(terms, visitor)
+        self._lock = threading.Lock()
+
+        # An honest member has a window of chunks under way, and what it repeats because it is slow.
+        most_bytes = 2 * terms.limits.window * terms.limits.chunk_bytes
+        self.queue = RequestQueue(most_bytes)
+        self._thread = threading.Thread(target=self._work, name=f"serve {self._name}", daemon=True)
+        self._thread.start()
+
+    @contextmanager
+    def conversation(self) -> Iterator[OwnerConversation]:
+        """The conversation, for one thread at a time."""
+        with self._lock:
+            yield self._conversation
+
+    def collect(self, own_length: float) -> tuple[IncomingUpdate, RowFile] | None:
+        """The complete update of this member, shortened where it is much longer than one's own."""
+        with self.conversation() as conversation:
+            update = conversation.collect()
+        if update is None:
+            return None
+        try:
+            factor = length_factor(update.length, own_length, self._terms.limits)
+        except ProtocolError as error:
+            self._reputation.strike(self._name, str(error))
+            return None
+        if factor != 1.0:
+            log.info("%s: update of length %.3g shortened", self._name, update.length)
+        return update, self._updates.take(update, factor)
+
+    def join(self) -> None:
+        """Wait a moment for the answer under way, once the queue is closed."""
+        self._thread.join(CLOSING)
+
+    def _work(self) -> None:
+        for query in self.queue:
+            with query:
+                try:
+                    self._answer(query)
+                except zenoh.ZError as error:  # the visitor is gone, or the session is closing
+                    log.debug("no reply to %s: %s", query.key_expr, error)
+
+    def _answer(self, query: zenoh.Query) -> None:
+        """Reply to a request, whatever happens: one left without a reply keeps its sender waiting."""
+        try:
+            decision = self._decide(query)
+            answer = self._carry_out(decision)
+        except Exception:
+            log.exception("could not answer %s", query.key_expr)
+            answer = Refuse("internal error")
+
+        match answer:
+            case bytes():
+                query.reply(query.key_expr, answer)
+            case Busy(reason):
+                query.reply_err(encode_busy(reason))
+            case Refuse(reason) | Violation(reason):
+                query.reply_err(encode_refusal(reason))
+
+    def _decide(self, query: zenoh.Query) -> Decision:
+        if not self._reputation.trusts(self._name):
+            return Refuse(f"{self._name} is not heard now")
+        topic = str(query.key_expr).rpartition("/")[2]
+        request = b"" if query.attachment is None else query.attachment.to_bytes()
+        payload = b"" if query.payload is None else query.payload.to_bytes()
+        with self.conversation() as conversation:
+            return conversation.receive(topic, request, payload)
+
+    def _carry_out(self, decision: Decision) -> bytes | Busy | Refuse | Violation:
+        """Do what was decided; returns the answer."""
+        match decision:
+            case Announce(message):
+                return message
+            case SendChunk():
+                return self._send_chunk(decision)
+            case MakeRoom(update):
+                return self._make_room(update)
+            case StoreChunk():
+                return self._store_chunk(decision)
+            case Acknowledge():
+                return ACKNOWLEDGED
+            case Violation(reason):
+                # Nobody else can send under this member's key.
+                self._reputation.strike(self._name, reason)
+        return decision
+
+    def _send_chunk(self, wanted: SendChunk) -> bytes | Refuse:
+        chunk = self._models.chunk(wanted.digest, self._visitor, wanted.index)
+        if chunk is None:
+            return GONE
+        self._traffic.sends(self._terms.number, len(chunk), wanted.purpose)
+        return chunk
+
+    def _make_room(self, update: IncomingUpdate) -> bytes | Refuse:
+        if not self._updates.make_room(update):
+            return NO_ROOM
+        with self.conversation() as conversation:
+            conversation.room_made(update)
+        self._traffic.receives(self._terms.number, COEFFICIENT_BYTES)
+        return ACKNOWLEDGED
+
+    def _store_chunk(self, chunk: StoreChunk) -> bytes | Refuse:
+        if not self._updates.store(chunk):
+            return NO_ROOM
+        with self.conversation() as conversation:
+            conversation.chunk_stored(chunk)
+        received = self._terms.chunk_plan.chunk_bytes(chunk.index)
+        self._traffic.receives(self._terms.number, received)
+        return ACKNOWLEDGED
 
 
 class PeerServer:
-    """Answers for one peer's model, from its first publication until it is closed."""
+    """Answers for one peer's model from its first publication until it is closed."""
 
-    def __init__(self, session: zenoh.Session, peer: LocalPeer, folder: Path | None = None) -> None:
-        """`folder`: where large rows wait that are not the method's."""
-        self.shelf = ModelStore(peer.chunk_plan, peer.schema.wire, folder)
-        self.inbox = UpdateStore(peer, folder)
-        self._peer = peer
-        others = [name for name in peer.roster.members if name != peer.name]
-        # Who keeps to the agreement has a window of chunks under way, and what was asked again because it was slow.
-        room = 2 * peer.limits.window * peer.limits.chunk_bytes
-        self._desk = QueryServer(session, peer.roster.desk(peer.name), others, self._answer, room)
+    def __init__(
+        self,
+        session: zenoh.Session,
+        terms: Terms,
+        models: ModelStore,
+        updates: UpdateStore,
+        reputation: Reputation,
+        traffic: Traffic,
+    ) -> None:
+        """The stores hold what is served and what arrives; the others keep the books."""
+        self._models = models
+        self._members: dict[str, MemberServer] = {}
+        for number, name in enumerate(terms.roster.members):
+            if name != terms.name:
+                self._members[name] = MemberServer(
+                    terms, number, models, updates, reputation, traffic
+                )
+        requests = f"{terms.roster.requests_key(terms.name)}/*/*"
+        self._queryable = session.declare_queryable(requests, self._enqueue, complete=True)
 
     def publish(self, version: int, row: Array) -> None:
-        """Serve this row from now on, and take updates made on it."""
-        self.shelf.publish(version, row)
-        self.inbox.accept(self.shelf.epoch, version)
+        """Serve this row as this version from now on, and take updates computed on it."""
+        publication = self._models.publish(version, row)
+        for member in self._members.values():
+            with member.conversation() as conversation:
+                conversation.publish(publication)
+
+    def release_row(self) -> None:
+        """The row is about to change: serve it only to those who are in the middle of fetching it."""
+        remaining = self._models.release_row()
+        for member in self._members.values():
+            with member.conversation() as conversation:
+                conversation.withdraw(remaining)
+
+    def collect(self, own_length: float) -> list[tuple[int, float, RowFile]]:
+        """The complete updates as (contributor, coefficient, row), ordered by contributor."""
+        arrived = []
+        for member in self._members.values():
+            collected = member.collect(own_length)
+            if collected is not None:
+                update, row = collected
+                arrived.append((update.header.visitor, update.header.coefficient, row))
+        return arrived
 
     def close(self) -> None:
-        """Answer no more."""
-        self._desk.close()
+        """Take no more requests."""
+        self._queryable.undeclare()
+        for member in self._members.values():
+            member.queue.close()
+        for member in self._members.values():
+            member.join()
 
-    def _answer(self, visitor: str, what: str, query: zenoh.Query) -> bytes:
-        """What is against the rules is on the record of whom the key names: nobody else can ask under it."""
-        peer, place = self._peer, self._peer.roster.members.index(visitor)
-        if not peer.reputation.trusts(visitor):
-            raise RefusedError(f"{visitor} is not heard now")
-        question = b"" if query.attachment is None else query.attachment.to_bytes()
-        try:
-            match what:
-                case "ask":
-                    return self._announce(place, ModelRequest.decode(question))
-                case "piece":
-                    return self._chunk(place, ChunkRequest.decode(question))
-                case "offer":
-                    return self._offer(place, question)
-                case "part":
-                    payload = b"" if query.payload is None else query.payload.to_bytes()
-                    return self._add(place, ChunkUpload.decode(question), payload)
-            raise ProtocolError(f"a question of kind {what!r}")
-        except ProtocolError as error:
-            peer.reputation.strike(visitor, str(error))
-            raise
-
-    def _announce(self, visitor: int, ask: ModelRequest) -> bytes:
-        newest = self.shelf.newest
-        if newest is None or newest.version < ask.version:
-            raise BusyError("not there yet")
-        if newest.version > ask.version != LATEST:
-            raise RefusedError(f"version {ask.version} is gone, {newest.version} is the newest")
-        return self._peer.announce(
-            Kind.MODEL,
-            newest.digests,
-            owner=self._peer.number,
-            contributor=visitor,
-            round_index=newest.version,
-            version=newest.version,
-            epoch=self.shelf.epoch,
-            digest=newest.digest,
-            nonce=ask.nonce,
-        )
-
-    def _chunk(self, visitor: int, piece: ChunkRequest) -> bytes:
-        chunk = self.shelf.chunk(piece.digest, visitor, piece.index)
-        purpose: Purpose = "evaluation" if piece.for_evaluation else "training"
-        self._peer.traffic.sends(self._peer.number, len(chunk), purpose)
-        return chunk
-
-    def _offer(self, contributor: int, message: bytes) -> bytes:
-        peer = self._peer
-        name = peer.roster.members[contributor]
-        self.inbox.offer(
-            peer.open(message, name, kind=Kind.UPDATE, owner=peer.number, contributor=contributor)
-        )
-        peer.traffic.receives(peer.number, COEFFICIENT_BYTES)
-        return b""
-
-    def _add(self, contributor: int, part: ChunkUpload, payload: bytes) -> bytes:
-        if self.inbox.add(contributor, part, payload):
-            self._peer.traffic.receives(self._peer.number, len(payload))
-        return b""
+    def _enqueue(self, query: zenoh.Query) -> None:
+        """Runs in a thread of Zenoh: must not wait. What is dropped will be sent again."""
+        *_, visitor, _ = str(query.key_expr).split("/")
+        member = self._members.get(visitor)
+        if member is None or not member.queue.put(query):
+            query.drop()

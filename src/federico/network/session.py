@@ -1,33 +1,41 @@
-"""A Zenoh session as the peer network needs it: mutual TLS, nothing in the clear, everybody held to its own keys."""
+"""A Zenoh session as the peer network needs it: mutual TLS, and each member held to its own keys."""
 
 import json
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import zenoh
 
 from federico.errors import NetworkError
 from federico.network.roster import Roster
+from federico.network.wire.messages import LARGEST_MESSAGE
 
-LARGEST_MESSAGE = 4 << 20
 LEASE = 6.0
-"""Seconds without a sign of life after which a link is given up: how long a frozen peer goes unnoticed."""
-DIALLING = 60.0
+"""Seconds without a sign of life after which a link is given up: a frozen peer goes unnoticed."""
+RELAY_TIMEOUT = 60.0
 """Seconds that a site which needs a relay waits for it."""
 CLOSING = 5.0
 """Seconds that leaving may take; Zenoh's own close can wait for a lost link much longer."""
-Mode = Literal["peer", "router"]
-Table = dict[str, Any]
-SPEAKING = ["declare_queryable", "reply", "liveliness_token"]
-WATCHING = ["liveliness_query", "declare_liveliness_subscriber"]
+WAIT_BEFORE_CLOSE = 60_000_000
+"""Microseconds after which a message that cannot be sent costs the link. Zenoh's default of 5 s is
+shorter than a large message takes on a slow line."""
+
+ANSWER_MESSAGES = ["declare_queryable", "reply", "liveliness_token"]
+"""Kinds of Zenoh messages by which a member answers and shows that it is there."""
+WATCH_MESSAGES = ["liveliness_query", "declare_liveliness_subscriber"]
+"""Kinds of Zenoh messages by which a member finds out who is there."""
+
+Mode: TypeAlias = Literal["peer", "router"]
+ConfigTable: TypeAlias = dict[str, Any]
+"""A table of Zenoh's configuration."""
 
 
 @dataclass(frozen=True)
 class Identity:
-    """A site's own certificate and key, and the authority of its federation; all of them PEM files."""
+    """A site's certificate and key, and the authority of its federation; all of them PEM files."""
 
     name: str
     certificate: Path
@@ -37,7 +45,7 @@ class Identity:
 
 @dataclass(frozen=True)
 class Addresses:
-    """`host:port` to listen on and to dial. A site that only dials out listens nowhere."""
+    """Where to listen and whom to dial, as `host:port`. A site may listen nowhere."""
 
     listen: Sequence[str] = ()
     connect: Sequence[str] = ()
@@ -48,116 +56,132 @@ def open_session(
 ) -> zenoh.Session:
     """Join the network: members are found in the background, and again after every cut.
 
-    Returns at once, except at a site that only dials out to a relay: it waits for the relay, for a while.
+    Returns at once, except at a site that only dials out to a relay, which waits for the relay.
     """
     try:
         return _open(configuration(identity, addresses, roster, mode))
     except zenoh.ZError as error:
-        where = (
-            "listening on " + ", ".join(addresses.listen) if addresses.listen else "dialling only"
-        )
-        raise NetworkError(f"cannot join the network, {where}: {_first_line(error)}") from error
-
-
-def configuration(
-    identity: Identity, addresses: Addresses, roster: Roster, mode: Mode = "peer"
-) -> Table:
-    """All that Zenoh is told, as it wants it."""
-    # Two peers that cannot reach each other get nothing through a router; its clients do.
-    relayed = mode == "peer" and bool(roster.relays) and not addresses.listen
-    return {
-        "mode": "client" if relayed else mode,
-        "listen": {"endpoints": [f"tls/{address}" for address in addresses.listen]},
-        "connect": _dialling(addresses, wait=relayed),
-        "scouting": _scouting("greater-zid" if addresses.listen else "always"),
-        "transport": _transport(identity),
-        "access_control": relay_rules(roster)
-        if mode == "router"
-        else access_rules(identity.name, roster),
-    }
+        where = "dialling only"
+        if addresses.listen:
+            where = "listening on " + ", ".join(addresses.listen)
+        reason = str(error).splitlines()[0]
+        raise NetworkError(f"cannot join the network, {where}: {reason}") from error
 
 
 def open_bus() -> zenoh.Session:
-    """A session without sockets: what is declared and asked in it stays in this process."""
-    return _open({"mode": "peer", "listen": {"endpoints": []}, "scouting": _scouting(None)})
+    """A session without sockets: what is declared and requested in it stays in this process."""
+    scouting = {"multicast": {"enabled": False}, "gossip": {"enabled": False}}
+    return _open({"mode": "peer", "listen": {"endpoints": []}, "scouting": scouting})
 
 
 def close(session: zenoh.Session) -> bool:
     """Leave within bounded time; returns whether the session closed in it."""
-    closing = threading.Thread(target=session.close, name="closing", daemon=True)
+    closing = threading.Thread(target=session.close, name="close session", daemon=True)
     closing.start()
     closing.join(CLOSING)
     return not closing.is_alive()
 
 
-def access_rules(me: str, roster: Roster) -> Table:
-    """What messages of others come in: a member may speak for itself alone, a relay for everybody but me."""
-    others = [name for name in roster.members if name != me]
-    asks = {name: [roster.question(me, name, "**")] for name in others}
-    return _rules(roster, asks, {relay: [f"{roster.home(me)}/**"] for relay in roster.relays})
-
-
-def relay_rules(roster: Roster) -> Table:
-    """What a relay takes in from each member: what the addressee itself would take."""
-    asks = {name: [roster.question("*", name, "**")] for name in roster.members}
-    return _rules(roster, asks, {relay: [f"{roster.root}/**"] for relay in roster.relays})
-
-
-def _rules(roster: Roster, asks: dict[str, list[str]], relayed: dict[str, list[str]]) -> Table:
-    """`asks`, `relayed`: the keys that a member, or a relay, may query."""
-    homes = {name: [f"{roster.home(name)}/**"] for name in asks} | {
-        relay: [f"{roster.root}/**"] for relay in relayed
+def configuration(
+    identity: Identity, addresses: Addresses, roster: Roster, mode: Mode = "peer"
+) -> ConfigTable:
+    """The whole configuration of a session."""
+    # Two peers that cannot reach each other get nothing through a router; its clients do.
+    needs_relay = mode == "peer" and bool(roster.relays) and not addresses.listen
+    access = access_rules(identity.name, roster)
+    if mode == "router":
+        access = relay_rules(roster)
+    return {
+        "mode": "client" if needs_relay else mode,
+        "listen": {"endpoints": [f"tls/{address}" for address in addresses.listen]},
+        "connect": _connect(addresses, needs_relay),
+        "scouting": _scouting(bool(addresses.listen)),
+        "transport": _transport(identity),
+        "access_control": access,
     }
-    everything, subjects = [f"{roster.root}/**"], [*asks, *relayed]
-    rules = [_rule("out", "egress", [*SPEAKING, *WATCHING, "query"], everything)]
-    rules += [_rule("watch", "ingress", WATCHING, everything)]
-    rules += [_rule(f"speak {name}", "ingress", SPEAKING, keys) for name, keys in homes.items()]
-    rules += [
-        _rule(f"ask {name}", "ingress", ["query"], keys) for name, keys in (asks | relayed).items()
+
+
+def access_rules(me: str, roster: Roster) -> ConfigTable:
+    """What a member takes in: others may speak for themselves alone, a relay for all but me."""
+    requests = {}
+    for name in roster.members:
+        if name != me:
+            requests[name] = roster.request_key(me, name, "**")
+    relayed = dict.fromkeys(roster.relays, f"{roster.member_key(me)}/**")
+    return _rules(roster, requests, relayed)
+
+
+def relay_rules(roster: Roster) -> ConfigTable:
+    """What a relay takes in from each member: what the member it is for would take in."""
+    requests = {}
+    for name in roster.members:
+        requests[name] = roster.request_key("*", name, "**")
+    relayed = dict.fromkeys(roster.relays, f"{roster.root}/**")
+    return _rules(roster, requests, relayed)
+
+
+def _rules(roster: Roster, requests: dict[str, str], relayed: dict[str, str]) -> ConfigTable:
+    """Rules by which each member, and each relay, may send requests under one key."""
+    everything = f"{roster.root}/**"
+    rules = [
+        _rule("send", "egress", [*ANSWER_MESSAGES, *WATCH_MESSAGES, "query"], everything),
+        _rule("watch", "ingress", WATCH_MESSAGES, everything),
     ]
+    subjects = []
+    policies = []
+    for name, request_key in (requests | relayed).items():
+        answer_key = everything if name in relayed else f"{roster.member_key(name)}/**"
+        answers = _rule(f"answers of {name}", "ingress", ANSWER_MESSAGES, answer_key)
+        queries = _rule(f"requests of {name}", "ingress", ["query"], request_key)
+        rules += [answers, queries]
+        subjects.append({"id": name, "cert_common_names": [name]})
+        allowed = ["send", "watch", answers["id"], queries["id"]]
+        policies.append({"rules": allowed, "subjects": [name]})
     return {
         "enabled": True,
         "default_permission": "deny",
         "rules": rules,
-        "subjects": [{"id": name, "cert_common_names": [name]} for name in subjects],
-        "policies": [
-            {"rules": ["out", "watch", f"speak {name}", f"ask {name}"], "subjects": [name]}
-            for name in subjects
-        ],
+        "subjects": subjects,
+        "policies": policies,
     }
 
 
-def _rule(name: str, flow: str, messages: list[str], keys: list[str]) -> Table:
+def _rule(name: str, flow: str, messages: list[str], key: str) -> ConfigTable:
     return {
         "id": name,
         "permission": "allow",
         "flows": [flow],
         "messages": messages,
-        "key_exprs": keys,
+        "key_exprs": [key],
     }
 
 
-def _dialling(addresses: Addresses, *, wait: bool) -> Table:
+def _connect(addresses: Addresses, needs_relay: bool) -> ConfigTable:
     return {
         "endpoints": [f"tls/{address}" for address in addresses.connect],
-        "timeout_ms": int(DIALLING * 1000) if wait else -1,
-        "exit_on_failure": wait,
+        "timeout_ms": int(RELAY_TIMEOUT * 1000) if needs_relay else -1,
+        "exit_on_failure": needs_relay,
         "retry": {"period_init_ms": 500, "period_max_ms": 4000, "period_increase_factor": 2},
     }
 
 
-def _scouting(dials: Literal["greater-zid", "always"] | None) -> Table:
-    """Nobody is looked for by multicast; who is met tells of the others.
+def _scouting(listens: bool) -> ConfigTable:
+    """Nobody is looked for by multicast; whoever is met tells of the others.
 
-    Of a pair that hears of each other one dials, unless this one listens nowhere and has to.
+    Of two that hear of each other one dials, unless this one listens nowhere and has to.
     """
+    dials = "greater-zid" if listens else "always"
     strategy = {"peer": {"to_router": "always", "to_peer": dials}}
-    told = {"enabled": True, "autoconnect_strategy": strategy} if dials else {"enabled": False}
-    return {"multicast": {"enabled": False}, "gossip": told}
+    return {
+        "multicast": {"enabled": False},
+        "gossip": {"enabled": True, "autoconnect_strategy": strategy},
+    }
 
 
-def _transport(identity: Identity) -> Table:
-    certificate, key = str(identity.certificate), str(identity.key)
+def _transport(identity: Identity) -> ConfigTable:
+    certificate = str(identity.certificate)
+    key = str(identity.key)
+    congestion = {"block": {"wait_before_close": WAIT_BEFORE_CLOSE}}
     return {
         "shared_memory": {"enabled": False},
         "link": {
@@ -165,8 +189,7 @@ def _transport(identity: Identity) -> Table:
             "tx": {
                 "lease": int(LEASE * 1000),
                 "keep_alive": 4,
-                # Acts as a deadline on a message under way: a slow line must not cost the link.
-                "queue": {"congestion_control": {"block": {"wait_before_close": 60_000_000}}},
+                "queue": {"congestion_control": congestion},
             },
             "rx": {"max_message_size": LARGEST_MESSAGE},
             "tls": {
@@ -183,9 +206,5 @@ def _transport(identity: Identity) -> Table:
     }
 
 
-def _open(table: Table) -> zenoh.Session:
+def _open(table: ConfigTable) -> zenoh.Session:
     return zenoh.open(zenoh.Config.from_json5(json.dumps(table)))
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0]

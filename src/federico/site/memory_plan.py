@@ -16,8 +16,8 @@ from federico.experiment.memory_plan import (
 )
 from federico.learning.rows import RowStorage
 from federico.network.limits import Limits
-from federico.network.local_peer import schema_of
 from federico.network.wire.encoding import WIDTHS
+from federico.network.wire.schema import ModelSchema
 from federico.site.site_file import Site
 
 log = logging.getLogger(__name__)
@@ -72,6 +72,6 @@ def outlook(site: Site, setup: Setup) -> str:
 
 def _network(setup: Setup, limits: Limits, neighbors: int) -> int:
     """Chunks on their way out and in, and the own model in other numbers where those are sent."""
-    sent = schema_of(setup.layout, limits.precision)
+    sent = ModelSchema.of_layout(setup.layout, limits.precision)
     packed = 0 if sent.wire == sent.dtype else sent.size * WIDTHS[sent.wire]
     return NETWORK_BYTES + 2 * neighbors * limits.window * limits.chunk_bytes + packed

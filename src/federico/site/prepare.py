@@ -9,6 +9,7 @@ from federico.data.partition import Partition
 from federico.data.split import TrainTestSplit, make_clients
 from federico.errors import ConfigError
 from federico.experiment.build import Setup, assemble, divide, draw
+from federico.network.wire.schema import ChunkPlan, ModelSchema
 from federico.site.site_file import Site
 
 NO_SAMPLES = np.empty(0, dtype=np.int64)
@@ -42,7 +43,15 @@ def prepare_site(site: Site) -> Setup:
             test.append(NO_SAMPLES)
 
     shares = TrainTestSplit(site.federation.members, tuple(train), tuple(test))
-    return assemble(experiment, seed, dataset, shares, all_clients)
+    setup = assemble(experiment, seed, dataset, shares, all_clients)
+    _check_chunks(site, setup)
+    return setup
+
+
+def _check_chunks(site: Site, setup: Setup) -> None:
+    """Refuse chunks that are too small for the model to be announced."""
+    limits = site.federation.limits
+    ChunkPlan.of(ModelSchema.of_layout(setup.layout, limits.precision), limits.chunk_bytes)
 
 
 def _own_partition(site: Site, dataset: Dataset, data_seed: int) -> Partition:

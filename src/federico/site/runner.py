@@ -96,7 +96,7 @@ class NetworkConnection:
             session=self._session,
             roster=federation.roster,
             me=self._site.name,
-            seal=signer,
+            signer=signer,
             limits=federation.limits,
             lockstep=federation.mode == "lock-step",
             folder=self._site.state,
@@ -159,7 +159,7 @@ class SitePeer:
     def _stop_waiting_when_stopped(self) -> None:
         """Once the peer is told to stop, no pull or push under way keeps it waiting."""
         self._stop.wait()
-        self._exchange.hurry()
+        self._exchange.stop_waiting()
 
     def _play_and_serve(self, completed: int, status: StatusWriter) -> int:
         """All that a peer does that has not finished yet; returns how many rounds it has completed."""
@@ -275,7 +275,7 @@ class SitePeer:
         latest_end = now + self._site.options.keep_serving
         expected_until = now + expected_seconds
         while now < min(latest_end, expected_until) and not self._stop.is_set():
-            behind = [name for name in self._others if presence.reached(name) < self._rounds]
+            behind = [name for name in self._others if presence.furthest_round(name) < self._rounds]
             if not behind:
                 return
             if any(presence.here(name) for name in behind):

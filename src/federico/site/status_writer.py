@@ -133,7 +133,7 @@ class StatusWriter:
         return MemberStatus(
             here=presence.here(name),
             last_seen=presence.away().get(name),
-            same_file=name not in presence.estranged(),
+            same_file=name not in presence.with_another_file(),
             reputation=standing.state,
             strikes=standing.strikes,
             reason=standing.reason,

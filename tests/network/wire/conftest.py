@@ -1,26 +1,26 @@
 import pytest
 
-from federico.network.wire.header import Kind, MessageHeader
+from federico.network.wire.messages import Kind, MessageHeader
 from federico.network.wire.signing import Signer
 
 
 @pytest.fixture
 def header() -> MessageHeader:
-    """Of an update of three chunks."""
+    """The header of an update of three chunks."""
     return MessageHeader(
-        Kind.UPDATE,
-        b"f" * 32,
-        b"s" * 32,
-        1,
-        2,
-        7,
-        6,
-        2**62 + 1,
-        3.5,
-        2560,
-        256,
-        b"d" * 32,
-        b"n" * 16,
+        kind=Kind.UPDATE,
+        federation=b"f" * 32,
+        schema=b"s" * 32,
+        owner=1,
+        visitor=2,
+        round_index=7,
+        version=6,
+        incarnation=2**62 + 1,
+        coefficient=3.5,
+        size=2560,
+        chunk_numbers=256,
+        digest=b"d" * 32,
+        nonce=b"n" * 16,
     )
 
 

@@ -12,8 +12,12 @@ import pytest
 
 from federico.errors import ProtocolError
 from federico.network.wire.encoding import pack, unpack
-from federico.network.wire.header import MessageHeader
-from federico.network.wire.messages import ChunkRequest, ChunkUpload, ModelRequest
+from federico.network.wire.messages import (
+    ChunkRequest,
+    ChunkUpload,
+    MessageHeader,
+    ModelRequest,
+)
 from federico.network.wire.signing import Signer
 
 TIMES = int(os.environ.get("FEDERICO_FUZZ", "2000"))
@@ -42,13 +46,13 @@ def spoil(data: bytes, rng: random.Random) -> bytes:
     return bytes(spoilt)
 
 
-def readers(seal: Signer, header: MessageHeader) -> list[tuple[bytes, Callable[[bytes], object]]]:
+def readers(signer: Signer, header: MessageHeader) -> list[tuple[bytes, Callable[[bytes], object]]]:
     """Every kind of message with what reads it."""
     row, out = np.linspace(-1, 1, NUMBERS, dtype=np.float32), np.empty(NUMBERS, np.float32)
     digests = tuple(hashlib.sha256(bytes([k])).digest() for k in range(CHUNKS))
     whole = replace(header, digest=hashlib.sha256(b"".join(digests)).digest())
     return [
-        (seal.seal(whole, digests), lambda data: seal.open(data, "alice", CHUNKS)),
+        (signer.sign(whole, digests), lambda data: signer.verify(data, "alice", CHUNKS)),
         (header.encode(), MessageHeader.decode),
         (ModelRequest(b"n" * 16, 2).encode(), ModelRequest.decode),
         (ChunkRequest(b"d" * 32, 2).encode(), ChunkRequest.decode),
@@ -82,7 +86,7 @@ def test_a_spoilt_message_is_a_protocol_error_and_costs_no_memory(
             refused += 1
         else:
             assert turn % len(cases) or spoilt == good, (
-                "a sealed message was changed and nobody noticed"
+                "a signed message was changed and nobody noticed"
             )
         worst = max(worst, tracemalloc.get_traced_memory()[1] - before)
     tracemalloc.stop()

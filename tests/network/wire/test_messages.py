@@ -1,41 +1,111 @@
+import math
+import struct
+from collections.abc import Callable
+from dataclasses import replace
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from federico.errors import ProtocolError
 from federico.network.wire.messages import (
+    HEADER_BYTES,
     ChunkRequest,
     ChunkUpload,
     FixedMessage,
+    Kind,
+    MessageHeader,
     ModelRequest,
-    later,
-    no,
-    refusal,
+    decode_refusal,
+    encode_busy,
+    encode_refusal,
 )
 
-QUESTIONS = [ModelRequest(b"n" * 16, 7), ChunkRequest(b"d" * 32, 2**31), ChunkUpload(b"n" * 16, 5)]
-
-
-@pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: type(question).__name__)
-def test_a_question_comes_back_as_it_was(question: FixedMessage) -> None:
-    assert type(question).decode(question.encode()) == question
-
-
-@pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: type(question).__name__)
-@pytest.mark.parametrize(
-    "change", [lambda data: data[:-1], lambda data: data + b"x", lambda data: b""]
+REQUESTS = [ModelRequest(b"n" * 16, 7), ChunkRequest(b"d" * 32, 2**31), ChunkUpload(b"n" * 16, 5)]
+HASHES = st.binary(min_size=32, max_size=32)
+HEADERS = st.builds(
+    MessageHeader,
+    kind=st.sampled_from(Kind),
+    federation=HASHES,
+    schema=HASHES,
+    owner=st.integers(0, 2**16 - 1),
+    visitor=st.integers(0, 2**16 - 1),
+    round_index=st.integers(0, 2**32 - 1),
+    version=st.integers(0, 2**32 - 1),
+    incarnation=st.integers(0, 2**64 - 1),
+    coefficient=st.floats(0, 1e300),
+    size=st.integers(0, 2**64 - 1),
+    chunk_numbers=st.integers(0, 2**32 - 1),
+    digest=HASHES,
+    nonce=st.binary(min_size=16, max_size=16),
 )
-def test_another_length_is_no_question(question: FixedMessage, change) -> None:
-    with pytest.raises(ProtocolError, match="a question of"):
-        type(question).decode(change(question.encode()))
 
 
-def test_only_a_no_is_a_refusal() -> None:
-    assert str(refusal(no("too old"))) == "too old"
-    assert refusal(later("not yet")) is None
-    assert refusal(b"Timeout") is None
-    assert refusal(b"") is None
+class TestHeader:
+    @given(header=HEADERS)
+    def test_a_header_comes_back_as_it_was(self, header: MessageHeader) -> None:
+        data = header.encode()
+        assert len(data) == HEADER_BYTES
+        assert MessageHeader.decode(data) == header
+
+    @pytest.mark.parametrize("size", [0, HEADER_BYTES - 1, HEADER_BYTES + 1])
+    def test_another_length_is_no_header(self, header: MessageHeader, size: int) -> None:
+        with pytest.raises(ProtocolError, match=f"{size} bytes"):
+            MessageHeader.decode((header.encode() * 2)[:size])
+
+    @pytest.mark.parametrize(
+        ("place", "byte", "reason"),
+        [(0, 0, "not a message"), (4, 9, "format 9"), (5, 0, "kind"), (6, 1, "not a message")],
+    )
+    def test_each_fixed_field_has_its_reason(
+        self, header: MessageHeader, place: int, byte: int, reason: str
+    ) -> None:
+        data = bytearray(header.encode())
+        data[place] = byte
+        with pytest.raises(ProtocolError, match=reason):
+            MessageHeader.decode(bytes(data))
+
+    @pytest.mark.parametrize("coefficient", [-1.0, math.nan, math.inf])
+    def test_a_coefficient_is_a_weight(self, header: MessageHeader, coefficient: float) -> None:
+        with pytest.raises(ProtocolError, match="coefficient"):
+            MessageHeader.decode(replace(header, coefficient=coefficient).encode())
+
+    def test_a_requirement_names_the_field_that_differs(self, header: MessageHeader) -> None:
+        header.require(owner=1, federation=b"f" * 32)
+        with pytest.raises(ProtocolError, match="federation: another"):
+            header.require(federation=b"g" * 32)
+        with pytest.raises(ProtocolError, match="owner: 1, not 3"):
+            header.require(owner=3)
+
+    def test_a_field_that_does_not_fit_is_our_own_mistake(self, header: MessageHeader) -> None:
+        with pytest.raises(struct.error):
+            replace(header, owner=2**16).encode()
 
 
-def test_a_reason_from_outside_is_short_and_printable() -> None:
-    said = str(refusal(b"-" + b"\x1b[31m\xff\n" + b"x" * 10_000))
-    assert len(said) <= 200
-    assert said.isprintable()
+class TestRequests:
+    @pytest.mark.parametrize("request_", REQUESTS, ids=lambda request_: type(request_).__name__)
+    def test_a_request_comes_back_as_it_was(self, request_: FixedMessage) -> None:
+        assert type(request_).decode(request_.encode()) == request_
+
+    @pytest.mark.parametrize("request_", REQUESTS, ids=lambda request_: type(request_).__name__)
+    @pytest.mark.parametrize(
+        "change", [lambda data: data[:-1], lambda data: data + b"x", lambda data: b""]
+    )
+    def test_another_length_is_no_request(
+        self, request_: FixedMessage, change: Callable[[bytes], bytes]
+    ) -> None:
+        with pytest.raises(ProtocolError, match="a request of"):
+            type(request_).decode(change(request_.encode()))
+
+
+class TestRefusals:
+    def test_only_a_refusal_is_one(self) -> None:
+        assert str(decode_refusal(encode_refusal("too old"))) == "too old"
+        assert decode_refusal(encode_busy("not yet")) is None
+        assert decode_refusal(b"Timeout") is None
+        assert decode_refusal(b"") is None
+
+    def test_a_reason_from_outside_is_short_and_printable(self) -> None:
+        said = str(decode_refusal(b"-" + b"\x1b[31m\xff\n" + b"x" * 10_000))
+        assert len(said) <= 200
+        assert said.isprintable()

@@ -6,8 +6,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from federico.errors import ConfigError, ProtocolError
-from federico.network.wire import header as head
-from federico.network.wire.header import MessageHeader
+from federico.network.wire.messages import HEADER_BYTES, MessageHeader
 from federico.network.wire.signing import LARGEST_CERTIFICATE, Signer
 
 CHUNKS = tuple(hashlib.sha256(bytes([k])).digest() for k in range(3))
@@ -18,29 +17,30 @@ def header(header: MessageHeader) -> MessageHeader:
     return replace(header, digest=hashlib.sha256(b"".join(CHUNKS)).digest())
 
 
-def test_a_message_opens_at_another_member(
+def test_a_message_is_read_by_another_member(
     alice: Signer, bob: Signer, header: MessageHeader
 ) -> None:
-    sealed = bob.open(alice.seal(header, CHUNKS), "alice", 3)
-    assert sealed.header == header
-    assert sealed.digests == CHUNKS
+    signed = bob.verify(alice.sign(header, CHUNKS), "alice", 3)
+    assert signed.header == header
+    assert signed.digests == CHUNKS
 
 
 def test_nobody_speaks_for_another(alice: Signer, bob: Signer, header: MessageHeader) -> None:
     with pytest.raises(ProtocolError, match="signed by 'alice', not by 'bob'"):
-        bob.open(alice.seal(header, CHUNKS), "bob", 3)
+        bob.verify(alice.sign(header, CHUNKS), "bob", 3)
 
 
 @pytest.mark.parametrize(
-    "place", [0, head.SIZE - 1, head.SIZE, head.SIZE + 95, head.SIZE + 120, -65, -64, -1]
+    "place",
+    [0, HEADER_BYTES - 1, HEADER_BYTES, HEADER_BYTES + 95, HEADER_BYTES + 120, -65, -64, -1],
 )
 def test_a_changed_byte_anywhere_is_noticed(
     alice: Signer, bob: Signer, header: MessageHeader, place: int
 ) -> None:
-    message = bytearray(alice.seal(header, CHUNKS))
+    message = bytearray(alice.sign(header, CHUNKS))
     message[place] ^= 1
     with pytest.raises(ProtocolError):
-        bob.open(bytes(message), "alice", 3)
+        bob.verify(bytes(message), "alice", 3)
 
 
 def test_the_same_name_from_another_authority_is_nobody(
@@ -49,7 +49,7 @@ def test_the_same_name_from_another_authority_is_nobody(
     other = new_authority()
     impostor = Signer(*other.issue("alice"), other.pem)
     with pytest.raises(ProtocolError, match="did not issue"):
-        bob.open(impostor.seal(header, CHUNKS), "alice", 3)
+        bob.verify(impostor.sign(header, CHUNKS), "alice", 3)
 
 
 def test_the_same_authoritys_name_is_not_its_key(
@@ -57,15 +57,15 @@ def test_the_same_authoritys_name_is_not_its_key(
 ) -> None:
     twin = new_authority("test authority")
     with pytest.raises(ProtocolError, match="did not issue"):
-        bob.open(Signer(*twin.issue("alice"), twin.pem).seal(header, CHUNKS), "alice", 3)
+        bob.verify(Signer(*twin.issue("alice"), twin.pem).sign(header, CHUNKS), "alice", 3)
 
 
 def test_an_expired_certificate_signs_no_more(
     authority, bob: Signer, header: MessageHeader
 ) -> None:
     late = Signer(*authority.issue("alice", days=-1), authority.pem)
-    with pytest.raises(ProtocolError, match="valid from"):
-        bob.open(late.seal(header, CHUNKS), "alice", 3)
+    with pytest.raises(ProtocolError, match="valid only from"):
+        bob.verify(late.sign(header, CHUNKS), "alice", 3)
 
 
 def test_a_key_that_is_not_the_certificates_is_noticed(
@@ -74,22 +74,23 @@ def test_a_key_that_is_not_the_certificates_is_noticed(
     certificate, _ = authority.issue("alice")
     _, key = authority.issue("alice")
     with pytest.raises(ProtocolError, match="does not fit"):
-        bob.open(Signer(certificate, key, authority.pem).seal(header, CHUNKS), "alice", 3)
+        bob.verify(Signer(certificate, key, authority.pem).sign(header, CHUNKS), "alice", 3)
 
 
 @pytest.mark.parametrize(
-    "size", [0, 1, head.SIZE, head.SIZE + 96 + 64, head.SIZE + 96 + 64 + LARGEST_CERTIFICATE + 1]
+    "size",
+    [0, 1, HEADER_BYTES, HEADER_BYTES + 96 + 64, HEADER_BYTES + 96 + 64 + LARGEST_CERTIFICATE + 1],
 )
 def test_sizes_are_checked_before_anything_is_read(bob: Signer, size: int) -> None:
     with pytest.raises(ProtocolError, match=f"a message of {size} bytes"):
-        bob.open(bytes(size), "alice", 3)
+        bob.verify(bytes(size), "alice", 3)
 
 
 def test_digests_must_be_those_of_the_header(
     alice: Signer, bob: Signer, header: MessageHeader
 ) -> None:
     with pytest.raises(ProtocolError, match="digests"):
-        bob.open(alice.seal(header, CHUNKS[::-1]), "alice", 3)
+        bob.verify(alice.sign(header, CHUNKS[::-1]), "alice", 3)
 
 
 def test_another_kind_of_key_is_an_error_of_the_user(authority) -> None:

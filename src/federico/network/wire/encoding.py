@@ -1,4 +1,10 @@
-"""Rows of numbers <-> bytes. Length first, then the numbers: a NaN never leaves here, in either direction."""
+"""Rows of numbers to bytes and back, and their digests.
+
+Lengths are checked first, then the numbers: a NaN leaves here in neither direction.
+"""
+
+import hashlib
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -6,29 +12,38 @@ from federico.errors import ProtocolError
 from federico.types import Array
 
 WIDTHS = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
-"""Bytes per number of what may travel."""
+"""Bytes per number of each type that may travel."""
 
 
 def pack(row: Array, wire: str) -> Array:
-    """The row as the wire has it, little-endian; the row itself where its numbers are the wire's already."""
+    """The row in the type that travels, little-endian.
+
+    It is the row itself, not a copy, where it has that type already.
+    """
     if wire == "bfloat16":
         return _round_to_bfloat16(np.ascontiguousarray(row, np.float32))
     if wire == "float16":
-        most = np.finfo(np.float16).max
-        return np.clip(row, -most, most).astype(
-            "<f2"
-        )  # what is too large saturates: an infinity would be refused
+        # What is too large saturates: an infinity would be refused.
+        largest = np.finfo(np.float16).max
+        return np.clip(row, -largest, largest).astype("<f2")
     return row.astype(f"<f{WIDTHS[wire]}", order="C", copy=False)
 
 
 def unpack(payload: bytes, wire: str, out: Array) -> float:
-    """Write the numbers of `payload` into `out`; returns the sum of their squares, which is finite."""
-    if len(payload) != out.size * WIDTHS[wire]:
-        raise ProtocolError(f"{len(payload)} bytes where {out.size * WIDTHS[wire]} belong")
+    """Write the numbers of `payload` into `out`; returns the sum of their squares, which is finite.
+
+    Nothing is written if the length is wrong or a number is not finite.
+    """
+    expected = out.size * WIDTHS[wire]
+    if len(payload) != expected:
+        raise ProtocolError(f"{len(payload)} bytes where {expected} belong")
+
     if wire == "bfloat16":
-        numbers = (np.frombuffer(payload, "<u2").astype(np.uint32) << 16).view(np.float32)
+        upper_halves = np.frombuffer(payload, "<u2").astype(np.uint32)
+        numbers = (upper_halves << 16).view(np.float32)
     else:
         numbers = np.frombuffer(payload, f"<f{WIDTHS[wire]}")
+
     square = square_sum(numbers)
     if not np.isfinite(square):
         raise ProtocolError("numbers that are not finite, or far too large")
@@ -37,13 +52,26 @@ def unpack(payload: bytes, wire: str, out: Array) -> float:
 
 
 def square_sum(numbers: Array) -> float:
-    """The sum of squares: not finite where any number is not, or is so large that no model can hold it."""
-    flat = numbers.astype(np.float32) if numbers.dtype.itemsize == 2 else numbers
+    """The sum of squares: not finite where a number is not, or is too large for any model."""
+    if numbers.dtype.itemsize == 2:
+        numbers = numbers.astype(np.float32)
     with np.errstate(over="ignore", invalid="ignore"):
-        return float(np.dot(flat, flat))
+        return float(np.dot(numbers, numbers))
+
+
+def chunk_digests(chunks: Iterable[Array]) -> tuple[bytes, ...]:
+    """SHA-256 of each chunk of a packed row."""
+    return tuple(hashlib.sha256(chunk.data).digest() for chunk in chunks)
+
+
+def digest_of_digests(digests: Iterable[bytes]) -> bytes:
+    """The one digest that stands for all chunks."""
+    return hashlib.sha256(b"".join(digests)).digest()
 
 
 def _round_to_bfloat16(row: Array) -> Array:
+    """The upper halves of float32 numbers, rounded to the nearest, ties to even."""
     bits = row.view(np.uint32)
-    half = ((bits >> 16) & 1) + np.uint32(0x7FFF)  # to the nearest, ties to even
-    return np.where(np.isfinite(row), (bits + half) >> 16, bits >> 16).astype("<u2")
+    half = ((bits >> 16) & 1) + np.uint32(0x7FFF)
+    rounded = np.where(np.isfinite(row), (bits + half) >> 16, bits >> 16)
+    return rounded.astype("<u2")

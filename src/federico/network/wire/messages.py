@@ -1,55 +1,157 @@
-"""The small questions between sealed messages, and how one says no."""
+"""The messages between peers as bytes: fixed layouts, no text, no lengths to believe.
 
+A message is read from exactly as many bytes as its layout has. Everything else about it (who may
+say it, when, and about what) is for `protocol.py` to check.
+"""
+
+import math
 import struct
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
+from enum import IntEnum
 from typing import ClassVar, Self
 
 from federico.errors import FedericoError, ProtocolError
 
+MAGIC = b"FRCO"
+FORMAT = 1
+"""Number of this message format; a peer that speaks another one is refused."""
+NONCE_BYTES = 16
+DIGEST_BYTES = 32
 LATEST = 0
-"""Asks for whichever version is the newest; rounds are counted from 1."""
-_LONGEST_REASON = 200
-_LATER, _NO = b"~", b"-"
+"""Requests whichever version of a model is the newest; versions are counted from 1."""
+
+LARGEST_MESSAGE = 4 << 20
+"""Bytes of the largest message that a peer takes in."""
+LONGEST_REASON = 200
+"""Characters of a reason that are sent, and that are read."""
+BUSY_MARK = b"~"
+REFUSED_MARK = b"-"
 
 
-class RefusedError(FedericoError):
-    """A message within the rules that is not wanted: too old, come before, of a version that is gone."""
+class Kind(IntEnum):
+    """What a signed message announces."""
+
+    MODEL = 1
+    """The owner's model, announced to a visitor that requested it."""
+    UPDATE = 2
+    """A visitor's update, offered to the owner of the model."""
+
+
+@dataclass(frozen=True)
+class MessageHeader:
+    """Says what the announced numbers are, whose, for whom, and made of what."""
+
+    layout: ClassVar = struct.Struct("<4sBBH32s32sHHIIQdQI32s16s")
+
+    kind: Kind
+    federation: bytes
+    """SHA-256 of the federation file that all members agreed on."""
+    schema: bytes
+    """SHA-256 of the model's schema."""
+    owner: int
+    """Number of the member whose model it is."""
+    visitor: int
+    """Number of the member that requested the model, or that made the update."""
+    round_index: int
+    """The sender's round."""
+    version: int
+    """Version of the owner's model: the round of the owner that started with it."""
+    incarnation: int
+    """Drawn by the owner at each start, so that versions from before a restart are recognised."""
+    coefficient: float
+    """The coefficient c_ib of an update; 0 for a model."""
+    size: int
+    """Bytes of all numbers together."""
+    chunk_numbers: int
+    """Numbers in a chunk."""
+    digest: bytes
+    """SHA-256 of the SHA-256 digests of all chunks, joined."""
+    nonce: bytes
+    """For a model the nonce of the request, so that an old announcement cannot pass for a new one.
+    For an update a new one, which names the update while its chunks are uploaded."""
+
+    def encode(self) -> bytes:
+        """The header as `HEADER_BYTES` bytes."""
+        kind, *rest = astuple(self)
+        reserved = 0
+        return self.layout.pack(MAGIC, FORMAT, kind, reserved, *rest)
+
+    @classmethod
+    def decode(cls, data: bytes) -> Self:
+        """Read a header, with each field within its own bounds."""
+        if len(data) != cls.layout.size:
+            raise ProtocolError(f"a header of {len(data)} bytes, not {cls.layout.size}")
+
+        magic, message_format, kind, reserved, *rest = cls.layout.unpack(data)
+        if magic != MAGIC or reserved != 0:
+            raise ProtocolError("not a message of federico")
+        if message_format != FORMAT:
+            raise ProtocolError(f"message format {message_format}; this peer speaks {FORMAT}")
+        if kind not in tuple(Kind):
+            raise ProtocolError(f"unknown kind of message {kind}")
+
+        header = cls(Kind(kind), *rest)
+        if not math.isfinite(header.coefficient) or header.coefficient < 0:
+            raise ProtocolError(f"coefficient {header.coefficient}")
+        return header
+
+    def require(self, **expected: object) -> None:
+        """Raise a ProtocolError that names the first field with another value than expected."""
+        for field, value in expected.items():
+            found = getattr(self, field)
+            if found == value:
+                continue
+            if isinstance(found, bytes):
+                raise ProtocolError(f"{field}: another")
+            raise ProtocolError(f"{field}: {found}, not {value}")
+
+
+HEADER_BYTES = MessageHeader.layout.size
+
+
+@dataclass(frozen=True)
+class SignedMessage:
+    """A header and the digests of the announced chunks, whose sender is proven."""
+
+    header: MessageHeader
+    digests: tuple[bytes, ...]
+    """SHA-256 of each chunk, in order."""
 
 
 class FixedMessage:
-    """A fixed handful of numbers; each kind has its layout."""
+    """A message that is a fixed handful of fields, without a signature."""
 
     layout: ClassVar[struct.Struct]
 
     def encode(self) -> bytes:
-        """As bytes."""
+        """The message as bytes."""
         return self.layout.pack(*vars(self).values())
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
-        """The question in these bytes."""
+        """Read the message from exactly as many bytes as it has."""
         if len(data) != cls.layout.size:
-            raise ProtocolError(f"a question of {len(data)} bytes, not {cls.layout.size}")
+            raise ProtocolError(f"a request of {len(data)} bytes, not {cls.layout.size}")
         return cls(*cls.layout.unpack(data))
 
 
 @dataclass(frozen=True)
 class ModelRequest(FixedMessage):
-    """Asks an owner to announce its model."""
+    """Requests that an owner announces its model."""
 
     layout = struct.Struct("<16sI")
     nonce: bytes
     version: int
-    """The round whose model is wanted, or `LATEST`."""
+    """The version that is wanted, or `LATEST`."""
 
 
 @dataclass(frozen=True)
 class ChunkRequest(FixedMessage):
-    """Asks an owner for one chunk of an announced model."""
+    """Requests one chunk of an announced model."""
 
     layout = struct.Struct("<32sI?")
     digest: bytes
-    """Of the whole model, so that chunks of two versions never meet."""
+    """Digest of the whole model, so that chunks of two versions never mix."""
     index: int
     for_evaluation: bool = False
     """Whether it is read to evaluate or predict, so that both sides count its bytes alike."""
@@ -61,22 +163,31 @@ class ChunkUpload(FixedMessage):
 
     layout = struct.Struct("<16sI")
     nonce: bytes
+    """The nonce of the offer."""
     index: int
 
 
-def no(reason: object) -> bytes:
+class RefusedError(FedericoError):
+    """Another peer refused a request that is within the rules: too late, repeated, or not wanted."""
+
+
+def encode_busy(reason: str) -> bytes:
+    """An answer that invites the visitor to try again later."""
+    return BUSY_MARK + reason.encode()[:LONGEST_REASON]
+
+
+def encode_refusal(reason: str) -> bytes:
     """An answer that ends the matter."""
-    return _NO + str(reason).encode()[:_LONGEST_REASON]
+    return REFUSED_MARK + reason.encode()[:LONGEST_REASON]
 
 
-def later(reason: object) -> bytes:
-    """An answer that invites to ask again."""
-    return _LATER + str(reason).encode()[:_LONGEST_REASON]
+def decode_refusal(answer: bytes) -> RefusedError | None:
+    """The refusal in an error answer; None where trying again may help.
 
-
-def refusal(answer: bytes) -> RefusedError | None:
-    """What is said with `no`; anything else is a matter of time."""
-    if answer[:1] != _NO:
+    The reason is text from outside: it is cut, and loses what cannot be printed.
+    """
+    if not answer.startswith(REFUSED_MARK):
         return None
-    text = answer[1 : _LONGEST_REASON + 1].decode(errors="replace")
-    return RefusedError("".join(letter for letter in text if letter.isprintable()))
+    reason = answer[1 : LONGEST_REASON + 1].decode(errors="replace")
+    printable = [letter for letter in reason if letter.isprintable()]
+    return RefusedError("".join(printable))

@@ -1,4 +1,7 @@
-"""What a message may be: agreed before anything is received, so that every size is known before it is allocated."""
+"""What rows of numbers may travel: agreed before anything is received.
+
+Every size is known from here before a byte of it is allocated.
+"""
 
 import hashlib
 import json
@@ -7,22 +10,40 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import ceil, prod
 
+from federico.errors import ConfigError
+from federico.learning.layout import ModelLayout
+from federico.network.wire.encoding import WIDTHS
+from federico.network.wire.messages import DIGEST_BYTES, LARGEST_MESSAGE
+
+ENVELOPE_BYTES = 16 << 10
+"""Room in a message for all but the digests: header, certificate, signature, key, framing."""
+MOST_CHUNKS = (LARGEST_MESSAGE - ENVELOPE_BYTES) // DIGEST_BYTES
+"""How many chunks one message can announce."""
+
 
 @dataclass(frozen=True)
 class ModelSchema:
-    """The model of a federation: the tensors of its row in order, the numbers it computes with, those it sends."""
+    """The model of a federation: the tensors of its row in order, and the types of its numbers."""
 
     slots: tuple[tuple[str, tuple[int, ...]], ...]
+    """Name and shape of each tensor, in the order of the row."""
     dtype: str
-    """Of the row in memory."""
+    """Type of the numbers in memory."""
     wire: str
-    """Of the row on the wire: `float16` and `bfloat16` halve the bytes and round the numbers."""
+    """Type of the numbers that travel: `float16` and `bfloat16` halve the bytes and round."""
+
+    @classmethod
+    def of_layout(cls, layout: ModelLayout, wire: str | None = None) -> "ModelSchema":
+        """The schema of the rows that this layout describes."""
+        shapes = {slot.name: slot.shape for slot in layout.slots}
+        dtype = str(layout.dtype).removeprefix("torch.")
+        return cls.of(shapes, dtype, wire)
 
     @classmethod
     def of(
         cls, shapes: Mapping[str, tuple[int, ...]], dtype: str, wire: str | None = None
     ) -> "ModelSchema":
-        """From named shapes in the order of the row; sent as they are where nothing else is said."""
+        """A schema from named shapes; numbers travel as they are unless `wire` says otherwise."""
         return cls(tuple(shapes.items()), dtype, wire or dtype)
 
     @cached_property
@@ -32,41 +53,56 @@ class ModelSchema:
 
     @cached_property
     def hash(self) -> bytes:
-        """SHA-256 of all of it: equal only where names, shapes, order and numbers are."""
-        return hashlib.sha256(json.dumps([self.slots, self.dtype, self.wire]).encode()).digest()
+        """SHA-256 of the schema: equal only where names, shapes, order and types are equal."""
+        text = json.dumps([self.slots, self.dtype, self.wire])
+        return hashlib.sha256(text.encode()).digest()
 
 
 @dataclass(frozen=True)
 class ChunkPlan:
-    """How a row is cut for the wire."""
+    """How a row is cut into chunks to travel."""
 
     size: int
     """Numbers in the row."""
     width: int
     """Bytes of a number on the wire."""
-    chunk: int
-    """Numbers in a chunk; the last one may be shorter."""
+    chunk_numbers: int
+    """Numbers in a chunk; the last one may have fewer."""
+
+    @classmethod
+    def of(cls, schema: ModelSchema, chunk_bytes: int) -> "ChunkPlan":
+        """Cut a model into chunks of this many bytes, if one message can announce them all."""
+        width = WIDTHS[schema.wire]
+        plan = cls(schema.size, width, chunk_bytes // width)
+        if plan.chunks > MOST_CHUNKS:
+            smallest = ceil(schema.size / MOST_CHUNKS) * width
+            raise ConfigError(
+                f"limits.chunk_bytes = {chunk_bytes}: a model of {schema.size:,} numbers would "
+                f"travel in {plan.chunks:,} chunks, and one message can announce {MOST_CHUNKS:,}; "
+                f"set it to {smallest} or more"
+            )
+        return plan
 
     @property
     def bytes(self) -> int:
-        """Of the whole row on the wire."""
+        """Bytes of the whole row on the wire."""
         return self.size * self.width
 
     @property
     def chunks(self) -> int:
-        """How many there are."""
-        return ceil(self.size / self.chunk)
+        """How many chunks a row has."""
+        return ceil(self.size / self.chunk_numbers)
 
-    def part(self, index: int) -> slice:
-        """Which numbers of the row chunk `index` holds."""
-        return slice(index * self.chunk, min(self.size, (index + 1) * self.chunk))
+    def chunk(self, index: int) -> slice:
+        """Which numbers of the row are in chunk `index`."""
+        start = index * self.chunk_numbers
+        return slice(start, min(self.size, start + self.chunk_numbers))
 
-    @property
-    def parts(self) -> Iterator[slice]:
-        """The numbers of every chunk."""
-        return map(self.part, range(self.chunks))
+    def chunk_bytes(self, index: int) -> int:
+        """Bytes of chunk `index` on the wire."""
+        numbers = self.chunk(index)
+        return int(numbers.stop - numbers.start) * self.width
 
-    def length(self, index: int) -> int:
-        """Bytes of chunk `index`."""
-        part: slice = self.part(index)
-        return int(part.stop - part.start) * self.width
+    def __iter__(self) -> Iterator[slice]:
+        """The numbers of each chunk, in order."""
+        return map(self.chunk, range(self.chunks))

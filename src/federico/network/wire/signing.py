@@ -1,6 +1,7 @@
-"""Signed messages: header, digests of the chunks, the sender's certificate, ECDSA P-256 signature over all of it.
+"""Signed messages: a header, the digests of the chunks, the sender's certificate, and a signature.
 
-TLS proves who is at the other end of a link; behind a relay that is the relay. The seal proves who wrote the header.
+TLS proves who is at the other end of a link; behind a relay that is the relay. The signature
+(ECDSA, P-256) proves who wrote the message.
 """
 
 import hashlib
@@ -21,92 +22,107 @@ from cryptography.hazmat.primitives.serialization import Encoding, load_pem_priv
 from cryptography.x509.oid import NameOID
 
 from federico.errors import ConfigError, ProtocolError
-from federico.network.wire import header as head
-from federico.network.wire.header import MessageHeader
+from federico.network.wire.messages import (
+    DIGEST_BYTES,
+    HEADER_BYTES,
+    MessageHeader,
+    SignedMessage,
+)
 
-DIGEST = 32
-NUMBER = 32
+NUMBER_BYTES = 32
 """Bytes of each of the two numbers of a P-256 signature."""
+SIGNATURE_BYTES = 2 * NUMBER_BYTES
 LARGEST_CERTIFICATE = 4096
+WRONG_KEY = "key: it must be an elliptic-curve key (P-256); make it with `federico pki request`"
 
 
 @dataclass(frozen=True)
-class SignedMessage:
-    """A message whose sender is proven."""
+class SenderCertificate:
+    """What a certificate of the federation's authority says about a sender."""
 
-    header: MessageHeader
-    digests: tuple[bytes, ...]
-    """SHA-256 of each chunk."""
+    name: str
+    key: ec.EllipticCurvePublicKey
+    first: datetime
+    last: datetime
 
 
 class Signer:
-    """Signs with one site's key; checks others against the federation's certificate authority."""
+    """Signs with one site's key, and checks others against the federation's authority."""
 
     def __init__(self, certificate: bytes, key: bytes, authority: bytes) -> None:
-        """All three as PEM."""
+        """All three are PEM."""
         private = load_pem_private_key(key, None)
-        if not (
-            isinstance(private, ec.EllipticCurvePrivateKey)
-            and isinstance(private.curve, ec.SECP256R1)
-        ):
-            raise ConfigError(
-                "key: it must be an elliptic-curve key (P-256); make it with `federico pki request`"
-            )
+        if not isinstance(private, ec.EllipticCurvePrivateKey):
+            raise ConfigError(WRONG_KEY)
+        if not isinstance(private.curve, ec.SECP256R1):
+            raise ConfigError(WRONG_KEY)
         self._key = private
         self._certificate = x509.load_pem_x509_certificate(certificate).public_bytes(Encoding.DER)
         self._authority = x509.load_pem_x509_certificate(authority)
-        self._trusted = lru_cache(maxsize=256)(self._read_certificate)
+        # A sender shows the same certificate with every message: it is checked once.
+        self._trusted = lru_cache(maxsize=256)(self._check_certificate)
 
-    def seal(self, header: MessageHeader, digests: Sequence[bytes]) -> bytes:
-        """The message that announces chunks with these digests."""
+    def sign(self, header: MessageHeader, digests: Sequence[bytes]) -> bytes:
+        """The signed message that announces chunks with these digests."""
         body = header.encode() + b"".join(digests) + self._certificate
-        r, s = decode_dss_signature(self._key.sign(body, ec.ECDSA(hashes.SHA256())))
-        return body + r.to_bytes(NUMBER, "big") + s.to_bytes(NUMBER, "big")
+        signature = self._key.sign(body, ec.ECDSA(hashes.SHA256()))
+        r, s = decode_dss_signature(signature)
+        return body + r.to_bytes(NUMBER_BYTES, "big") + s.to_bytes(NUMBER_BYTES, "big")
 
-    def open(self, message: bytes, sender: str, chunks: int) -> SignedMessage:
-        """The message, if it is `sender`'s and announces that many chunks."""
-        certificate_at = head.SIZE + chunks * DIGEST
-        if not 0 < len(message) - certificate_at - 2 * NUMBER <= LARGEST_CERTIFICATE:
+    def verify(self, message: bytes, sender: str, chunks: int) -> SignedMessage:
+        """Read a message that must be `sender`'s, and announce this many chunks."""
+        # Sizes come first: nothing is cut out or parsed before they are right.
+        certificate_start = HEADER_BYTES + chunks * DIGEST_BYTES
+        certificate_bytes = len(message) - certificate_start - SIGNATURE_BYTES
+        if not 0 < certificate_bytes <= LARGEST_CERTIFICATE:
             raise ProtocolError(f"a message of {len(message)} bytes for {chunks} chunks")
-        body, signature = message[: -2 * NUMBER], message[-2 * NUMBER :]
-        header, listed = MessageHeader.decode(body[: head.SIZE]), body[head.SIZE : certificate_at]
-        if hashlib.sha256(listed).digest() != header.digest:
+
+        body = message[:-SIGNATURE_BYTES]
+        signature = message[-SIGNATURE_BYTES:]
+        header = MessageHeader.decode(body[:HEADER_BYTES])
+        joined = body[HEADER_BYTES:certificate_start]
+        certificate = body[certificate_start:]
+
+        if hashlib.sha256(joined).digest() != header.digest:
             raise ProtocolError("digests of the chunks that are not those of the header")
-        self._check_signature(sender, body[certificate_at:], body, signature)
-        return SignedMessage(
-            header, tuple(listed[at : at + DIGEST] for at in range(0, len(listed), DIGEST))
-        )
+        self._check_signature(sender, certificate, body, signature)
+
+        starts = range(0, len(joined), DIGEST_BYTES)
+        digests = tuple(joined[start : start + DIGEST_BYTES] for start in starts)
+        return SignedMessage(header, digests)
 
     def _check_signature(
         self, sender: str, certificate: bytes, body: bytes, signature: bytes
     ) -> None:
-        name, key, first, last = self._trusted(certificate)
-        if name != sender:
-            raise ProtocolError(f"signed by {name!r}, not by {sender!r}")
-        if not first <= datetime.now(UTC) <= last:
+        shown = self._trusted(certificate)
+        if shown.name != sender:
+            raise ProtocolError(f"signed by {shown.name!r}, not by {sender!r}")
+        if not shown.first <= datetime.now(UTC) <= shown.last:
             raise ProtocolError(
-                f"signed with a certificate that is valid from {first:%F %T} to {last:%F %T} UTC only"
+                "signed with a certificate that is valid only "
+                f"from {shown.first:%F %T} to {shown.last:%F %T} UTC"
             )
-        r, s = (int.from_bytes(part, "big") for part in (signature[:NUMBER], signature[NUMBER:]))
+
+        r = int.from_bytes(signature[:NUMBER_BYTES], "big")
+        s = int.from_bytes(signature[NUMBER_BYTES:], "big")
         try:
-            key.verify(encode_dss_signature(r, s), body, ec.ECDSA(hashes.SHA256()))
+            shown.key.verify(encode_dss_signature(r, s), body, ec.ECDSA(hashes.SHA256()))
         except InvalidSignature:
             raise ProtocolError(f"signature does not fit the key of {sender!r}") from None
 
-    def _read_certificate(
-        self, der: bytes
-    ) -> tuple[str, ec.EllipticCurvePublicKey, datetime, datetime]:
-        """Name, key and life of a certificate that the authority issued."""
+    def _check_certificate(self, der: bytes) -> SenderCertificate:
+        """What the certificate says, if the federation's authority issued it."""
         try:
             certificate = x509.load_der_x509_certificate(der)
             certificate.verify_directly_issued_by(self._authority)
             names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
             key = certificate.public_key()
-            first, last = certificate.not_valid_before_utc, certificate.not_valid_after_utc
-        except Exception as error:  # whatever bytes from outside make a parser do
+            first = certificate.not_valid_before_utc
+            last = certificate.not_valid_after_utc
+        except Exception as error:  # bytes from outside may make a parser raise anything
             raise ProtocolError(
                 f"a certificate that the federation did not issue ({type(error).__name__})"
             ) from None
         if len(names) != 1 or not isinstance(key, ec.EllipticCurvePublicKey):
             raise ProtocolError("a certificate without one name or without an elliptic-curve key")
-        return str(names[0].value), key, first, last
+        return SenderCertificate(str(names[0].value), key, first, last)
