@@ -1,4 +1,5 @@
 import stat
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -63,7 +64,9 @@ def test_the_key_is_not_in_the_request(north: Path) -> None:
     "again",
     [lambda d: create_authority(d / "ca", "x"), lambda d: create_request(d / "keys", "north", [])],
 )
-def test_no_key_is_ever_overwritten(tmp_path: Path, north: Path, again) -> None:  # type: ignore[no-untyped-def]
+def test_no_key_is_ever_overwritten(
+    tmp_path: Path, north: Path, again: Callable[[Path], object]
+) -> None:
     before = {path: path.read_bytes() for path in tmp_path.rglob("*.key")}
     with pytest.raises(IdentityError, match="ever overwritten"):
         again(tmp_path)

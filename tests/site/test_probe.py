@@ -34,7 +34,7 @@ def papers(sites: dict[str, Path]) -> Identity:
 
 
 def foreign(papers: Identity, folder: Path, name: str = "1") -> Identity:
-    """Papers of the same name from another authority, but the right authority to check others with."""
+    """A certificate of the same name from another authority, but the right one to check others."""
     create_authority(folder / "other", "small-authority")
     certificate = approve_request(
         create_request(folder / "foreign", name, ["127.0.0.1"]), folder / "other"

@@ -58,7 +58,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def outcome(run: Path) -> dict[str, bytes]:
-    """All that may not depend on how often a run was stopped: records, partition, every tensor saved."""
+    """All that must not depend on how often a run was stopped: records, partition, all tensors."""
     kept = [
         path
         for name in ("records.jsonl", "partition.npz", "done.json")

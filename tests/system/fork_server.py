@@ -1,8 +1,10 @@
-"""Runs an experiment in children that die on request. Imports once, forks often: a child costs no start-up.
+"""Runs an experiment in children that die on request.
 
-Reads one JSON request per line: the experiment `file`, the `root` of its run directory, and how the child ends:
-`seconds` until it is killed, the number of the disk `step` that it does not live to take, a `torn` write, or a
-`limit` in bytes on every file it writes. Answers with a line: exit `code` (negative: signal), `steps`, `seconds`.
+It imports once and forks often, so a child costs no start-up. Reads one JSON request per line: the
+experiment `file`, the `root` of its run directory, and how the child ends: `seconds` until it is
+killed, the number of the disk `step` that it does not live to take, a `torn` write, or a `limit` in
+bytes on every file it writes. Answers with a line: exit `code` (negative: signal), `steps`,
+`seconds`.
 """
 
 import json

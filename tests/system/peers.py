@@ -1,4 +1,7 @@
-"""Real peers for tests: laid out as `federico launch` lays them out, started from a process that has imported all."""
+"""Real peers for tests: their sites are made as `federico launch` makes them.
+
+They are forked from a process that has imported everything, which saves seconds for each.
+"""
 
 import multiprocessing
 import os
@@ -34,7 +37,7 @@ SMALL = {
     "system": {"threads": 1},
 }
 PATIENCE = 120.0
-"""Seconds until a test gives up on something that should come; it comes within a few, but machines may be busy."""
+"""Seconds until a test gives up on something that should come; machines may be busy."""
 
 
 def small(clients: int, *, groups: int = 1, seed: int = 0, **settings: object) -> Setup:
@@ -152,9 +155,10 @@ class Federation:
 
 def until(what: str, reached: Callable[[], bool]) -> None:
     """Wait for something that will come."""
-    end = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + PATIENCE
     while not reached():
-        assert time.monotonic() < end, f"not within {PATIENCE:g} s: {what}"
+        late = time.monotonic() > deadline
+        assert not late, f"not within {PATIENCE:g} s: {what}"
         time.sleep(0.05)
 
 
@@ -170,9 +174,11 @@ def run_command(arguments: list[str], output: Path, trick: str = "") -> None:
 
 
 def hostile(trick: str) -> None:
-    """Turn this process into a peer that sends what nobody should send, with papers that are in order."""
+    """Turn this process into a peer with a good certificate that sends what nobody should send."""
     spoil = {"nan": np.nan, "huge": 1e12}.get(trick, 1.0)
-    publish, m_step, request = PeerServer.publish, Federico.m_step, client.Request
+    publish = PeerServer.publish
+    m_step = Federico.m_step
+    request = client.Request
 
     def publish_spoilt(self: Any, version: int, row: Any) -> None:
         publish(self, version, row * np.float32(spoil))
@@ -184,11 +190,14 @@ def hostile(trick: str) -> None:
         return updates
 
     def request_with_too_much(key: str, head: bytes, payload: bytes | None = None) -> Any:
-        return request(key, head, payload + bytes(3 << 20) if payload else payload)
+        if payload:
+            payload += bytes(3 << 20)
+        return request(key, head, payload)
 
     # A hostile peer does not check what it sends.
     exchange.square_sum = lambda _: 1.0  # type: ignore[attr-defined]
     update_store.square_sum = lambda _: 1.0  # type: ignore[attr-defined]
-    PeerServer.publish, Federico.m_step = publish_spoilt, push_spoilt  # type: ignore[method-assign]
+    PeerServer.publish = publish_spoilt  # type: ignore[method-assign]
+    Federico.m_step = push_spoilt  # type: ignore[method-assign]
     if trick == "oversized":
         client.Request = request_with_too_much  # type: ignore[misc,assignment]

@@ -27,7 +27,10 @@ from federico.site.certificates import (
 
 @pytest.fixture(scope="module")
 def lock_step(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a federation of three that has played in lock-step to its end; the simulation lies in `runs`."""
+    """The folder of a federation of three that has played in lock-step to its end.
+
+    The simulation of the same experiment is in `runs`.
+    """
     folder = tmp_path_factory.mktemp("lock-step")
     setup = small(3, groups=2, rounds=6, federico={"neighbors": 1})
     with Federation(folder, setup, mode="lock-step") as federation:
@@ -133,7 +136,7 @@ def test_a_finished_peer_serves_who_is_behind(tmp_path: Path) -> None:
 
 
 def test_killed_restarted_stopped(tmp_path: Path) -> None:
-    """The killed one resumes and is pulled from again; all of them stop when told, with all saved."""
+    """The killed one resumes and is pulled from again; all stop when told, with all saved."""
     setup = small(3, rounds=100_000)
     with Federation(tmp_path, setup) as federation:
         federation.start()

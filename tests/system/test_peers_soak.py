@@ -47,7 +47,7 @@ def test_everybody_at_its_own_pace_learns_what_a_simulation_learns(tmp_path: Pat
 
 @pytest.mark.parametrize("run", range(20))
 def test_three_of_eight_are_killed(tmp_path: Path, run: int) -> None:
-    """The others play every round, wait no longer than the deadline, and are as good as training alone."""
+    """The others play every round, keep to the deadline, and are as good as training alone."""
     draw = random.Random(run)
     deadline = 10.0
     setup = small(8, groups=3, seed=run, rounds=20, **HARD)
@@ -152,7 +152,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> list[float]:
 def test_a_hostile_member_harms_nobody(
     tmp_path: Path, trick: str, undisturbed: list[float]
 ) -> None:
-    """Within a point. Who meets whom and when is chance, which moves a single run by a point or two either way."""
+    """Within a point. Who meets whom and when is chance, which moves a run by a point or two."""
     lost = np.subtract(undisturbed, in_company(tmp_path, trick))
     error = np.std(lost, ddof=1) / len(lost) ** 0.5
     assert lost.mean() < 0.01 + 2 * error, (lost.mean(), error)

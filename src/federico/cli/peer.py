@@ -42,7 +42,7 @@ SiteFile = Annotated[Path, typer.Argument(help="Site file (TOML).")]
 
 @peer_app.command("run")
 def run(file: SiteFile, quiet: Quiet = False) -> None:
-    """Join, train, serve; resumes where it stopped. SIGTERM or Ctrl-C: end the round, save, leave."""
+    """Join, train, serve; resumes after a stop. SIGTERM or Ctrl-C: end the round, save, leave."""
     from federico.runs.atomic import disk_errors
     from federico.site.runner import run_peer
     from federico.site.site_file import load_site
@@ -143,7 +143,7 @@ def _member_table(status: Status) -> Table:
 
 
 def _is_running(status: Status) -> bool:
-    """Whether the process that wrote the status is still there: one that was killed could not say."""
+    """Whether the peer that wrote the status still runs: one that was killed could not say."""
     if status.phase in ("finished", "stopped"):
         return False
     try:

@@ -54,7 +54,7 @@ class CertificateInfo:
     """SHA-256 of the certificate, to be compared over the telephone."""
 
     def check_valid(self, path: Path, now: datetime) -> None:
-        """Refuse a certificate that is not valid yet or not any more; `path` is what errors name."""
+        """Refuse a certificate that is not valid yet or has expired; errors name the `path`."""
         if now < self.first:
             raise IdentityError(
                 f"{path}: valid from {self.first:%F %T} UTC on, and the clock here says "

@@ -109,8 +109,8 @@ class FederationOptions(Options):
     seed: NonNegativeInt = 0
     """Seed of all random streams."""
     mode: Literal["asynchronous", "lock-step"] = "asynchronous"
-    """Every member at its own pace, or all in the same round: slower, but with the same numbers as a
-    simulation."""
+    """Every member at its own pace, or all in the same round: slower, but with the same numbers as
+    a simulation."""
     dtype: Literal["float32", "float64"] = "float32"
     """Precision of the models."""
     sample: SampleOptions
@@ -133,7 +133,7 @@ class FederationOptions(Options):
 
     @property
     def digest(self) -> bytes:
-        """SHA-256 of what the file means: comments, order and spelled-out defaults do not matter."""
+        """SHA-256 of what the file means: comments, order and explicit defaults do not matter."""
         meaning = self.model_dump(mode="json")
         return hashlib.sha256(json.dumps(meaning, sort_keys=True).encode()).digest()
 

@@ -1,4 +1,4 @@
-"""A whole federation on one machine, for trying it out: real processes, sockets and certificates."""
+"""A whole federation on one machine, to try it out: real processes, sockets and certificates."""
 
 import socket
 import subprocess

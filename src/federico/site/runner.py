@@ -115,7 +115,7 @@ def _open_network(site: Site) -> Iterator[NetworkConnection]:
 
 
 class SitePeer:
-    """One peer in an open session, from its last checkpoint to its last round and a while beyond."""
+    """One peer in an open session, from its last checkpoint until nobody needs it any more."""
 
     def __init__(
         self,
@@ -162,7 +162,7 @@ class SitePeer:
         self._exchange.stop_waiting()
 
     def _play_and_serve(self, completed: int, status: StatusWriter) -> int:
-        """All that a peer does that has not finished yet; returns how many rounds it has completed."""
+        """What a peer does that has not finished yet; returns how many rounds it has completed."""
         if completed:
             log.info("resuming after round %d", completed)
         self._wait_for_members()

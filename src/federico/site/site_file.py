@@ -72,10 +72,10 @@ class SiteOptions(Options):
     threads: PositiveInt | None = None
     """Threads to compute with; as many as there are cores if not set."""
     memory: ByteSize | None = None
-    """How much memory the peer may take, such as "8GiB"; what is free if not set. Models and optimizers
-    that do not fit are kept on the disk of the state folder."""
+    """How much memory the peer may take, such as "8GiB"; what is free if not set. Models and
+    optimizers that do not fit are kept on the disk of the state folder."""
     evaluate_every: PositiveInt = 1
-    """Rounds between evaluations on the site's own test data; the last round is always evaluated."""
+    """Rounds between evaluations on the site's own test data; the last is always evaluated."""
     checkpoint_every: PositiveInt = 1
     """Rounds between checkpoints."""
 

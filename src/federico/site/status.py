@@ -1,7 +1,7 @@
 """A peer's status: what it last said about itself, in `status.json` in its state folder.
 
-Showing a status must be quick, so nothing here imports torch: only the line of the site file is read
-that says where the state folder is.
+Showing a status must be quick, so nothing here imports torch: of the site file only the line is
+read that says where the state folder is.
 """
 
 import json
