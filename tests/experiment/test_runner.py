@@ -12,9 +12,10 @@ from torch import nn
 from federico.data.arrays import dataset_from_clients
 from federico.data.dataset import Dataset
 from federico.errors import ConfigError, RunError
-from federico.experiment import memory_plan as memory
+from federico.experiment import machine_memory
 from federico.experiment.build import prepare
 from federico.experiment.config import Experiment, load
+from federico.experiment.memory_plan import plan_simulation
 from federico.experiment.runner import simulate
 from federico.learning import rows
 from federico.methods import METHODS
@@ -316,8 +317,8 @@ def test_saved_state_does_not_move_with_the_next_round(
 @pytest.fixture
 def on_disk(monkeypatch: pytest.MonkeyPatch, tiny: Callable[..., Experiment]) -> dict[str, Any]:
     """Settings under which no model, update or moment fits into memory."""
-    monkeypatch.setattr(memory, "resident_bytes", lambda: 0)
-    least = memory.plan(prepare(tiny(methods=list(METHODS)), 0)).least
+    monkeypatch.setattr(machine_memory, "resident_bytes", lambda: 0)
+    least = plan_simulation(prepare(tiny(methods=list(METHODS)), 0)).least
     return {"system": {"threads": 1, "checkpoint_every": 1, "memory": least + 1}}
 
 

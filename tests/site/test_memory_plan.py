@@ -5,10 +5,10 @@ import pytest
 from pydantic import ByteSize
 
 from federico.errors import ConfigError
+from federico.experiment import memory_plan
 from federico.experiment.build import Setup
+from federico.experiment.memory_plan import SESSION_BYTES, peer_outlook, peer_storage, plan_peer
 from federico.network.limits import Limits
-from federico.site import memory_plan as memory
-from federico.site.memory_plan import NETWORK_BYTES, outlook, plan, storage
 from federico.site.prepare import prepare_site
 from federico.site.site_file import Site
 
@@ -25,46 +25,51 @@ def allowed(site: Site, size: int) -> Site:
 
 
 def test_a_peer_holds_its_own_models_and_not_those_of_all(setup: Setup) -> None:
-    parts = plan(setup, Limits()).parts
+    parts = plan_peer(setup, Limits()).parts
     assert parts["models"] == 3 * ROW, "its own and two others"
     assert parts["optimizers"] == 2 * 3 * ROW
-    assert parts["updates or checkpoint"] == (1 + 2 * 3) * ROW
+    assert parts["checkpoint"] == (1 + 2 * 3) * ROW
+    assert parts["updates"] == 0, "they wait in files"
 
 
 def test_a_fresh_optimizer_takes_room_while_it_is_there(north: Site) -> None:
     method = north.federation.federico.model_copy(update={"optimizer_state": "fresh"})
     site = replace(north, federation=north.federation.model_copy(update={"federico": method}))
-    parts = plan(prepare_site(site), Limits()).parts
+    parts = plan_peer(prepare_site(site), Limits()).parts
     assert parts["optimizers"] == 0
-    assert parts["updates or checkpoint"] == 2 * 3 * ROW
+    assert parts["updates"] == 2 * 3 * ROW
+    assert parts["checkpoint"] == ROW
 
 
 def test_chunks_on_their_way_count_and_a_model_in_other_numbers_too(setup: Setup) -> None:
     limits = Limits(window=3, chunk_bytes=1 << 12)
-    assert plan(setup, limits).parts["network"] == NETWORK_BYTES + 2 * 2 * 3 * (1 << 12)
+    assert plan_peer(setup, limits).parts["network"] == SESSION_BYTES + 2 * 2 * 3 * (1 << 12)
     halved = limits.model_copy(update={"precision": "float16"})
-    assert plan(setup, halved).parts["network"] == NETWORK_BYTES + 2 * 2 * 3 * (1 << 12) + ROW // 2
+    assert (
+        plan_peer(setup, halved).parts["network"]
+        == SESSION_BYTES + 2 * 2 * 3 * (1 << 12) + ROW // 2
+    )
 
 
 def test_what_fits_lies_in_memory_and_what_does_not_on_the_disk(
     north: Site, setup: Setup, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     north.state.mkdir()
-    assert storage(north, setup).scratch is None
-    assert "lie in memory" in outlook(north, setup)
-    needed = plan(setup, Limits())
-    monkeypatch.setattr(memory, "plan", lambda *_: needed)
-    monkeypatch.setattr(memory, "memory_limit", lambda *_: needed.total - 1)
-    assert storage(north, setup).scratch == north.state
+    assert peer_storage(setup, Limits(), north.state).scratch is None
+    assert "lie in memory" in peer_outlook(setup, Limits(), north.state)
+    needed = plan_peer(setup, Limits())
+    monkeypatch.setattr(memory_plan, "plan_peer", lambda *_: needed)
+    monkeypatch.setattr(memory_plan, "memory_limit", lambda *_: needed.total - 1)
+    assert peer_storage(setup, Limits(), north.state).scratch == north.state
     assert "lie on the disk" in caplog.text
-    assert "lie on the disk" in outlook(north, setup)
+    assert "lie on the disk" in peer_outlook(setup, Limits(), north.state)
 
 
 def test_what_fits_nowhere_is_refused(north: Site, tmp_path: Path) -> None:
     small = allowed(north, 1 << 20)
     setup = prepare_site(small)
-    for ask in (storage, outlook):
+    for ask in (peer_storage, peer_outlook):
         with pytest.raises(
-            ConfigError, match=r"even with all models on the disk; there is 0\.00 GiB"
+            ConfigError, match=r"even with all models on the disk; there is 0\.01 GiB"
         ):
-            ask(small, setup)
+            ask(setup, Limits(), small.state)

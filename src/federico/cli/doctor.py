@@ -12,7 +12,13 @@ from federico.cli.console import out, print_json
 from federico.data.files import data_folder
 from federico.experiment.build import device, prepare
 from federico.experiment.config import load
-from federico.experiment.memory_plan import Plan, available_bytes, gib, memory_limit, plan, scratch
+from federico.experiment.machine_memory import available_bytes, gib
+from federico.experiment.memory_plan import (
+    MemoryPlan,
+    memory_limit,
+    plan_simulation,
+    scratch_folder,
+)
 
 PACKAGES = ("federico", "torch", "numpy", "scikit-learn", "pydantic", "safetensors")
 
@@ -25,9 +31,9 @@ def examine(file: Path | None, overrides: list[str], *, as_json: bool) -> None:
         return
     experiment = load(file, overrides)
     setup = prepare(experiment, experiment.seeds[0])
-    needed, limit = plan(setup), memory_limit(setup)
+    needed, limit = plan_simulation(setup), memory_limit(setup)
     show(facts | {"experiment": f"{file} is valid", **_needs(needed, limit)})
-    scratch(needed, limit, Path("runs"))
+    scratch_folder(needed, limit, Path("runs"))
 
 
 def _machine() -> dict[str, str]:
@@ -42,7 +48,7 @@ def _machine() -> dict[str, str]:
     }
 
 
-def _needs(needed: Plan, limit: int) -> dict[str, str]:
+def _needs(needed: MemoryPlan, limit: int) -> dict[str, str]:
     parts = {f"memory for {name}": gib(size) for name, size in needed.parts.items()}
     peak = {"memory needed at the peak, about": gib(needed.total), "memory it may take": gib(limit)}
     return {

@@ -17,7 +17,7 @@ from federico.errors import ConfigError
 from federico.exchange.processes import ProcessGroup, SingleProcess
 from federico.exchange.protocol import Exchange, Hosting
 from federico.experiment.config import Experiment, Split
-from federico.experiment.memory_plan import refuse_too_large
+from federico.experiment.machine_memory import refuse_too_large
 from federico.learning.bank import Bank
 from federico.learning.batches import to_input
 from federico.learning.layout import ModelLayout

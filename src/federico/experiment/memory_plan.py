@@ -1,42 +1,46 @@
-"""How much memory an experiment will take at its peak, before it starts, and what to do where there is less."""
+"""How much memory an experiment or a peer will take at its peak, before it starts, and what to do where there is less.
 
-import os
+A plan is an upper bound: it counts what may be there at the same time, and asks a method for one line (`Method.memory`).
+"""
+
+import logging
 import shutil
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import torch
 
 from federico import compat
 from federico.data.dataset import Samples
 from federico.errors import ConfigError
+from federico.experiment import machine_memory
+from federico.experiment.build import Setup
+from federico.experiment.machine_memory import gib
 from federico.learning.batches import to_input
 from federico.learning.engines import chain
 from federico.learning.footprint import footprint
 from federico.learning.learner import evaluation_batch
-from federico.learning.models import Factory
+from federico.learning.rows import RowStorage
 from federico.learning.workers import capacity
 from federico.methods.method import Needs
+from federico.network.limits import Limits
 
-if TYPE_CHECKING:
-    from federico.experiment.build import Setup
+log = logging.getLogger(__name__)
 
-PROCESS_BYTES = 450 << 20
-"""Python, torch and the libraries, where the system does not tell."""
 LATER_BYTES = 64 << 20
 """What the libraries take once they are at work."""
+SESSION_BYTES = 8 << 20
+"""What a peer's session takes with nothing under way."""
 HEAP_LOSS = 1.4
 """How much of the heap large blocks of different sizes take for each byte that they hold."""
-ROWS = ("models", "optimizers", "updates or checkpoint")
+ROWS = ("models", "optimizers", "updates", "checkpoint")
 """The parts that may lie on the disk."""
 REMEDY = "use fewer clients or neighbors, a smaller model or batch, or a larger machine"
 
 
 @dataclass(frozen=True)
-class Plan:
-    """Bytes by purpose."""
+class MemoryPlan:
+    """Bytes at the peak, by purpose."""
 
     parts: dict[str, int]
 
@@ -56,178 +60,224 @@ class Plan:
         return self.total - self.rows
 
 
-def plan(setup: "Setup", *, seeds_held: int = 1, ranks: int = 1) -> Plan:
-    """The peak of the method that needs most, in a process that holds the data of so many seeds already."""
-    needs = [needs_of(setup, method) for method in setup.experiment.methods]
-    copies = max(need.copies for need in needs) * row_bytes(setup)
-    rows = max((_rows(setup, need, ranks) for need in needs), key=lambda parts: sum(parts.values()))
-    must = in_memory(setup, seeds_held=seeds_held, ranks=ranks)
-    return Plan({**must, "workspace": must["workspace"] + copies, **rows})
+# Plans.
 
 
-def in_memory(setup: "Setup", *, seeds_held: int = 1, ranks: int = 1) -> dict[str, int]:
-    """What must be there whatever the method holds."""
-    data = sum(part.x.nbytes + part.y.nbytes for part in _samples(setup))
-    board = sum(_on_board(part, setup.layout.dtype) for part in _samples(setup))
-    return {
-        "libraries": max(0, resident_bytes() - seeds_held * data) + LATER_BYTES,
-        # The data of all seeds is held, and that of the one at work is on board as tensors too.
-        "data": data * len(setup.experiment.seeds) + board // ranks,
-        "workspace": _workspace(setup),
+def plan_simulation(setup: Setup, *, seeds_held: int = 1, ranks: int = 1) -> MemoryPlan:
+    """The peak of the method that needs most, in a process that holds the data of so many seeds already.
+
+    It is that of the first of so many ranks, which gathers what is saved.
+    """
+    all_needs = [_needs(setup, method) for method in setup.experiment.methods]
+    all_rows = [_simulated_rows(setup, needs, ranks) for needs in all_needs]
+    most_rows = max(all_rows, key=lambda parts: sum(parts.values()))
+    most_copies = max(needs.copies for needs in all_needs)
+
+    in_memory = _in_memory(setup, seeds_held=seeds_held, ranks=ranks)
+    in_memory["workspace"] += most_copies * _row_bytes(setup)
+    return MemoryPlan(in_memory | most_rows)
+
+
+def plan_peer(setup: Setup, limits: Limits) -> MemoryPlan:
+    """The peak of one peer whose like are elsewhere: it holds its own model and those that it visits or predicts with.
+
+    Updates, its own and those of others, wait in files.
+    """
+    needs = _needs(setup, "federico")
+    members = len(setup.clients)
+    visits = _divided(needs.updates, members)
+    pairs = _divided(needs.pairs, members)
+    fresh = _divided(needs.fresh, members)
+
+    optimizers = pairs * _moments_bytes(setup)
+    in_memory = _in_memory(setup)
+    in_memory["network"] = _network(setup, limits, neighbors=visits - 1)
+    rows = {
+        "models": max(visits, pairs) * _row_bytes(setup),
+        "optimizers": optimizers,
+        "updates": fresh * _moments_bytes(setup),
+        "checkpoint": _row_bytes(setup) + optimizers,
     }
+    return MemoryPlan(in_memory | rows)
 
 
-def scratch(needed: Plan, limit: int, folder: Path) -> Path | None:
+def memory_limit(setup: Setup, processes: int = 1) -> int:
+    """How much this process may take, of what is allowed or free on a machine where so many share it."""
+    allowed = setup.experiment.system.memory
+    if allowed is not None:
+        return int(allowed) // processes
+    return machine_memory.available_bytes() // processes + machine_memory.resident_bytes()
+
+
+# What follows from a plan.
+
+
+def scratch_folder(plan: MemoryPlan, limit: int, folder: Path) -> Path | None:
     """Where the rows of models have to lie: in memory (None) if all fits, else in `folder`; or refuse."""
-    if needed.total <= limit:
+    if plan.total <= limit:
         return None
-    if needed.least > limit:
+
+    if plan.least > limit:
         raise ConfigError(
-            f"memory: it needs about {gib(needed.total)}, and {gib(needed.least)} even with all models on the disk; "
-            f"there is {gib(limit)}; {REMEDY}"
+            f"memory: it needs about {gib(plan.total)}, and {gib(plan.least)} even with all models on "
+            f"the disk; there is {gib(limit)}; {REMEDY}"
         )
-    free = shutil.disk_usage(
-        next(place for place in (folder, *folder.absolute().parents) if place.exists())
-    ).free
-    if needed.rows > free:
+    free = _free_on_disk(folder)
+    if plan.rows > free:
         raise ConfigError(
-            f"memory: it needs about {gib(needed.total)}, there is {gib(limit)}; nor has the disk of {folder} room for "
-            f"{gib(needed.rows)} of models ({gib(free)} free); free some, choose another folder, or {REMEDY}"
+            f"memory: it needs about {gib(plan.total)}, there is {gib(limit)}; nor has the disk of "
+            f"{folder} room for {gib(plan.rows)} of models ({gib(free)} free); free some, choose "
+            f"another folder, or {REMEDY}"
         )
     return folder
 
 
-def on_disk(needed: Plan, limit: int) -> str:
-    """What it means that rows lie there."""
+def disk_warning(plan: MemoryPlan, limit: int) -> str:
+    """What it means that rows lie on the disk."""
     return (
-        f"it needs about {gib(needed.total)} of memory and has {gib(limit)}: {gib(needed.rows)} of models and "
-        "optimizers lie on the disk, which takes longer"
+        f"it needs about {gib(plan.total)} of memory and has {gib(limit)}: {gib(plan.rows)} of models "
+        "and optimizers lie on the disk, which takes longer"
     )
 
 
-def memory_limit(setup: "Setup", processes: int = 1) -> int:
-    """How much this process may take, of what is allowed or free on a machine where so many share it."""
-    allowed = setup.experiment.system.memory
+def peer_storage(setup: Setup, limits: Limits, folder: Path) -> RowStorage:
+    """Where a peer's models lie, with its state in `folder`; what cannot fit anywhere is refused."""
+    plan = plan_peer(setup, limits)
+    limit = memory_limit(setup)
+    scratch = scratch_folder(plan, limit, folder)
+    if scratch is not None:
+        log.warning(disk_warning(plan, limit))
+    return RowStorage(scratch, outbox=folder)
+
+
+def peer_outlook(setup: Setup, limits: Limits, folder: Path) -> str:
+    """What the peer will need, in a sentence; what cannot fit anywhere is refused."""
+    plan = plan_peer(setup, limits)
+    limit = memory_limit(setup)
+    where = "in memory"
+    if scratch_folder(plan, limit, folder) is not None:
+        where = "on the disk, which takes longer"
     return (
-        available_bytes() // processes + resident_bytes()
-        if allowed is None
-        else int(allowed) // processes
+        f"about {gib(plan.total)} at the peak, of {gib(limit)}; models and optimizers lie {where}"
     )
 
 
-def available_bytes() -> int:
-    """Memory that is free: with the caches that would make room, and within the limits of the control group."""
-    table = Path("/proc/meminfo")
-    if not table.exists():
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    sizes = dict(line.split(":", 1) for line in table.read_text().splitlines())
-    return min([int(sizes["MemAvailable"].split()[0]) << 10, *_group_rooms()])
+def _free_on_disk(folder: Path) -> int:
+    """What is free on the disk of a folder that need not be there yet."""
+    existing = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    return shutil.disk_usage(existing).free
 
 
-def resident_bytes() -> int:
-    """Memory that this process takes now."""
-    table = Path("/proc/self/statm")
-    if not table.exists():
-        return PROCESS_BYTES
-    return int(table.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+# The parts of a plan.
 
 
-def refuse_too_large(make: Factory, dtype: torch.dtype) -> None:
-    """Weigh a model before it is made: on the meta device it takes no memory."""
-    with torch.device("meta"):
-        module = make()
-    size = (
-        sum(tensor.numel() for tensor in (*module.parameters(), *module.buffers())) * dtype.itemsize
-    )
-    if size > available_bytes():
-        raise ConfigError(
-            f"model: one alone takes {gib(size)}, only {gib(available_bytes())} is free; make it smaller"
-        )
+def _needs(setup: Setup, method: str) -> Needs:
+    """How many rows this method holds for all clients together."""
+    experiment = setup.experiment
+    options = experiment.method_options(method)
+    return experiment.method(method).memory(options, len(setup.clients), experiment.rounds)
 
 
-def gib(size: int) -> str:
-    """Bytes for a person."""
-    return f"{size / 2**30:.2f} GiB"
-
-
-def _samples(setup: "Setup") -> list[Samples]:
-    return [part for client in setup.clients for part in (client.train, client.test)]
-
-
-def _on_board(part: Samples, dtype: torch.dtype) -> int:
-    """Images stay bytes; all else is a number of the model's precision."""
-    inputs = part.x.nbytes if part.x.dtype.name == "uint8" else part.x.size * dtype.itemsize
-    return int(inputs) + part.y.size * 8
-
-
-def needs_of(setup: "Setup", method: str) -> Needs:
-    """What this method holds for all clients together."""
-    options, rounds = setup.experiment.method_options(method), setup.experiment.rounds
-    return setup.experiment.method(method).memory(options, len(setup.clients), rounds)
-
-
-def row_bytes(setup: "Setup") -> int:
-    """Of a model."""
+def _row_bytes(setup: Setup) -> int:
+    """Bytes of one model's row."""
     return setup.layout.size * setup.layout.dtype.itemsize
 
 
-def moments_bytes(setup: "Setup") -> int:
-    """Of what the optimizer keeps for a model."""
-    return (
-        setup.experiment.training.optimizer.moments
-        * setup.layout.parameters
-        * setup.layout.dtype.itemsize
-    )
+def _moments_bytes(setup: Setup) -> int:
+    """Bytes of what the optimizer keeps for one model."""
+    moments = setup.experiment.training.optimizer.moments
+    return moments * setup.layout.parameters * setup.layout.dtype.itemsize
 
 
-def _rows(setup: "Setup", needs: Needs, ranks: int) -> dict[str, int]:
+def _simulated_rows(setup: Setup, needs: Needs, ranks: int) -> dict[str, int]:
     """Bytes of the rows of numbers that a method holds, on the first of so many ranks."""
-    row, moments = row_bytes(setup), moments_bytes(setup)
-    models, optimizers = needs.models * row, needs.pairs * moments
-    updates = needs.updates * row + needs.fresh * moments
-    guests, checkpoint = 0, models + optimizers
-    if ranks > 1:
-        guests, updates = (
-            min(models, updates // ranks),
-            3 * updates // ranks,
-        )  # made, sent, received
-        checkpoint += 2 * checkpoint // ranks  # of all, at the first
+    models = needs.models * _row_bytes(setup)
+    optimizers = needs.pairs * _moments_bytes(setup)
+    updates = needs.updates * _row_bytes(setup) + needs.fresh * _moments_bytes(setup)
+    # A copy of all that is saved, written to the disk while the next round goes on.
+    checkpoint = models + optimizers
+    if ranks == 1:
+        return {
+            "models": models,
+            "optimizers": optimizers,
+            "updates": updates,
+            "checkpoint": checkpoint,
+        }
+
+    own_updates = _divided(updates, ranks)
+    visiting = min(models, own_updates)
     return {
-        "models": models // ranks + guests,
-        "optimizers": optimizers // ranks,
-        # One is written while models are measured, which comes before the next updates.
-        "updates or checkpoint": max(updates, checkpoint),
+        "models": _divided(models, ranks) + visiting,
+        "optimizers": _divided(optimizers, ranks),
+        "updates": 3 * own_updates,  # made, sent, received
+        "checkpoint": checkpoint
+        + _divided(2 * checkpoint, ranks),  # its own, sent, and those of all
     }
 
 
-def _workspace(setup: "Setup") -> int:
+def _in_memory(setup: Setup, *, seeds_held: int = 1, ranks: int = 1) -> dict[str, int]:
+    """What must be in memory whatever the method holds."""
+    samples = _samples(setup)
+    data = sum(part.x.nbytes + part.y.nbytes for part in samples)
+    tensors = sum(_tensor_bytes(part, setup.layout.dtype) for part in samples)
+    libraries = max(0, machine_memory.resident_bytes() - seeds_held * data)
+    return {
+        "libraries": libraries + LATER_BYTES,
+        # The data of all seeds is held, and that of the one at work is there as tensors too.
+        "data": data * len(setup.experiment.seeds) + _divided(tensors, ranks),
+        "workspace": _workspace(setup),
+    }
+
+
+def _samples(setup: Setup) -> list[Samples]:
+    """Every client's training and test samples."""
+    samples: list[Samples] = []
+    for client in setup.clients:
+        samples += [client.train, client.test]
+    return samples
+
+
+def _tensor_bytes(part: Samples, dtype: torch.dtype) -> int:
+    """Bytes of these samples as tensors: images stay bytes, all else is a number of the model's precision."""
+    inputs = part.x.nbytes
+    if part.x.dtype.name != "uint8":
+        inputs = part.x.size * dtype.itemsize
+    return int(inputs) + part.y.size * 8
+
+
+def _workspace(setup: Setup) -> int:
     """The models in hand with their gradients, and what batches leave between layers, for each thread."""
-    layout, system = setup.layout, setup.experiment.system
+    layout = setup.layout
+    samples = _samples(setup)
     chained = chain(layout) is not None
     rows = capacity(layout, torch.device("cpu"), together=chained)
-    any_samples = next(
-        part for part in _samples(setup) if len(part)
-    )  # some clients may be elsewhere
+
+    any_samples = next(part for part in samples if len(part))  # some clients may be elsewhere
     sample = to_input(torch.from_numpy(any_samples.x[:1]), layout.dtype)[0]
-    taken = footprint(layout, sample)
-    largest = max(len(part) for part in _samples(setup))
-    batch = min(setup.experiment.training.batch_size, largest)
-    measured = min(evaluation_batch(sample.numel(), rows, chained=chained), largest)
-    models = 2 * rows * layout.size * layout.dtype.itemsize
+    per_sample = footprint(layout, sample)
+
+    most = max(len(part) for part in samples)
+    trained = min(setup.experiment.training.batch_size, most)
+    measured = min(evaluation_batch(sample.numel(), rows, chained=chained), most)
     # Both: what one leaves free in the heap hardly fits the other.
-    samples = rows * (batch * taken.training + measured * taken.measuring)
-    return (system.threads or compat.thread_count()) * (models + int(HEAP_LOSS * samples))
+    activations = rows * (trained * per_sample.training + measured * per_sample.measuring)
+
+    models_and_gradients = 2 * rows * _row_bytes(setup)
+    threads = setup.experiment.system.threads or compat.thread_count()
+    return threads * (models_and_gradients + int(HEAP_LOSS * activations))
 
 
-def _group_rooms() -> Iterator[int]:
-    """What is left in every control group (version 2) this process is in, innermost first."""
-    table, root = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
-    lines = table.read_text().splitlines() if table.exists() else []
-    mine = next((root / line[3:].lstrip("/") for line in lines if line.startswith("0::")), root)
-    for group in (mine, *mine.parents):
-        if (group / "memory.current").exists() and (
-            limit := (group / "memory.max").read_text().strip()
-        ) != "max":
-            counts = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
-            used = int((group / "memory.current").read_text()) - int(counts["inactive_file"])
-            yield max(0, int(limit) - used)
+def _network(setup: Setup, limits: Limits, neighbors: int) -> int:
+    """Chunks on their way out and in, and the own model in other numbers where those are sent."""
+    chunks = 2 * neighbors * limits.window * limits.chunk_bytes
+    packed = 0
+    if limits.precision is not None:
+        sent: torch.dtype = getattr(torch, limits.precision)
+        if sent != setup.layout.dtype:
+            packed = setup.layout.size * sent.itemsize
+    return SESSION_BYTES + chunks + packed
+
+
+def _divided(count: int, by: int) -> int:
+    """The share of one of several, rounded up."""
+    return -(-count // by)

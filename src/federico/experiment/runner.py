@@ -16,7 +16,12 @@ from federico.errors import RunError
 from federico.exchange.processes import ProcessGroup, SingleProcess
 from federico.experiment.build import Setup, prepare
 from federico.experiment.config import Experiment, System, cell_options
-from federico.experiment.memory_plan import memory_limit, on_disk, plan, scratch
+from federico.experiment.memory_plan import (
+    disk_warning,
+    memory_limit,
+    plan_simulation,
+    scratch_folder,
+)
 from federico.experiment.recording import record_round
 from federico.learning.models import Factory
 from federico.learning.rows import RowStorage
@@ -84,11 +89,11 @@ def _storage(
     setups: Sequence[Setup], run: RunDir, observer: Observer, team: ProcessGroup
 ) -> RowStorage:
     """Where models will lie; too little memory for anything is an error."""
-    needed = plan(setups[0], seeds_held=len(setups), ranks=team.ranks)
+    needed = plan_simulation(setups[0], seeds_held=len(setups), ranks=team.ranks)
     limit = memory_limit(setups[0], team.processes_here)
-    place = scratch(needed, limit, run.path)
+    place = scratch_folder(needed, limit, run.path)
     if place is not None and team.rank == 0:
-        observer.say(on_disk(needed, limit))
+        observer.say(disk_warning(needed, limit))
     return RowStorage(place)
 
 

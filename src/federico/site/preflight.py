@@ -13,10 +13,10 @@ import zenoh
 
 from federico.errors import FedericoError, NetworkError
 from federico.experiment.build import Setup
+from federico.experiment.memory_plan import peer_outlook
 from federico.network.presence import members_seen
 from federico.network.session import Addresses, close, open_session
 from federico.site.certificates import check_certificate
-from federico.site.memory_plan import outlook
 from federico.site.prepare import prepare_site
 from federico.site.probe import NobodyThereError, probe, split_address
 from federico.site.site_file import Site
@@ -90,7 +90,7 @@ def _check_data_and_memory(site: Site) -> Iterator[Finding]:
         yield Finding("data and model", "wrong", str(error), type(error))
         return
     yield Finding("data and model", "ok", _describe_data(site, setup))
-    yield _find("memory", partial(outlook, site, setup))
+    yield _find("memory", partial(peer_outlook, setup, site.federation.limits, site.state))
 
 
 def _describe_data(site: Site, setup: Setup) -> str:

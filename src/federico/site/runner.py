@@ -23,6 +23,7 @@ from federico import compat
 from federico.exchange.processes import SingleProcess
 from federico.exchange.protocol import ByteCount, Hosting, Purpose
 from federico.experiment.build import Setup
+from federico.experiment.memory_plan import peer_storage
 from federico.experiment.runner import checkpoint_due, play_round, resume
 from federico.learning.bank import Bank
 from federico.learning.visits import Visits
@@ -35,7 +36,6 @@ from federico.runs.bundle import save_clients
 from federico.runs.layout import CellDir
 from federico.runs.records import Journal, Record, read_records
 from federico.site.certificates import check_certificate
-from federico.site.memory_plan import storage
 from federico.site.prepare import prepare_site
 from federico.site.site_file import Site
 from federico.site.state_folder import open_state_folder
@@ -64,7 +64,8 @@ def run_peer(site: Site, stop: threading.Event) -> None:
         members = len(federation.members)
         # As many processes as members, each of which hosts one.
         hosting = Hosting(members, site.member_index, members)
-        method = setup.hosted_method("federico", hosting, network.connect, storage(site, setup))
+        storage = peer_storage(setup, site.federation.limits, site.state)
+        method = setup.hosted_method("federico", hosting, network.connect, storage)
         try:
             SitePeer(site, setup, state_folder, method, network.exchange, stop).run()
         finally:
