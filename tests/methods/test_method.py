@@ -63,11 +63,12 @@ def test_a_method_needs_what_it_then_holds(
     size = at_work.learner.layout.size
     saved = at_work.state().values()
     held = sum(len(rows) for rows in saved if rows.ndim == 2 and rows.shape[1] == size)
-    assert (needs.models, needs.updates, needs.pairs) == (
-        held,
-        max(moves),
-        len(at_work.learner.states),
-    )
+    assert (needs.models, needs.updates) == (held, max(moves))
+    kept = len(at_work.learner.states)
+    if name == "ifca":  # a client may come to train every model, and here does not
+        assert kept <= needs.pairs
+    else:
+        assert kept == needs.pairs
 
 
 class Forgetful(SimulatedExchange):

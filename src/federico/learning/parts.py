@@ -69,7 +69,8 @@ class ModelPart:
 
     def cut(self, rows: Tensor) -> Tensor:
         """A copy of this part alone, [rows, size of the part]."""
-        return torch.cat([rows[..., columns] for columns in self.slices], dim=-1)
+        nothing = rows[..., :0]
+        return torch.cat([nothing, *(rows[..., columns] for columns in self.slices)], dim=-1)
 
     def paste(self, narrow: Tensor, rows: Tensor) -> None:
         """Write what `cut` gave back into this part of the rows."""

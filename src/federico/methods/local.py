@@ -1,11 +1,5 @@
 """Training alone: what every method has to beat."""
 
-import numpy as np
-
-from federico.exchange.protocol import Updates
-from federico.learning.rows import Rows
-from federico.methods.averaging import average_into
-from federico.methods.context import timed
 from federico.methods.method import Method, Mixtures, Round
 
 
@@ -25,10 +19,3 @@ class Local(Method):
     def predictors(self, round_index: int) -> Mixtures:
         """Every client's own model."""
         return self.read(round_index, self.to_own())
-
-    @timed("update")
-    def move_own_models(self, deltas: Rows) -> None:
-        """Add each client's delta to its own model, unless it is not finite."""
-        own = self.to_own()
-        updates = Updates(own.owners, own.clients, np.ones(len(own)), deltas)
-        average_into(self.bank, updates)

@@ -203,6 +203,13 @@ class Method(ABC):
         self.push(round_index, visits, deltas)
 
     @timed("update")
+    def move_own_models(self, deltas: Rows, part: ModelPart | None = None) -> None:
+        """Add each hosted client's delta to its own model, or to `part` of it, unless not finite."""
+        own = self.to_own()
+        updates = Updates(own.owners, own.clients, np.ones(len(own)), deltas)
+        average_into(self.bank, updates, part=part)
+
+    @timed("update")
     def collect_and_average(self, round_index: int) -> None:
         """Move every model by the weighted average of the updates that came for it."""
         part = self.shared_part(self.opt, self.bank.layout)

@@ -24,6 +24,9 @@ BUILT_IN = {
     "clustered": "Clustered",
     "fedem": "FedEM",
     "fedfomo": "FedFomo",
+    "ditto": "Ditto",
+    "fedper": "FedPer",
+    "ifca": "Ifca",
 }
 """The class of each built-in method; its module is called like the method."""
 
