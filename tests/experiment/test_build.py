@@ -1,5 +1,6 @@
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,7 +10,8 @@ from torch import nn
 from federico.data.arrays import dataset_from_clients
 from federico.errors import ConfigError, DataError
 from federico.experiment.build import device, prepare
-from federico.experiment.config import Experiment
+from federico.experiment.config import Experiment, load
+from federico.experiment.runner import to_toml
 from federico.methods import METHODS
 
 Tiny = Callable[..., Experiment]
@@ -154,3 +156,45 @@ def test_few_samples_are_allowed_but_warned_of(tiny: Tiny) -> None:
     assert warned
     assert all("training samples for 10 classes" in warning for warning in warned)
     assert prepare(tiny(), 0).warnings == []
+
+
+@pytest.mark.parametrize("clients", [2, 3])
+def test_what_a_run_of_few_clients_writes_down_can_be_run_again(
+    tiny: Tiny, tmp_path: Path, clients: int
+) -> None:
+    """The default number of neighbors is written out, though there are fewer others."""
+    partition = {"kind": "label-groups", "clients": clients, "groups": 2}
+    first = tiny(methods=["federico", "fedfomo"], partition=partition, federico={})
+    file = tmp_path / "config.toml"
+    file.write_text(to_toml(first), encoding="utf-8")
+    assert "neighbors = 3" in file.read_text()
+    again = load(file, ['name="tiny"'])
+    assert again == first
+    assert len(prepare(again, 0).clients) == clients
+
+
+@pytest.mark.parametrize(
+    ("method", "changes", "said"),
+    [
+        ("federico", {"federico": {"neighbors": 4}}, r"federico\.neighbors = 4"),
+        ("fedfomo", {"fedfomo": {"validation": 0.98}}, "a batch of one sample"),
+        ("local", {"training": {"batch_size": 32}}, "a batch of one sample"),
+    ],
+)
+def test_a_cell_is_checked_against_a_problem_that_is_set_up_already(
+    tiny: Tiny, method: str, changes: dict[str, Any], said: str
+) -> None:
+    """Options, held-out samples and batches may differ from cell to cell of one problem."""
+    net = {"kind": "python"}
+    ready = prepare(tiny(model=net, methods=["local"]), 0, factory=Normed)
+    ready.check_cell(tiny(model=net, methods=[method]), method)
+    assert len(ready.clients[0].train) == 33
+    with pytest.raises(ConfigError, match=said):
+        ready.check_cell(tiny(model=net, methods=[method], **changes), method)
+
+
+class Normed(nn.Sequential):
+    """A model that cannot train on a single sample."""
+
+    def __init__(self) -> None:
+        super().__init__(nn.Linear(64, 8), nn.BatchNorm1d(8), nn.Linear(8, 10))
