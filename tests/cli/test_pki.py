@@ -22,7 +22,7 @@ def certified(federico: Command) -> Command:
     return federico
 
 
-def test_a_site_gets_its_papers(certified: Command) -> None:
+def test_a_site_gets_its_key_and_certificate(certified: Command) -> None:
     assert {path.name for path in Path("keys").iterdir()} == {
         "north.key",
         "north.csr",

@@ -45,7 +45,7 @@ def test_a_certificate_names_its_peer_and_where_it_is_dialled(north: Path) -> No
     assert identity.issuer == "authority"
 
 
-def test_lives_are_short(north: Path, ca: Path) -> None:
+def test_certificates_are_valid_for_a_short_time(north: Path, ca: Path) -> None:
     life = read_certificate(north).last - datetime.now(UTC)
     assert timedelta(days=89) < life < timedelta(days=91)
     assert read_certificate(ca / "ca.pem").last - datetime.now(UTC) < timedelta(days=5 * 366)

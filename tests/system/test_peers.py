@@ -179,7 +179,7 @@ def _served(model_bytes: int, records: list) -> bool:  # type: ignore[type-arg]
     )
 
 
-def test_papers_of_another_authority_stay_outside(tmp_path: Path) -> None:
+def test_a_certificate_of_another_authority_stays_outside(tmp_path: Path) -> None:
     """Each side goes on alone; neither ever counts the other as here."""
     with Federation(tmp_path, small(2, rounds=4)) as federation:
         good, bad = federation
@@ -202,7 +202,7 @@ def test_papers_of_another_authority_stay_outside(tmp_path: Path) -> None:
             )
 
 
-def test_expired_papers_are_refused_at_the_start(tmp_path: Path) -> None:
+def test_an_expired_certificate_is_refused_at_the_start(tmp_path: Path) -> None:
     with Federation(tmp_path, small(2, rounds=1)) as federation:
         site = federation["0"]
         renew_certificate(tmp_path / "0" / "keys" / "0.pem", tmp_path / "ca", days=0)
