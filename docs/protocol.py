@@ -37,10 +37,10 @@ def draw() -> Figure:
         5, 0.95, "mutual TLS\nname = certificate", ha="center", va="center", size=8, color="#666666"
     )
     _step(axes, 1.75, "sample", "i chooses b, by its posterior\nof the round before")
-    _say(axes, 2.42, VISITOR, OWNER, "ask for the model, with a nonce", BLUE)
-    _say(axes, 2.95, OWNER, VISITOR, "header signed by b: round, version, digests, nonce", BLUE)
-    _say(axes, 3.55, VISITOR, OWNER, "chunk k? Not asked, if i has this very model", BLUE)
-    _say(axes, 4.1, OWNER, VISITOR, "chunk k, four under way at a time", BLUE)
+    _say(axes, 2.42, VISITOR, OWNER, "request-model: nonce, version", BLUE)
+    _say(axes, 2.95, OWNER, VISITOR, "announcement signed by b: version, digests, nonce", BLUE)
+    _say(axes, 3.55, VISITOR, OWNER, "request-chunk k; not sent if i has this very model", BLUE)
+    _say(axes, 4.1, OWNER, VISITOR, "chunk k; four under way at a time", BLUE)
     _step(axes, 4.75, "E-step", "loss of b's model on i's data\n→ tracked loss → posterior row")
     _step(
         axes,
@@ -48,9 +48,11 @@ def draw() -> Figure:
         "M-step",
         "i trains a copy on its own data;\nnothing, if the weight is below w_min",
     )
-    _say(axes, 6.3, VISITOR, OWNER, "offer signed by i: coefficient, digest, version, nonce", GREEN)
-    _say(axes, 6.85, OWNER, VISITOR, "accepted; refused if stale, replayed or out of line", GREEN)
-    _say(axes, 7.4, VISITOR, OWNER, "chunk k of the update, each acknowledged", GREEN)
+    _say(
+        axes, 6.3, VISITOR, OWNER, "offer-update signed by i: coefficient, digests, version", GREEN
+    )
+    _say(axes, 6.85, OWNER, VISITOR, "acknowledged; refused if too old or said before", GREEN)
+    _say(axes, 7.4, VISITOR, OWNER, "upload-chunk k, each acknowledged", GREEN)
     _box(
         axes,
         OWNER,

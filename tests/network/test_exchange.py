@@ -1,4 +1,7 @@
-"""Peers on a bus in this process; real sockets are in test_session.py, real processes in tests/system."""
+"""Peers on a bus in this process.
+
+Real sockets are in test_session.py, real processes in tests/system.
+"""
 
 import gc
 import weakref

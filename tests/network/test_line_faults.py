@@ -1,4 +1,7 @@
-"""Every fault in every phase between real processes on a real line: whole or not at all, and nobody waits for ever."""
+"""Every fault in every phase, between real processes on a real line.
+
+What is transferred comes whole or not at all, and nobody waits for ever.
+"""
 
 import multiprocessing
 import os
@@ -39,9 +42,9 @@ class Fault(Enum):
     """What goes wrong, and whether the transfer must come through all the same."""
 
     BEFORE = auto()
-    """The owner is killed before anything is asked."""
+    """The owner is killed before anything is requested."""
     MIDWAY = auto()
-    """The owner is killed in the middle: while it sends its model, or while it receives an update."""
+    """The owner is killed while it sends its model, or while it receives an update."""
     SLOW = auto()
     """The line takes more than ten times as long."""
     CUT = auto()
@@ -117,7 +120,7 @@ class FaultyLine:
         self.visitor.push_rows(1, [0], Rows.of(SENT[None]))
 
     def arrived(self) -> list[bool]:
-        """Of each update at the owner, whether it is what was sent; nothing if there is no owner any more."""
+        """Whether each update at the owner is what was sent; nothing if the owner is dead."""
         if not self.owner.is_alive():
             return []
         self.orders.send(True)

@@ -163,7 +163,10 @@ def answered(asker: zenoh.Session, key: str) -> bool:
     ids=["itself", "answering for another", "offering in another's name", "outside"],
 )
 def test_a_member_speaks_for_itself_alone(trio, key: str, allowed: bool) -> None:
-    """site2 answers under a key, site1 asks; a second key tells when what site2 declared has reached site1."""
+    """site2 answers under a key, site1 sends a request.
+
+    A second key tells when what site2 declared has reached site1.
+    """
     site1, site2 = trio
     last = ROSTER.request_key("site2", "site1", "last")
     with site2.declare_queryable(key, answer), site2.declare_queryable(last, answer):

@@ -1,4 +1,7 @@
-"""A line between two peers that can go bad: bytes pass through here, until a fault is armed and enough have passed."""
+"""A line between two peers that can go bad.
+
+Bytes pass through here until a fault is armed and enough of them have passed.
+"""
 
 import contextlib
 import socket

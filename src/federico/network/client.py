@@ -151,7 +151,7 @@ class RequestSender:
         deadline: Deadline,
         repetition: Repetition,
     ) -> bool:
-        """Send requests 0 to count - 1 with a window of them under way; returns if all succeeded."""
+        """Send requests 0 to count - 1, a window of them at a time; returns whether all succeeded."""
         waiting = deque(range(count))
         under_way: deque[tuple[int, PendingAnswer]] = deque()
         lost = False

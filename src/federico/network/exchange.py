@@ -181,19 +181,19 @@ class NetworkExchange:
     def _fetch(self, visits: Visits, version: int, *, patient: bool, purpose: Purpose) -> list[int]:
         """Bring the models of these visits into the bank; returns the owners whose models came."""
         deadline = self._sender.deadline()
-        asked = []
+        requested = []
         kept = []
         for owner in np.unique(visits.owners).tolist():
             if owner == self._terms.number:
                 continue
             if self._owners[owner].has_model:
                 kept.append(owner)
-            if self._may_ask(owner, patient):
-                asked.append(owner)
+            if self._may_request(owner, patient):
+                requested.append(owner)
 
-        rows = self._make_room(np.array([*asked, *kept], dtype=np.int64))
+        rows = self._make_room(np.array([*requested, *kept], dtype=np.int64))
         fetches = []
-        for owner in asked:
+        for owner in requested:
             fetches.append(self._fetch_of(owner, version, rows[owner], deadline, patient, purpose))
         whole = _side_by_side(fetches)
 
@@ -201,9 +201,9 @@ class NetworkExchange:
         for owner in rows:
             if not self._owners[owner].has_model:
                 self._bank.drop_visiting_row(owner)
-        return [owner for owner, came in zip(asked, whole, strict=True) if came]
+        return [owner for owner, came in zip(requested, whole, strict=True) if came]
 
-    def _may_ask(self, owner: int, patient: bool) -> bool:
+    def _may_request(self, owner: int, patient: bool) -> bool:
         name = self._terms.roster.members[owner]
         here = patient or self.presence.here(name)
         return here and self.reputation.trusts(name)

@@ -21,16 +21,16 @@ class Limits(Options):
     """Seconds that a peer gives its pulls of a round, and again its pushes; what has not come by
     then is left out."""
     patience: PositiveFloat = 20.0
-    """Seconds that a request may stay unanswered before it is sent again; on slow lines, longer than
-    a window of chunks takes."""
+    """Seconds that a request may stay unanswered before it is sent again; on slow lines, longer
+    than a window of chunks takes."""
     grace: NonNegativeFloat = 3.0
     """Seconds that a transfer waits for a peer that has vanished in the middle of it. One that had
     fallen silent before was cut off rather than ended: it gets as long again as that had lasted."""
     precision: Literal["float16", "bfloat16", "float32", "float64"] | None = None
     """The type of the numbers that travel; not set: that of the model, unrounded."""
     chunk_bytes: int = Field(default=1 << 20, ge=1 << 10, le=1 << 21)
-    """Models travel in chunks of this size; 256 KiB suits slow lines. A large model cannot travel in
-    tiny chunks, because one message must announce them all."""
+    """Models travel in chunks of this size; 256 KiB suits slow lines. A large model cannot travel
+    in tiny chunks, because one message must announce them all."""
     window: PositiveInt = Field(default=4, le=64)
     """How many chunks of a transfer are under way at a time."""
     staleness: NonNegativeInt = 2

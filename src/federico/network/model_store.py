@@ -22,7 +22,7 @@ from federico.types import Array
 log = logging.getLogger(__name__)
 
 READER_GRACE = 15.0
-"""Seconds after its last request that a reader is still waited for: longer than a cut that heals."""
+"""Seconds after its last request that a reader is waited for: longer than a cut that heals."""
 MOST_OLDER = 2
 """Older versions kept for slow readers: one who reads slowly on purpose must not fill the disk."""
 
@@ -59,7 +59,7 @@ class ModelStore:
         folder: Path | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`wire` is the type of the numbers that travel; `folder` holds copies of older versions."""
+        """`wire` is the type of numbers that travels; `folder` holds copies of older versions."""
         self._chunk_plan = chunk_plan
         self._wire = wire
         self._folder = folder

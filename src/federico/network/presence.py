@@ -1,4 +1,4 @@
-"""Who is here, by liveliness tokens that vanish with their session, and who finished which round."""
+"""Who is here, and who has finished which round, by tokens that vanish with their session."""
 
 import logging
 import threading
@@ -72,7 +72,7 @@ class Presence:
         return self._clock() - vanished > grace + silence
 
     def with_another_file(self) -> set[str]:
-        """The members that are here with another version of the federation file, so count as away."""
+        """The members that are here with another federation file; they count as away."""
         with self._changed:
             return set(self._other_file)
 
@@ -99,7 +99,7 @@ class Presence:
         return self._wait_for(all_here, seconds)
 
     def wait_finished(self, members: Collection[str], round_index: int, seconds: float) -> bool:
-        """Wait until each of these has finished the round or is away; returns whether that is so."""
+        """Wait until each of these has finished the round or is away; returns whether it is so."""
 
         def all_finished() -> bool:
             waited_for = self._here.intersection(members)

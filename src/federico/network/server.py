@@ -151,7 +151,7 @@ class MemberServer:
                     log.debug("no reply to %s: %s", query.key_expr, error)
 
     def _answer(self, query: zenoh.Query) -> None:
-        """Reply to a request, whatever happens: one left without a reply keeps its sender waiting."""
+        """Reply, whatever happens: a request without a reply keeps its sender waiting."""
         try:
             decision = self._decide(query)
             answer = self._carry_out(decision)
@@ -170,9 +170,9 @@ class MemberServer:
     def _decide(self, query: zenoh.Query) -> Decision:
         if not self._reputation.trusts(self._name):
             return Refuse(f"{self._name} is not heard now")
-        topic = str(query.key_expr).rpartition("/")[2]
-        request = b"" if query.attachment is None else query.attachment.to_bytes()
-        payload = b"" if query.payload is None else query.payload.to_bytes()
+        *_, topic = str(query.key_expr).split("/")
+        request = _content(query.attachment)
+        payload = _content(query.payload)
         with self.conversation() as conversation:
             return conversation.receive(topic, request, payload)
 
@@ -250,7 +250,7 @@ class PeerServer:
                 conversation.publish(publication)
 
     def release_row(self) -> None:
-        """The row is about to change: serve it only to those who are in the middle of fetching it."""
+        """The row is about to change: serve it only to those in the middle of fetching it."""
         remaining = self._models.release_row()
         for member in self._members.values():
             with member.conversation() as conversation:
@@ -280,3 +280,10 @@ class PeerServer:
         member = self._members.get(visitor)
         if member is None or not member.queue.put(query):
             query.drop()
+
+
+def _content(content: "zenoh.ZBytes | None") -> bytes:
+    """The bytes of what may have been left out."""
+    if content is None:
+        return b""
+    return content.to_bytes()

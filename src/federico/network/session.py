@@ -1,4 +1,4 @@
-"""A Zenoh session as the peer network needs it: mutual TLS, and each member held to its own keys."""
+"""A Zenoh session as peers need it: mutual TLS, and each member held to its own keys."""
 
 import json
 import threading

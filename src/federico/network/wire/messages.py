@@ -168,7 +168,7 @@ class ChunkUpload(FixedMessage):
 
 
 class RefusedError(FedericoError):
-    """Another peer refused a request that is within the rules: too late, repeated, or not wanted."""
+    """Another peer refused a request within the rules: too late, repeated, or not wanted."""
 
 
 def encode_busy(reason: str) -> bytes:

@@ -29,6 +29,7 @@ from federico.network.wire.messages import (
     SignedMessage,
 )
 
+ALGORITHM = ec.ECDSA(hashes.SHA256())
 NUMBER_BYTES = 32
 """Bytes of each of the two numbers of a P-256 signature."""
 SIGNATURE_BYTES = 2 * NUMBER_BYTES
@@ -65,9 +66,9 @@ class Signer:
     def sign(self, header: MessageHeader, digests: Sequence[bytes]) -> bytes:
         """The signed message that announces chunks with these digests."""
         body = header.encode() + b"".join(digests) + self._certificate
-        signature = self._key.sign(body, ec.ECDSA(hashes.SHA256()))
-        r, s = decode_dss_signature(signature)
-        return body + r.to_bytes(NUMBER_BYTES, "big") + s.to_bytes(NUMBER_BYTES, "big")
+        r, s = decode_dss_signature(self._key.sign(body, ALGORITHM))
+        signature = r.to_bytes(NUMBER_BYTES, "big") + s.to_bytes(NUMBER_BYTES, "big")
+        return body + signature
 
     def verify(self, message: bytes, sender: str, chunks: int) -> SignedMessage:
         """Read a message that must be `sender`'s, and announce this many chunks."""
@@ -106,7 +107,7 @@ class Signer:
         r = int.from_bytes(signature[:NUMBER_BYTES], "big")
         s = int.from_bytes(signature[NUMBER_BYTES:], "big")
         try:
-            shown.key.verify(encode_dss_signature(r, s), body, ec.ECDSA(hashes.SHA256()))
+            shown.key.verify(encode_dss_signature(r, s), body, ALGORITHM)
         except InvalidSignature:
             raise ProtocolError(f"signature does not fit the key of {sender!r}") from None
 
