@@ -16,10 +16,10 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from federico.cli.main import app
-from federico.compare.page import section
-from federico.compare.saved import read_saved
 from federico.compare.study import Compare
 from federico.experiment.config import experiment_type
+from federico.report.section import section
+from federico.runs.table import TABLE
 from federico.site.federation_file import FederationOptions
 from federico.site.site_file import SiteOptions
 
@@ -68,34 +68,33 @@ def _known() -> set[type[BaseModel]]:
 
 
 def results_page() -> str:
-    """Everything in `results/`: the numbers, and what a person has to say about them in the .md of the same name."""
+    """Everything in `results/`: the numbers, and what a person has to say about them."""
     parts = ["# Results\n", NOTE, RESULTS_INTRO]
-    for file in sorted(RESULTS.glob("*.json"), key=_rank):
-        note = file.with_suffix(".md")
-        parts.append(
-            section(
-                read_saved(file),
-                note.read_text(encoding="utf-8") if note.exists() else "",
-                "../results",
-            )
-        )
+    folders = [path.parent for path in RESULTS.glob(f"*/{TABLE}")]
+    for folder in sorted(folders, key=_rank):
+        parts.append(section(folder, f"../results/{folder.name}"))
     return "\n".join(parts)
 
 
 RESULTS_INTRO = """\
-Each section is a table or figure, run by us with the commands under it, with the paper's figures beside ours where it
-gives any. Every difference in the setting is listed under the tables; two are common to all: the paper publishes no
-code, so [what it leaves open](explanation-open-points.md) is settled by us, and a run here is one seed with a split of
-its own. Comparisons are made at the paper's learning rate (0.01 for everybody) and, where a section says so, at each
-method's own best rate, chosen without test data. The numbers are in `results/*.json`; a commit is that of the code that
-saved them.
+Each section is a table or figure that we ran with the commands listed under it, with the paper's
+figures beside ours where it gives any. Every difference in the setting is listed under the tables.
+Two differences are common to all: the paper publishes no code, so we settled
+[what it leaves open](explanation-open-points.md); and a run here is one seed with a split of its
+own. Methods are compared at the paper's learning rate (0.01 for everybody) and, where a section
+says so, at each method's own best rate, chosen without test data.
+
+The numbers are in [`results/`](../results), which `federico report results/<name>` reads. A commit
+is that of the code that ran or saved them. Commands are quoted as they were typed; in older ones
+`--set compare.` now reads `--set grid.` and `--at` reads `--rate`.
 """
 
 
-def _rank(file: Path) -> tuple[int, str]:
-    """Tables, figures, our own choices, the rest."""
-    kind = file.stem.partition("-")[0].rstrip("0123456789")
-    return (ORDER.index(kind) if kind in ORDER else len(ORDER)), file.stem
+def _rank(folder: Path) -> tuple[int, str]:
+    """Tables first, then figures, then our own choices, then the rest."""
+    kind = folder.name.partition("-")[0].rstrip("0123456789")
+    place = ORDER.index(kind) if kind in ORDER else len(ORDER)
+    return place, folder.name
 
 
 def command_page() -> str:

@@ -9,11 +9,11 @@ from types import ModuleType
 
 import pytest
 
-from federico.compare.saved import read_saved
 from federico.compare.study import parse_study
 from federico.config_file import validated
 from federico.experiment.config import load
 from federico.methods import METHODS
+from federico.report import summarize
 from federico.site.federation_file import FederationOptions
 from federico.site.site_file import SiteOptions
 
@@ -90,16 +90,14 @@ def test_every_method_has_a_page_with_its_options_and_a_command(name: str) -> No
         ] == []
 
 
-def test_every_saved_figure_of_a_method_is_on_the_page_of_results() -> None:
+def test_every_kept_figure_is_on_the_page_of_results() -> None:
     page = (ROOT / "docs" / "results.md").read_text()
-    for file in sorted((ROOT / "results").glob("*.json")):
-        saved = read_saved(file)
-        for entry in saved.result.entries:
-            assert saved.result.metric.bare(entry.mean) in page, (
-                f"{file.name}: {entry.row}, {entry.column}"
-            )
-        assert all(save.command in page for save in saved.saves)
-        assert all((file.parent / figure).exists() for figure in saved.figures)
+    for table in sorted((ROOT / "results").glob("*/table.json")):
+        summary = summarize(table.parent)
+        for entry in summary.entries:
+            figure = summary.metric.bare(entry.mean)
+            assert figure in page, f"{table.parent.name}: {entry.row.name}, {entry.column}"
+        assert all(source.provenance.command in page for source in summary.sources)
 
 
 @pytest.mark.parametrize(("page", "code"), blocks("toml"))

@@ -62,7 +62,7 @@ def _shown_posteriors(cells: list[CellDir]) -> Posteriors | None:
     ours_first = sorted(cells, key=lambda cell: cell.description.method != FEDERICO)
     tried: set[str] = set()
     for cell in ours_first:
-        # What one cell of a row has not, the others have not either.
+        # What one cell of a row does not have, its other cells do not have either.
         row = cell.description.row
         if row in tried:
             continue

@@ -101,7 +101,7 @@ def shades(count: int) -> list[str]:
 
 def sheet(width: float, height: float, title: str) -> Figure:
     """An empty figure with its title at the left, on several lines where it is too long for one."""
-    title = textwrap.fill(title, width=int(width * CHARACTERS_PER_INCH))
+    title = textwrap.fill(title, int(width * CHARACTERS_PER_INCH), break_on_hyphens=False)
     figure = Figure(figsize=(width, height), layout="constrained", facecolor="white")
     figure.get_layout_engine().set(w_pad=0.12, h_pad=0.1)  # type: ignore[union-attr, call-arg]
     figure.suptitle(

@@ -103,7 +103,7 @@ def overview(summary: Summary, trusted: Posteriors | None = None) -> Figure:
         _trust(right, trusted)
         grid = [left]
     else:
-        figure = sheet(2.6 + 3.3 * len(columns), height, summary.table.title)
+        figure = sheet(max(2.6 + 3.3 * len(columns), 8), height, summary.table.title)
         grid = list(figure.subplots(1, len(columns), sharey=True, squeeze=False).flat)
 
     for axes, column in zip(grid, columns, strict=True):
@@ -185,7 +185,7 @@ def cost(summary: Summary) -> Figure:
     for axes in grid[:, 1]:
         handles, labels = axes.get_legend_handles_labels()
         by_label.update(zip(labels, handles, strict=True))
-    legend_below(figure, list(by_label.values()), min(len(by_label), 6) or 1)
+    legend_below(figure, list(by_label.values()), min(len(by_label), 7) or 1)
     return figure
 
 

@@ -25,9 +25,11 @@ from federico.report.drawing import (
     whole_numbers,
 )
 from federico.runs.layout import CellDir
-from federico.runs.records import iterate_records
+from federico.runs.records import iterate_some_records, read_last_record
 
 MOST_PANELS = 12
+MOST_POSTERIORS = 200_000
+"""Posteriors that are read at most: a hundred thousand take a second."""
 VISIBLE = 0.01
 """A model whose weight never gets this high is not drawn."""
 LABEL = "weight (%)"
@@ -64,28 +66,28 @@ class Posteriors:
 def read_posteriors(cell: CellDir, drawn: Sequence[int] | None = None) -> Posteriors | None:
     """Read the posteriors of a cell; None for a method that has none.
 
-    Over the rounds only those of a few clients are kept: all of them would not fit in memory.
+    Over the rounds only those of a few clients are kept: all of them would not fit in memory. With
+    thousands of clients only some of the rounds are read, too.
     """
     about = cell.description
+    last = read_last_record(cell.path)
+    if last is None or not last.posterior:
+        return None
     groups = true_groups(about.distribution)
     if drawn is None:
         drawn = by_group(groups, len(about.clients), MOST_PANELS).tolist()
 
     rounds: list[int] = []
     by_client: dict[int, list[dict[str, float]]] = {client: [] for client in drawn}
-    latest: list[dict[str, float]] = []
-    for record in iterate_records(cell.path):
+    most = max(MOST_POSTERIORS // len(about.clients), MOST_PANELS)
+    for record in iterate_some_records(cell.path, most):
         if not record.posterior:
             continue
         rounds.append(record.round)
-        latest = record.posterior
         for client, rows in by_client.items():
             rows.append(record.posterior[client])
-
-    if not rounds:
-        return None
     title = about.title or about.method
-    return Posteriors(title, about.seed, about.clients, groups, rounds, by_client, latest)
+    return Posteriors(title, about.seed, about.clients, groups, rounds, by_client, last.posterior)
 
 
 def panels(shown: Posteriors, title: str) -> Figure:

@@ -142,11 +142,12 @@ def extent(summary: Summary) -> str:
 
 def notes(summary: Summary) -> str:
     """How to read the tables."""
-    over = "runs" if summary.table.spread == "seeds" else "clients"
-    parts = [
-        "Each client is tested on its own test data and counts by the size of its data. Figures "
-        f"are means over runs; ± is the standard deviation over {over}. The best is in bold."
-    ]
+    parts = ["Each client is tested on its own test data and counts by the size of its data."]
+    if any(entry.sd(summary.table.spread) for entry in summary.entries):
+        over = "runs" if summary.table.spread == "seeds" else "clients"
+        parts.append(f"Figures are means over runs; ± is the standard deviation over {over}.")
+    if len(summary.table.rows) > 1:
+        parts.append("The best is in bold.")
     if len({entry.rounds for entry in summary.entries}) > 1:
         parts.append(
             "Rows were run for different numbers of rounds: in a column where they differ, none "
@@ -270,8 +271,8 @@ def _rows_from(summary: Summary, command: Command, rate_kind: ShownRate) -> str:
             if (entry := summary.entry(row.name, column, rate_kind)) is not None
         ]
         columns = tuple(entry.column for entry in found if command in entry.commands)
-        if len(columns) == len(found):
-            columns = ("",) if found else ()
+        if len(columns) == len(summary.table.columns):
+            columns = ("",)
         if columns:
             together.setdefault(columns, []).append(row.title)
 

@@ -132,6 +132,16 @@ def read_records(folder: Path) -> list[Record]:
     return list(iterate_records(folder))
 
 
+def iterate_some_records(folder: Path, most: int) -> Iterator[Record]:
+    """At most so many rounds of a cell, evenly from all of them, the first and last among them."""
+    path = folder / RECORDS
+    count = sum(1 for _ in _whole_lines(path))
+    wanted = set(np.linspace(0, count - 1, min(count, most)).astype(int).tolist())
+    for number, text in enumerate(_whole_lines(path)):
+        if number in wanted:
+            yield Record(**_parsed(text, path))
+
+
 def read_last_record(folder: Path) -> Record | None:
     """The last round of a cell; None before the first."""
     last = None

@@ -1,0 +1,59 @@
+"""Kept results as a section of a Markdown page, with a person's remarks on them."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from federico.report import text
+from federico.report.aggregate import Summary
+from federico.report.details import summarize
+from federico.report.figures import CAPTIONS
+from federico.report.tables import all_tables, markdown
+
+REMARKS = "remarks.md"
+"""What a person has to say about kept results, in a file beside them."""
+PICTURES = ("figure", "overview", "cost")
+
+
+def section(folder: Path, address: str) -> str:
+    """The section of one folder of results; `address` leads from the page to that folder."""
+    summary = summarize(folder)
+    return "\n".join(_parts(summary, folder, address))
+
+
+def _parts(summary: Summary, folder: Path, address: str) -> Iterator[str]:
+    """Headline, remarks, pictures, tables, and where the numbers come from."""
+    paper = summary.table.paper
+    yield f"## {summary.table.title}\n"
+    yield f"{text.headline(summary)}\n"
+    if paper.finding:
+        yield f"**The paper** ({paper.where}): {paper.finding}\n"
+
+    remarks = folder / REMARKS
+    if remarks.exists():
+        yield f"{remarks.read_text(encoding='utf-8').strip()}\n"
+    for name in PICTURES:
+        if (folder / f"{name}.png").exists():
+            yield f"![{CAPTIONS[name]}]({address}/{name}.png)\n"
+
+    for table in all_tables(summary):
+        yield f"{table.title}:\n\n{markdown(table)}"
+    yield f"{text.notes(summary)}\n"
+
+    differences = text.differences(summary)
+    if differences:
+        lines = [f"- {difference}\n" for difference in differences]
+        yield f"{text.beside(summary)}:\n\n" + "".join(lines)
+    yield f"{text.extent(summary).capitalize()}.\n"
+    yield from _sources(summary)
+
+
+def _sources(summary: Summary) -> Iterator[str]:
+    """The commands, and what came from each of them."""
+    for source in summary.sources:
+        part = text.part(summary, source.command)
+        origin = text.origin(source)
+        if part and len(summary.sources) > 1:
+            yield f"{part}: {origin}.\n"
+        else:
+            yield f"{origin[0].upper()}{origin[1:]}.\n"
+        yield f"```\n{source.provenance.command}\n```\n"
