@@ -22,7 +22,7 @@ from federico.types import Array, IntArray
 LineStyle: TypeAlias = str | tuple[int, tuple[float, ...]]
 
 # Okabe and Ito's palette, told apart with every kind of colour vision. FedeRiCo is always blue and
-# Local always grey; other methods of the paper keep their colours too, so that reports look alike.
+# Local always grey; other built-in methods keep their colours too, so that reports look alike.
 METHOD_COLORS = {
     "federico": "#0072B2",
     "local": "#7A7A7A",
@@ -31,8 +31,11 @@ METHOD_COLORS = {
     "clustered": "#009E73",
     "fedem": "#CC79A7",
     "fedfomo": "#56B4E9",
+    "ditto": "#000000",
+    "fedper": "#882255",
+    "ifca": "#999933",
 }
-OTHER_COLORS = ("#000000", "#882255", "#999933", "#332288", "#44AA99", "#AA4499", "#661100")
+OTHER_COLORS = ("#332288", "#44AA99", "#AA4499", "#661100", "#4B7F00", "#B8860B", "#00429D")
 """Colours of all other methods, in the order in which a table has them."""
 LINE_STYLES: tuple[LineStyle, ...] = (
     "-",
