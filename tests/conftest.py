@@ -1,4 +1,4 @@
-"""Small federations, built by hand: each fixture gives a builder, so that a test names what matters to it.
+"""Small federations, built by hand: a fixture gives a builder, and a test names what matters.
 
 The command line without a new process, and a throw-away certificate authority.
 """
@@ -56,7 +56,7 @@ def one_thread() -> Iterator[None]:
 
 
 def make_blobs(sizes: Sequence[int], seed: int = 0, tests: int = 5) -> list[ClientData]:
-    """Classification: a client's samples lie around its own shift, so that some clients are alike and others not."""
+    """Classification; a client's samples lie around its own shift, so that some are alike."""
     rng = np.random.default_rng(seed)
     centers = 2 * rng.standard_normal((CLASSES, FEATURES))
 
@@ -89,7 +89,7 @@ def make_learner(
     seed: int = 0,
     dtype: torch.dtype = torch.float64,
 ) -> Learner:
-    """A learner in double precision with a perceptron (linear if nothing is hidden), or with `model`."""
+    """A learner in double precision with `model`, or a perceptron (linear if nothing is hidden)."""
     x, y = clients[0].train
     task, outputs = (
         ("regression", y.shape[1]) if y.dtype.kind == "f" else ("classification", CLASSES)
@@ -148,7 +148,10 @@ def make_method(
 
 
 class BatchNormNet(nn.Module):
-    """A small model with statistics and a counter; `momentum=None` makes the statistics depend on the counter."""
+    """A small model with statistics and a counter.
+
+    `momentum=None` makes the statistics depend on the counter.
+    """
 
     def __init__(self, momentum: float | None = 0.1) -> None:
         super().__init__()

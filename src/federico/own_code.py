@@ -34,7 +34,10 @@ def is_reference(text: str) -> bool:
 
 
 def absolute_reference(reference: str, folder: Path) -> str:
-    """The same reference with the path of its file counted from `folder`; modules stay as they are."""
+    """The same reference with the path of its file counted from `folder`.
+
+    Modules stay as they are.
+    """
     place, _, name = reference.rpartition(":")
     if not place.endswith(".py"):
         return reference

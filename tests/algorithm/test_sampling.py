@@ -157,7 +157,8 @@ def test_one_coin_is_all_or_nothing() -> None:
 def test_a_coin_per_neighbor_mixes_within_a_round() -> None:
     greedy = replace(EpsilonGreedy(2, 0.5), coin="per_neighbor")
     kept = [len({1, 2} & set(sample)) for sample in draws(greedy, ranked(), 3000)]
-    # First slot explores onto neither best with 1/2 * 3/5; then the second does with 1/2 * 2/4. Both best: explore
+    # First slot explores onto neither best with 1/2 * 3/5; then the second does with 1/2 * 2/4.
+    # Both best: explore
     # 1/2 * 2/5 or take the best 1/2, then the other best 1/2 + 1/2 * 1/4.
     none, both = 0.3 * 0.25, 0.7 * 0.625
     np.testing.assert_allclose(np.bincount(kept) / 3000, [none, 1 - none - both, both], atol=0.03)

@@ -9,16 +9,28 @@ from federico.exchange import mpi
 from federico.exchange.processes import SingleProcess
 from federico.exchange.protocol import Exchange, Hosting
 from federico.learning.bank import Bank
-from tests.support.exchange_contract import Connect, ExchangeContract
+from federico.learning.parts import ModelPart
+from tests.support.exchange_contract import (
+    Connect,
+    ConnectPart,
+    ExchangeContract,
+    PartOfModelContract,
+)
 
 
-class TestMpiExchange(ExchangeContract):
+def connect_alone(bank: Bank, participants: int, part: ModelPart | None = None) -> Exchange:
+    """The exchange of a job with one rank."""
+    return mpi.MpiExchange(bank, participants, Hosting(participants), MPI.COMM_SELF, part)
+
+
+class TestMpiExchange(ExchangeContract, PartOfModelContract):
     @pytest.fixture
     def connect(self) -> Connect:
-        def make(bank: Bank, participants: int) -> Exchange:
-            return mpi.MpiExchange(bank, participants, Hosting(participants), MPI.COMM_SELF)
+        return connect_alone
 
-        return make
+    @pytest.fixture
+    def connect_part(self) -> ConnectPart:
+        return connect_alone
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 7])

@@ -2,12 +2,22 @@ import pytest
 
 from federico.exchange.protocol import Exchange
 from federico.exchange.simulated import SimulatedExchange
-from tests.support.exchange_contract import Connect, ExchangeContract, updates_of
+from tests.support.exchange_contract import (
+    Connect,
+    ConnectPart,
+    ExchangeContract,
+    PartOfModelContract,
+    updates_of,
+)
 
 
-class TestMemoryExchange(ExchangeContract):
+class TestSimulatedExchange(ExchangeContract, PartOfModelContract):
     @pytest.fixture
     def connect(self) -> Connect:
+        return SimulatedExchange
+
+    @pytest.fixture
+    def connect_part(self) -> ConnectPart:
         return SimulatedExchange
 
     def test_collecting_before_anybody_pushed_is_a_mistake(self, exchange: Exchange) -> None:

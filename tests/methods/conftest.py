@@ -13,9 +13,12 @@ Points = Sequence[tuple[float, float]]
 
 @pytest.fixture(scope="session")
 def lines(method: Callable[..., Method]) -> Callable[..., Method]:
-    """(name, each client's points (x, y)) -> the method on y = w x + b from w = b = 0, a round being one step of SGD.
+    """(name, each client's points (x, y)) -> the method on y = w x + b from w = b = 0.
 
-    The loss of a point is e^2 with e = w x + b - y, so a client moves (w, b) by -2 rate mean e (x, 1).
+    A round is one step of SGD.
+
+    The loss of a point is e^2 with e = w x + b - y, so a client moves (w, b) by
+    -2 rate mean e (x, 1).
     """
 
     def build(name: str, points: Sequence[Points], rate: float, **options: object) -> Method:

@@ -15,7 +15,8 @@ Clients = Callable[..., list[ClientData]]
 Build = Callable[..., Clustered]
 
 RATE = 0.25
-# All at x = 1, so that w and b move alike: by (2, 2), (-2, -2), (2.5, 2.5) and (-2, -2) with 2, 1, 1 and 1 samples.
+# All at x = 1, so that w and b move alike: by (2, 2), (-2, -2), (2.5, 2.5) and (-2, -2),
+# with 2, 1, 1 and 1 samples.
 POINTS = [[(1.0, 4.0)] * 2, [(1.0, -4.0)], [(1.0, 5.0)], [(1.0, -4.0)]]
 MEAN, TOP, COORDINATE = 0.5 * 2**0.5, 2.5 * 2**0.5, 2.5
 TOGETHER = [0, 0, 0, 0]

@@ -21,7 +21,10 @@ def sigmoid(x: float) -> float:
 
 @pytest.fixture
 def two(lines: Build) -> FedEM:
-    """Two clients, and the components y = 0 and y = x; the second explains one point of the first client."""
+    """Two clients, and the components y = 0 and y = x.
+
+    The second explains one point of the first client.
+    """
     fedem = lines("fedem", POINTS, RATE, components=2)
     fedem.bank.rows[1, 0] = 1.0
     return fedem
@@ -35,9 +38,11 @@ def test_a_round_by_hand(two: FedEM) -> None:
     )  # of the better component, where losses are 0 and 1, or 0 and 4
     proportions = [[(2 * q + 1 - q) / 3, (2 * (1 - q) + q) / 3], [far, 1 - far]]
     np.testing.assert_allclose(two.proportions, proportions, rtol=0, atol=1e-12)
-    # The first client moves y = 0 by its third point alone, with error -1; the second client not at all.
+    # The first client moves y = 0 by its third point alone, with error -1;
+    # the second client not at all.
     by_third = 2 * RATE * (1 - q) / 3 * np.array([1, 1])
-    # It moves y = x by its other two, with error 1; the second client by its one, with error 2 at x = 2.
+    # It moves y = x by its other two, with error 1; the second client by its one, with error 2
+    # at x = 2.
     by_others, by_far = (
         -2 * RATE * 2 * (1 - q) / 3 * np.array([1, 1]),
         -2 * RATE * 2 * (1 - far) * np.array([2, 1]),

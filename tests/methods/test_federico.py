@@ -38,11 +38,20 @@ def test_defaults_are_the_papers_where_it_states_them() -> None:
 @pytest.mark.parametrize(
     "bad",
     [
-        {"epsilon": 1.1}, {"epsilon": -0.1}, {"momentum": 0.0}, {"momentum": 1.1}, {"temperature": 0.0},
-        {"w_min": 1.0}, {"anchor": 2.0}, {"neighbors": -1}, {"solo_rounds": -1}, {"sampler": "all"}, {"beta": 0.6},
+        {"epsilon": 1.1},
+        {"epsilon": -0.1},
+        {"momentum": 0.0},
+        {"momentum": 1.1},
+        {"temperature": 0.0},
+        {"w_min": 1.0},
+        {"anchor": 2.0},
+        {"neighbors": -1},
+        {"solo_rounds": -1},
+        {"sampler": "all"},
+        {"beta": 0.6},
         {"debias": True, "tracking": "accumulated"},
     ],
-)  # fmt: skip
+)
 def test_options_without_a_meaning_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         FedericoOptions(**bad)
@@ -176,7 +185,7 @@ def test_optimizers_are_kept_while_a_model_has_weight(federico: Build) -> None:
     played = play(federico(sampler="everyone", solo_rounds=0, worse_than_guess="tracked"), 2)
     assert played.learner.states.pairs == [(i, b) for i in range(4) for b in range(4)]
     set_posterior(played, [[0.0, 0.9, 0.1, 0.00001], *([[0.25] * 4] * 3)])
-    played._forget_negligible(0)
+    played.forget_negligible(0)
     kept = [b for i, b in played.learner.states.pairs if i == 0]
     assert kept == [0, 1, 2], "model 3 weighs nothing any more; one's own stays"
 
@@ -188,7 +197,7 @@ def test_fresh_optimizers_leave_nothing(federico: Build) -> None:
 def measured(
     federico: Federico, losses: list[list[float]], monkeypatch: pytest.MonkeyPatch
 ) -> list[Posterior]:
-    """Everyone's posterior when these are the mean losses of everyone's model on everyone's data."""
+    """Everyone's posterior, given the mean losses of everyone's model on everyone's data."""
     visits = Visits.of([(i, b) for i in range(4) for b in range(4)])
     monkeypatch.setattr(federico.learner, "evaluate", lambda bank, visits: np.array(losses).ravel())
     federico.e_step(visits)
@@ -299,9 +308,16 @@ def test_statistics_follow_the_option_and_counters_the_owner(
     momentum: float | None,
 ) -> None:
     played = method(
-        "federico", blobs((8, 4, 6)), model=lambda: batch_norm_net(momentum), batch_size=2, neighbors=1,
-        buffers=buffers, sampler="everyone", solo_rounds=0, worse_than_guess="tracked",
-    )  # fmt: skip
+        "federico",
+        blobs((8, 4, 6)),
+        model=lambda: batch_norm_net(momentum),
+        batch_size=2,
+        neighbors=1,
+        buffers=buffers,
+        sampler="everyone",
+        solo_rounds=0,
+        worse_than_guess="tracked",
+    )
     first, before = played.learner.layout.parameters, played.bank.rows.clone()
     visits = pull_neighbors(played, 1, played.sample(1))
     played.e_step(visits)

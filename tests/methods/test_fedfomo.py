@@ -23,7 +23,10 @@ MODELS = [[0.5, 0.0], [1.0, 1.0], [-3.0, 0.0]]
 
 @pytest.fixture
 def three(lines: Build) -> FedFomo:
-    """Three clients in the middle of a run: all began at (0, 0) and have trained since, the last one for the worse."""
+    """Three clients in the middle of a run.
+
+    All began at (0, 0) and have trained since, the last one for the worse.
+    """
     fedfomo = lines("fedfomo", POINTS, RATE)
     fedfomo.first.zero_()
     fedfomo.bank.rows.copy_(torch.tensor(MODELS))
@@ -32,7 +35,8 @@ def three(lines: Build) -> FedFomo:
 
 def test_a_round_by_hand(three: FedFomo) -> None:
     played = three.round(1)
-    # The first client wants w + b = 2. Losses: 4 at the start, then 2.25, 0 and 25; distances: 1/2, root 2 and 3.
+    # The first client wants w + b = 2. Losses: 4 at the start, then 2.25, 0 and 25; distances: 1/2,
+    # root 2 and 3.
     worth = np.array([1.75 / 0.5, 4 / 2**0.5, -21 / 3])
     np.testing.assert_allclose(three.propensity[0], worth / abs(worth.sum()), rtol=1e-12)
     weights = worth[:2] / worth[:2].sum()

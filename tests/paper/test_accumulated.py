@@ -1,4 +1,4 @@
-"""Accumulated losses drive the posterior to one peer, where the moving average keeps several: figure 5."""
+"""Accumulated losses drive the posterior to one peer; a moving average keeps several (figure 5)."""
 
 from collections.abc import Callable
 

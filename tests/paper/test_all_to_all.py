@@ -1,4 +1,4 @@
-"""Everyone samples everyone from one start: the posterior stays uniform, and FedeRiCo is a method one knows."""
+"""Everyone samples everyone from one start: the posterior is uniform, FedeRiCo a known method."""
 
 from collections.abc import Callable
 
@@ -65,7 +65,8 @@ def test_a_kept_optimizer_makes_it_equal_to_plain_fedavg(
 def test_gradients_equal_full_batch_adam_on_the_pooled_data(
     method: Build, blobs: Clients, play: Play, sizes: tuple[int, ...]
 ) -> None:
-    # Adam forgets the scale of its gradient but for eps: next to none, so that a sum may stand for a mean.
+    # Adam forgets the scale of its gradient but for eps: next to none, so that a sum may stand for
+    # a mean.
     clients = blobs(sizes)
     federico = method(
         "federico", clients, optimizer=Adam(eps=1e-30), m_step="gradient", **SYMMETRIC

@@ -28,7 +28,7 @@ class WithoutBroken(Federico):
 
 @pytest.fixture(params=["epochs", "gradient"])
 def build(request: pytest.FixtureRequest, method: Build, blobs: Clients) -> Build:
-    """A federation in which everyone samples everyone, and one model is NaN from the start or later."""
+    """Everyone samples everyone, and one model is NaN from the start or later."""
 
     def make(cls: type[Federico] = Federico, broken: bool = True, **options: object) -> Federico:
         federico = method(

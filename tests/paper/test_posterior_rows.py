@@ -1,4 +1,4 @@
-"""In every round, posterior rows are distributions over the peers one has met, and over nobody else."""
+"""In every round posterior rows are distributions over the peers one has met and no others."""
 
 from collections.abc import Callable
 from typing import Any

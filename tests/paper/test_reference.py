@@ -1,4 +1,4 @@
-"""The fast path computes the plain loops of `federico.algorithm.reference`: on the sine problem, and on classes."""
+"""The fast path computes what the plain loops of `federico.algorithm.reference` do."""
 
 from collections.abc import Callable
 from typing import Any
@@ -104,7 +104,10 @@ def reference(
 
 
 def play_both(fast: Federico, plain: Reference) -> list[float]:
-    """Round by round, everything the two hold is the same; returns the share of models without weight in each."""
+    """Round by round, everything the two hold is the same.
+
+    Returns the share of models without weight in each.
+    """
     ignored = []
     for t in range(1, ROUNDS + 1):
         solo = t <= fast.opt.solo_rounds
@@ -134,7 +137,7 @@ def play_both(fast: Federico, plain: Reference) -> list[float]:
 
 
 def test_both_keep_the_same_optimizers(method: Build, sine: Clients) -> None:
-    """A low threshold is crossed often: what is dropped and what is kept must agree, or later moves would not."""
+    """A low threshold is crossed often: what is dropped and what is kept must agree."""
     fast = method("federico", sine(SIZES), neighbors=2, w_min=0.1)
     for t in range(1, ROUNDS + 1):
         fast.round(t)

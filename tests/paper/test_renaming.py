@@ -1,4 +1,4 @@
-"""Results belong to names: neither the order of a list nor what a peer is called changes anything else."""
+"""Results belong to names: neither the order of a list nor a peer's name changes anything else."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -67,7 +67,8 @@ def renamed(clients: list[ClientData]) -> list[ClientData]:
 def test_renamed_peers_rename_the_results_and_nothing_else(
     method: Build, blobs: Clients, play: Play
 ) -> None:
-    # Nothing is drawn here: everyone is sampled, there is one start, and a full gradient has no order of batches.
+    # Nothing is drawn here: everyone is sampled, there is one start, and a full gradient has no
+    # order of batches.
     options = {"sampler": "everyone", "start": "same", "m_step": "gradient", "hidden": (5,)}
     clients = blobs(SIZES)
     before, after = (
@@ -91,7 +92,8 @@ def test_renamed_peers_rename_the_results_and_nothing_else(
 def test_a_name_draws_its_own_model_and_order_of_samples(
     method: Build, blobs: Clients, play: Play
 ) -> None:
-    """The other side: with streams in play, a client of the same data under another name is another client."""
+    """The other side: with streams in play, a client of the same data under another name is another
+    client."""
     clients = blobs(SIZES)
     before, after = method("local", clients), method("local", renamed(clients))
     assert torch.equal(before.bank.rows, after.bank.rows), (

@@ -73,11 +73,11 @@ def test_statistics_and_their_counters_resume(
     assert_resumes(build, play, 2)
 
 
+@pytest.mark.parametrize("name", METHODS)
 def test_a_state_before_the_first_round_is_a_start(
-    method: Build, blobs: Clients, play: Play
+    method: Build, blobs: Clients, play: Play, name: str
 ) -> None:
-    for name in METHODS:
-        assert_resumes(lambda name=name: method(name, blobs((4, 4, 4, 4))), play, 0, 2)  # type: ignore[misc]
+    assert_resumes(lambda: method(name, blobs((4, 4, 4, 4))), play, 0, 2)
 
 
 def test_restoring_forgets_what_came_after(method: Build, blobs: Clients, play: Play) -> None:

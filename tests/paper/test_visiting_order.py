@@ -1,4 +1,5 @@
-"""Peers are visited in any order: all losses and moves of a round belong to the models it started with."""
+"""Peers are visited in any order: all losses and moves of a round belong to the models it started
+with."""
 
 from collections.abc import Callable
 

@@ -10,12 +10,14 @@ from torch import nn
 from federico.exchange.protocol import Exchange, Updates
 from federico.learning.bank import Bank
 from federico.learning.layout import ModelLayout
+from federico.learning.parts import ModelPart
 from federico.learning.rows import Rows
 from federico.learning.visits import Visits
 
 PEERS = 4
 MODEL_BYTES = 3 * 8
 Connect = Callable[[Bank, int], Exchange]
+ConnectPart = Callable[[Bank, int, ModelPart], Exchange]
 
 
 def updates_of(pairs: list[tuple[int, int]], value: float = 0.0) -> Updates:
@@ -27,6 +29,12 @@ def updates_of(pairs: list[tuple[int, int]], value: float = 0.0) -> Updates:
     return Updates(owners, contributors, 10.0 * owners + contributors, Rows.of(rows))
 
 
+def new_bank() -> Bank:
+    """Models of two weights and a bias."""
+    layout = ModelLayout(lambda: nn.Linear(2, 1), torch.float64)
+    return Bank.start(layout, 0, {i: str(i) for i in range(PEERS)}, torch.device("cpu"))
+
+
 class ExchangeContract:
     """Inherit, and override `connect`."""
 
@@ -36,8 +44,7 @@ class ExchangeContract:
 
     @pytest.fixture
     def bank(self) -> Bank:
-        layout = ModelLayout(lambda: nn.Linear(2, 1), torch.float64)
-        return Bank.start(layout, 0, {i: str(i) for i in range(PEERS)}, torch.device("cpu"))
+        return new_bank()
 
     @pytest.fixture
     def exchange(self, connect: Connect, bank: Bank) -> Exchange:
@@ -130,3 +137,74 @@ class ExchangeContract:
         assert counted["training"].moved == 0
         assert (counted["evaluation"].sent / MODEL_BYTES).tolist() == [0, 2, 0, 0]
         assert (counted["evaluation"].received / MODEL_BYTES).tolist() == [1, 0, 1, 0]
+
+    def test_nothing_to_read_is_nothing_moved(self, exchange: Exchange) -> None:
+        assert exchange.read_models(0, Visits.of([])).pairs == []
+        assert exchange.traffic.take()["evaluation"].moved == 0
+
+    def test_a_round_after_another(self, exchange: Exchange) -> None:
+        """All four verbs in turn, twice: each round collects what was pushed in it."""
+        for round_index, owner in ((1, 1), (2, 2)):
+            assert len(exchange.pull(round_index, Visits.of([(0, owner)]))) == 1
+            exchange.push(round_index, updates_of([(owner, 0)], float(round_index)))
+            arrived = exchange.collect(round_index)
+            assert arrived.owners.tolist() == [owner]
+            assert arrived.rows.as_tensor()[:, 2].tolist() == [round_index]
+            assert len(exchange.read_models(round_index, Visits.of([(3, owner)]))) == 1
+
+        traffic = exchange.traffic.take()
+        update = MODEL_BYTES + 8
+        assert traffic["training"].received.tolist() == [2 * MODEL_BYTES, update, update, 0]
+        assert traffic["evaluation"].received.tolist() == [0, 0, 0, 2 * MODEL_BYTES]
+
+
+class PartOfModelContract:
+    """For an exchange that can carry a part of each model: inherit, and override `connect_part`."""
+
+    @pytest.fixture
+    def connect_part(self) -> ConnectPart:
+        raise NotImplementedError
+
+    @pytest.fixture
+    def part_bank(self) -> Bank:
+        return new_bank()
+
+    @pytest.fixture
+    def weights_only(self, connect_part: ConnectPart, part_bank: Bank) -> Exchange:
+        return connect_part(part_bank, PEERS, ModelPart.named(part_bank.layout, ["weight"]))
+
+    def test_the_part_of_a_model_is_brought(self, weights_only: Exchange, part_bank: Bank) -> None:
+        before = part_bank.rows.clone()
+        for came in (
+            weights_only.pull(1, Visits.of([(0, 1), (2, 3)])),
+            weights_only.read_models(1, Visits.of([(0, 1), (2, 3)])),
+        ):
+            rows = part_bank.rows[part_bank.places(came.owners)]
+            assert torch.equal(rows[:, :2], before[[1, 3], :2])
+
+    def test_the_rest_of_an_update_does_not_arrive(self, weights_only: Exchange) -> None:
+        pushed = updates_of([(0, 1), (2, 3)], 7.0)
+        weights_only.push(1, pushed)
+        arrived = weights_only.collect(1)
+        assert arrived.rows.as_tensor().tolist() == [[0, 1, 0], [2, 3, 0]]
+        assert arrived.coefficients.tolist() == [1.0, 23.0]
+        assert pushed.rows.as_tensor()[:, 2].tolist() == [7, 7], "what was computed is untouched"
+
+    def test_only_the_part_is_counted(self, weights_only: Exchange) -> None:
+        part_bytes = 2 * 8
+        weights_only.pull(1, Visits.of([(0, 1)]))
+        weights_only.push(1, updates_of([(1, 0)]))
+        weights_only.collect(1)
+        weights_only.read_models(1, Visits.of([(3, 1)]))
+        traffic = weights_only.traffic.take()
+        assert traffic["training"].sent.tolist() == [part_bytes + 8, part_bytes, 0, 0]
+        assert traffic["evaluation"].sent.tolist() == [0, part_bytes, 0, 0]
+
+    def test_a_part_of_nothing_moves_only_coefficients(
+        self, connect_part: ConnectPart, part_bank: Bank
+    ) -> None:
+        exchange = connect_part(part_bank, PEERS, ModelPart(()))
+        exchange.pull(1, Visits.of([(0, 1)]))
+        exchange.push(1, updates_of([(1, 0)], 7.0))
+        assert exchange.collect(1).rows.as_tensor().tolist() == [[0, 0, 0]]
+        assert exchange.traffic.take()["training"].moved == 8

@@ -1,4 +1,4 @@
-"""From tracked losses to the posterior over peers: equation (3), its prior folded into the losses."""
+"""From tracked losses to the posterior over peers: equation (3), its prior in the losses."""
 
 import numpy as np
 
@@ -6,7 +6,10 @@ from federico.types import FloatArray
 
 
 def posterior(losses: FloatArray, temperature: float = 1.0) -> FloatArray:
-    """softmax(-L / temperature) in float64. An infinite loss gets no weight; if all are, nobody does."""
+    """softmax(-L / temperature) in float64.
+
+    An infinite loss gets no weight; if all are, nobody does.
+    """
     weights = np.zeros(len(losses))
     sane = np.isfinite(losses)
     if not sane.any():
@@ -20,7 +23,7 @@ def posterior(losses: FloatArray, temperature: float = 1.0) -> FloatArray:
 
 
 def significant(weights: FloatArray, w_min: float) -> FloatArray:
-    """The posterior without entries below `w_min`, renormalised: a client only needs a few models."""
+    """The posterior without entries below `w_min`, renormalised: a few models are enough."""
     kept = np.where(weights >= w_min, weights, 0.0)
     total = kept.sum()
     if total > 0:

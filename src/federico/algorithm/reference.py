@@ -6,7 +6,8 @@ each. In a round every peer i
   1. samples a few neighbors and pulls their models,
   2. measures the loss of each of these models, and of its own, on D_i (E-step),
   3. turns the tracked losses into a posterior over the peers it has met,
-  4. trains each of the models on D_i and sends the owner an update, weighted by the posterior (M-step).
+  4. trains each of the models on D_i and sends its owner an update, weighted by the posterior
+     (M-step).
 
 Owners move their models after everybody is done, so the order of the peers does not matter.
 

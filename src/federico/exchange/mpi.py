@@ -1,4 +1,4 @@
-"""Peers dealt out over the ranks of an MPI job: rows travel as flat buffers, only to whom they concern."""
+"""Peers dealt out over the ranks of an MPI job: rows travel as flat buffers between ranks."""
 
 import os
 import sys
@@ -25,9 +25,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 PATIENCE = 10.0
-"""Seconds that the other ranks let the first one speak: most errors meet them all, one message is enough."""
+"""Seconds that the other ranks let the first one speak: most errors meet them all, one message is
+enough."""
 LAST_WORDS = 1.0
-"""Seconds that the launcher gets to pass a message on before the job is ended: what it still holds then is lost."""
+"""Seconds that the launcher gets to pass a message on before the job is ended: what it still holds
+then is lost."""
 LAUNCHERS = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS")
 """What mpiexec and srun set for their children; looked at so that nobody else has to load MPI."""
 
@@ -101,7 +103,10 @@ class MpiProcessGroup:
 
 
 class MpiExchange:
-    """All ranks pull, push and collect together; one that has nothing to ask still answers others."""
+    """All ranks pull, push and collect together.
+
+    One that has nothing to ask still answers others.
+    """
 
     def __init__(
         self,

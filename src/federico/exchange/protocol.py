@@ -24,7 +24,10 @@ Purpose: TypeAlias = Literal["training", "evaluation"]
 
 @dataclass(frozen=True)
 class Updates:
-    """Rows sent to owners: row k moves the model of owners[k], computed by contributors[k] on its own data."""
+    """Rows sent to owners.
+
+    Row k moves the model of owners[k]; contributors[k] computed it on its own data.
+    """
 
     owners: IntArray
     contributors: IntArray

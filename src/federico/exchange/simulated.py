@@ -1,4 +1,4 @@
-"""All peers in one process: every model is in the bank already, so nothing moves, but is counted."""
+"""All peers in one process: every model is there already, so messages are only counted."""
 
 import numpy as np
 import torch

@@ -1,4 +1,7 @@
-"""From an experiment and a seed to everything a method needs: all that can be wrong is found here, before round 1."""
+"""From an experiment and a seed to a method before its first round.
+
+All that can be wrong with data, model and options is found here.
+"""
 
 import hashlib
 from collections.abc import Callable, Sequence
@@ -51,7 +54,7 @@ class Setup:
     def method(
         self, name: str, team: ProcessGroup | None = None, storage: RowStorage | None = None
     ) -> Method:
-        """The method of that name before its first round, for the clients that this process hosts."""
+        """The method of that name before its first round, for the clients hosted here."""
         team = team or SingleProcess()
         _check_team(team, len(self.clients), device(self.experiment.system.device))
         hosting = Hosting(len(self.clients), team.rank, team.ranks)
@@ -141,11 +144,13 @@ def build_method(
 def _check_team(team: ProcessGroup, clients: int, chosen: torch.device) -> None:
     if team.ranks > clients:
         raise ConfigError(
-            f"mpiexec -n {team.ranks}: there are only {clients} clients to share out; start fewer ranks"
+            f"mpiexec -n {team.ranks}: there are only {clients} clients to share out; "
+            "start fewer ranks"
         )
     if team.ranks > 1 and chosen.type != "cpu":
         raise ConfigError(
-            f"system.device = '{chosen}': several ranks compute on CPUs only; use 'cpu', or one process"
+            f"system.device = '{chosen}': several ranks compute on CPUs only; "
+            "use 'cpu', or one process"
         )
 
 
@@ -164,7 +169,10 @@ def prepare(
     dataset: Dataset | None = None,
     factory: Factory | None = None,
 ) -> Setup:
-    """Load, share out, build and check. `dataset` and `factory` are given where Python brings its own."""
+    """Load, share out, build and check.
+
+    `dataset` and `factory` are given where Python brings its own.
+    """
     device(experiment.system.device)
     split, data_seed = experiment.split, experiment.data_seed(seed)
     dataset = draw(split, dataset or experiment.data.load(data_folder(), data_seed), data_seed)
@@ -245,7 +253,7 @@ def device(name: str) -> torch.device:
 
 @torch.no_grad()
 def _check_model(layout: ModelLayout, schema: Schema, client: Client) -> None:
-    """Run the model once on a real sample: shapes that do not fit are found before anybody trains."""
+    """Run the model once on a real sample, to find shapes that do not fit."""
     x = to_input(torch.from_numpy(client.train.x[:1]), layout.dtype)
     try:
         with layout.precision(x.device):
@@ -270,8 +278,8 @@ def _check_batches(
     for name, samples in zip(names, trained, strict=True):
         if samples % batch_size == 1:
             raise ConfigError(
-                f"training.batch_size = {batch_size}: leaves client {name!r} with a batch of one sample, on which "
-                "batch norm cannot train; choose another size"
+                f"training.batch_size = {batch_size}: leaves client {name!r} with a batch of one "
+                "sample, on which batch norm cannot train; choose another size"
             )
 
 

@@ -41,8 +41,8 @@ class Split(Options):
     max_train: PositiveInt | None = None
     """Most training samples a client may have."""
     validation_fraction: float = Field(default=0.0, ge=0, lt=1)
-    """Part of each client's training samples that is kept from training and scored instead of its test samples, which
-    are then not looked at: to choose options by."""
+    """Part of each client's training samples that is kept from training and scored instead of its
+    test samples, which are then not looked at: to choose options by."""
     seed: NonNegativeInt | None = None
     """Seed of noise, partition and split; the run's own seed if not set."""
 
@@ -57,9 +57,10 @@ class Training(Options):
     local_epochs: PositiveInt = 1
     """Passes over a client's data per round."""
     precision: Literal["float32", "bfloat16"] = "float32"
-    """What layers compute and hand on. `bfloat16` takes about half the time for convolutions where a processor has
-    instructions for it, and differs by more than rounding. Models, losses, optimizers and messages stay as they are,
-    and `federico predict` computes in the models' own precision."""
+    """What layers compute and hand on. `bfloat16` takes about half the time for convolutions where
+    a processor has instructions for it, and differs by more than rounding. Models, losses,
+    optimizers and messages stay as they are, and `federico predict` computes in the models' own
+    precision."""
 
 
 class System(Options):
@@ -72,12 +73,13 @@ class System(Options):
     threads: PositiveInt | None = None
     """Threads for computing; as many as there are cores if not set."""
     memory: ByteSize | None = None
-    """How much memory all processes on a machine may take, such as "8GiB"; what is free if not set. Where models and
-    optimizers do not fit, they lie on the disk of the run directory."""
+    """How much memory all processes on a machine may take, such as "8GiB"; what is free if not set.
+    Where models and optimizers do not fit, they lie on the disk of the run directory."""
     evaluate_every: PositiveInt = 1
     """Rounds between evaluations on the clients' test data; the last round is always evaluated."""
     checkpoint_every: PositiveInt | None = None
-    """Rounds between checkpoints; if not set, one begins when ten seconds have passed since the last."""
+    """Rounds between checkpoints; if not set, one begins when ten seconds have passed since the
+    last."""
 
 
 class Experiment(Options):
@@ -193,11 +195,15 @@ def _with_method_tables(
 
 
 def load(path: Path, overrides: Iterable[str] = ()) -> Experiment:
-    """Read an experiment file; each override is `dotted.key=value` with the value written as in TOML."""
+    """Read an experiment file.
+
+    Each override is `dotted.key=value` with the value written as in TOML.
+    """
     raw = read(path, overrides)
     if "compare" in raw:
         raise ConfigError(
-            f"{path}: has a [compare] table, it is not one run: `federico compare {path}` runs them all"
+            f"{path}: has a [compare] table, it is not one run: "
+            f"`federico compare {path}` runs them all"
         )
     return validate(raw, str(path))
 

@@ -25,15 +25,19 @@ class ClusteredOptions(Options):
     """Options of Clustered FL."""
 
     eps1: PositiveFloat = 0.4
-    """A cluster may split while its average update is shorter than this: it has come to rest as a whole."""
+    """A cluster may split while its average update is shorter than this: it has come to rest as a
+    whole."""
     eps2: NonNegativeFloat = 1.6
-    """A cluster may split while the longest update of a client is longer than this: somebody is not at rest."""
+    """A cluster may split while the longest update of a client is longer than this: somebody is not
+    at rest."""
     min_round: NonNegativeInt = 0
     """Nobody splits up to and including this round."""
     relative: bool = False
-    """Take `eps1` as a share of the longest update. Under Adam every update is long, and so is their average."""
+    """Take `eps1` as a share of the longest update. Under Adam every update is long, and so is
+    their average."""
     compat: Literal["none", "fedem"] = "none"
-    """`fedem` compares `eps2` to the largest single coordinate of an update, as FedEM's published code does."""
+    """`fedem` compares `eps2` to the largest single coordinate of an update, as FedEM's published
+    code does."""
 
 
 class Clustered(Method):
@@ -50,7 +54,7 @@ class Clustered(Method):
 
     @classmethod
     def models(cls, options: Any, clients: Sequence[str]) -> list[ModelOwner]:
-        """A row for each client at the server, all from one start: clients need not know clusters."""
+        """A row for each client at the server, all from one start."""
         return shared_models(clients, ["cluster"] * len(clients), same_start=True)
 
     @classmethod
@@ -92,7 +96,10 @@ class Clustered(Method):
                 self.clusters[other] = other.min()
 
     def update(self, updates: Updates) -> list[Posterior]:
-        """Average inside each cluster; returns each client's row over the members of its cluster."""
+        """Average inside each cluster.
+
+        Returns each client's row over the members of its cluster.
+        """
         # Every update goes to the row of the cluster's first member, which all members then copy.
         groups = self.clusters[updates.contributors]
         joined = replace(updates, owners=self.context.count + groups)

@@ -55,9 +55,12 @@ class Ditto(Method):
     def train_personal_models(self, round_index: int) -> None:
         """Local epochs of every client on its own model, pulled to the global one."""
         own = self.to_own()
-        global_row = self.bank.rows[self.bank.places(self.shared_owners)]  # [1, size]
-        pull = Proximal(self.opt.strength, global_row.expand(len(own), -1))
-        deltas = self.train(round_index, own, proximal=pull)
+        place = self.bank.places(self.shared_owners)
+        global_row = self.bank.rows[place]  # [1, size]
+        towards = global_row.expand(len(own), -1)  # [hosted clients, size], no copies
+
+        proximal = Proximal(self.opt.strength, towards)
+        deltas = self.train(round_index, own, proximal=proximal)
         self.move_own_models(deltas)
 
     def predictors(self, round_index: int) -> Mixtures:

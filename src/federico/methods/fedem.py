@@ -57,7 +57,8 @@ class FedEM(Method):
         responsibility = self.e_step(visits)
         self.train_and_push(round_index, visits, sample_weights=responsibility)
         self.collect_and_average(round_index)
-        return Round(posteriors=[Posterior(self.shared_owners, row) for row in self.proportions])
+        components = self.shared_owners
+        return Round(posteriors=[Posterior(components, row) for row in self.proportions])
 
     @timed("e_step")
     def e_step(self, visits: Visits) -> FloatArray:
@@ -85,9 +86,12 @@ def responsibilities(losses: FloatArray, prior: FloatArray) -> FloatArray:
 
     A sample that no component explains says nothing new: it keeps the prior.
     """
+    prior = prior[:, :, None]  # [clients, components, 1]
+    sane_losses = np.where(np.isfinite(losses), losses, np.inf)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        sane_losses = np.where(np.isfinite(losses), losses, np.inf)
-        logits = np.log(prior)[:, :, None] - sane_losses
-        odds = np.exp(logits - logits.max(axis=1, keepdims=True))
-        q: FloatArray = odds / odds.sum(axis=1, keepdims=True)
-    return np.where(np.isnan(q), prior[:, :, None], q)
+        logits = np.log(prior) - sane_losses
+        best = logits.max(axis=1, keepdims=True)
+        odds = np.exp(logits - best)
+        total = odds.sum(axis=1, keepdims=True)
+        q: FloatArray = odds / total
+    return np.where(np.isnan(q), prior, q)

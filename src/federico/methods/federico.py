@@ -52,17 +52,21 @@ LITERAL: dict[str, Any] = {
 }
 """Algorithm 1 as printed, where the defaults differ from it."""
 ROUNDING = 1e-6
-"""A model that gives all classes the same probability is no worse than a guess, in whatever precision."""
+"""A model that gives all classes the same probability is no worse than a guess, in whatever
+precision."""
 
 
 class FedericoOptions(Options):
-    """Options of FedeRiCo; `docs/explanation-open-points.md` says why each default is what it is."""
+    """Options of FedeRiCo.
+
+    `docs/explanation-open-points.md` says why each default is what it is.
+    """
 
     preset: Literal["federico", "literal"] = "federico"
     """`literal` sets the options you do not set yourself to Algorithm 1 as printed."""
     neighbors: NonNegativeInt = 3
-    """M: how many other peers each peer visits per round; 0 is training alone, K-1 is all-to-all. Where there are
-    fewer others than the default, it means all of them."""
+    """M: how many other peers each peer visits per round; 0 is training alone, K-1 is all-to-all.
+    Where there are fewer others than the default, it means all of them."""
     sampler: Literal["epsilon_greedy", "uniform", "everyone"] = "epsilon_greedy"
     """How neighbors are chosen; `everyone` takes all others whatever `neighbors` says."""
     epsilon: float = Field(default=0.3, ge=0, le=1)
@@ -70,8 +74,8 @@ class FedericoOptions(Options):
     coin: Coin = "per_round"
     """One epsilon coin per peer and round, or one per neighbor."""
     strangers: Strangers = "optimistic"
-    """Peers never evaluated: tried once each (`optimistic`), reached through epsilon only (`cautious`, for hundreds of
-    peers), or loss 0 in the posterior too (`literal`)."""
+    """Peers never evaluated: tried once each (`optimistic`), reached through epsilon only
+    (`cautious`, for hundreds of peers), or loss 0 in the posterior too (`literal`)."""
     tracking: Tracking = "ema"
     """How losses are tracked: moving average, or accumulated over rounds."""
     momentum: float = Field(default=0.6, gt=0, le=1)
@@ -79,16 +83,18 @@ class FedericoOptions(Options):
     debias: bool = False
     """Correct the moving average for its start at 0."""
     loss: Literal["mean", "sum"] = "mean"
-    """Whether the posterior is made of the mean or of the sum of a peer's losses over its samples."""
+    """Whether the posterior is made of the mean or of the sum of a peer's losses over its
+    samples."""
     temperature: PositiveFloat = 1.0
     """Divides the tracked losses before the softmax; higher spreads the posterior."""
     worse_than_guess: Literal["ignored", "tracked"] = "ignored"
-    """A model whose mean loss is above ln C, that of giving all C classes the same probability: it has no weight until
-    a later visit finds it below, and is remembered as no worse than ln C (`ignored`); or every loss is tracked as it
-    is. Where all are worse, one's own model has all the weight. Without effect in regression."""
+    """A model whose mean loss is above ln C, that of giving all C classes the same probability: it
+    has no weight until a later visit finds it below, and is remembered as no worse than ln C
+    (`ignored`); or every loss is tracked as it is. Where all are worse, one's own model has all the
+    weight. Without effect in regression."""
     w_min: float = Field(default=1e-4, ge=0, lt=1)
-    """Posterior weights below this train nothing, send nothing and predict nothing; but with `m_step = "epochs"` a
-    peer's own model is always trained."""
+    """Posterior weights below this train nothing, send nothing and predict nothing; but with
+    `m_step = "epochs"` a peer's own model is always trained."""
     solo_rounds: NonNegativeInt = 1
     """Rounds of own training before anybody samples."""
     anchor: float = Field(default=0.0, ge=0, le=1)
@@ -117,7 +123,8 @@ class FedericoOptions(Options):
             raise ValueError("debias corrects a moving average: it needs tracking = 'ema'")
         if self.m_step == "gradient" and (self.anchor > 0 or self.optimizer_state == "fresh"):
             raise ValueError(
-                "anchor and optimizer_state = 'fresh' are about local epochs: they need m_step = 'epochs'"
+                "anchor and optimizer_state = 'fresh' are about local epochs: "
+                "they need m_step = 'epochs'"
             )
         return self
 
@@ -172,9 +179,13 @@ class Federico(Method):
     def start(self) -> None:
         """Nobody has met anybody."""
         self.sampler = _sampler(self.opt, _neighbors(self.opt, self.context.count))
-        self.losses = {i: self._new_tracker(i) for i in self.context.hosted.tolist()}
-        self.posteriors = {i: Posterior(np.empty(0, np.int64), np.empty(0)) for i in self.losses}
+        self.losses = {}
+        self.posteriors: dict[int, Posterior] = {}
         """w_i of each hosted peer; it follows from the tracked losses."""
+        nobody = np.empty(0, np.int64)
+        for i in self.context.hosted.tolist():
+            self.losses[i] = self._new_tracker(i)
+            self.posteriors[i] = Posterior(nobody, np.empty(0))
 
     def resumed(self) -> None:
         """Posteriors follow from the tracked losses."""
@@ -216,7 +227,7 @@ class Federico(Method):
         for i, positions in visits.by_client():
             self.losses[i].observe(visits.owners[positions], losses[positions])
             self.posteriors[i] = self._posterior(i)
-            self._forget_negligible(i)
+            self.forget_negligible(i)
 
     @timed("m_step")
     def m_step(self, visits: Visits, round_index: int) -> Updates:
@@ -340,12 +351,17 @@ class Federico(Method):
         if self.opt.m_step == "epochs":
             wanted |= visits.clients == visits.owners
         kept = np.flatnonzero(wanted & (weights > 0))
-        return kept[np.lexsort((visits.clients[kept], visits.owners[kept]))]
+        by_owner = np.lexsort((visits.clients[kept], visits.owners[kept]))
+        return kept[by_owner]
 
-    def _forget_negligible(self, i: int) -> None:
-        """Drop the optimizers that peer i keeps for models without weight; that of its own stays."""
+    def forget_negligible(self, i: int) -> None:
+        """Drop the optimizers that peer i keeps for models without weight.
+
+        That of its own stays.
+        """
         row = self.posteriors[i]
-        for j in row.peers[row.weights < self.opt.w_min].tolist():
+        negligible = row.peers[row.weights < self.opt.w_min]
+        for j in negligible.tolist():
             if j != i:
                 self.learner.states.drop((i, j))
 

@@ -30,17 +30,20 @@ class FedFomoOptions(Options):
     """Options of FedFomo."""
 
     neighbors: NonNegativeInt = 3
-    """M: how many other models each client tries per round; all of them where there are fewer than the default."""
+    """M: how many other models each client tries per round; all of them where there are fewer than
+    the default."""
     epsilon: float = Field(default=0.3, ge=0, le=1)
-    """Probability that a candidate is drawn uniformly instead of by its past merit; one coin per candidate."""
+    """Probability that a candidate is drawn uniformly instead of by its past merit; one coin per
+    candidate."""
     epsilon_decay: NonNegativeFloat = 0.05
     """How much `epsilon` falls every round, down to 0."""
     validation: float = Field(default=0.2, gt=0, lt=1)
-    """Part of a client's training samples that it holds out to judge models by, and never trains on."""
+    """Part of a client's training samples that it holds out to judge models by, and never trains
+    on."""
 
 
 class FedFomo(Local):
-    """Local training, before which a client moves from where it last began towards better models."""
+    """Local training, before which a client moves towards models that do better than its own."""
 
     name = "fedfomo"
     title = "FedFomo"
@@ -93,7 +96,7 @@ class FedFomo(Local):
 
     @timed("sample")
     def sample(self, round_index: int) -> list[IntArray]:
-        """Each client's candidates: slot by slot, by propensity or with a falling chance uniformly."""
+        """Each client's candidates, by propensity or, with a chance that falls, uniformly."""
         names = self.context.names
         epsilon = max(0.0, self.opt.epsilon - self.opt.epsilon_decay * (round_index - 1))
         neighbors = min(self.opt.neighbors, len(names) - 1)
@@ -109,7 +112,10 @@ class FedFomo(Local):
 
     @timed("e_step")
     def measure_gains(self, visits: Visits) -> FloatArray:
-        """Lval(theta_first) - Lval(theta_n) of every candidate; not a number where a loss is none."""
+        """Lval(theta_first) - Lval(theta_n) of every candidate.
+
+        Not a number where a loss is none.
+        """
         hosted = self.context.hosted
         where_it_began = Bank(self.bank.layout, hosted, self.first, self.bank.storage)
         before = self.learner.evaluate(where_it_began, self.to_own(), "validation")
@@ -145,8 +151,11 @@ class FedFomo(Local):
 
         better = np.flatnonzero(worth > 0)
         if not len(better):
+            # Nobody gains: the client stays where it began.
             return Posterior(np.array([i]), np.ones(1))
+
         weights = worth[better] / worth[better].sum()
-        towards = moves[torch.from_numpy(better).to(moves.device)]
-        first += torch.from_numpy(weights).to(moves) @ towards
+        positions = torch.from_numpy(better).to(moves.device)
+        shares = torch.from_numpy(weights).to(moves)
+        first += shares @ moves[positions]
         return Posterior(candidates[better], weights)

@@ -55,11 +55,14 @@ class Ifca(Method):
 
         Public code picks by the loss on test data, which a client cannot know.
         """
+        clusters = self.opt.clusters
         losses = self.learner.evaluate(self.bank, visits)
         losses = np.where(np.isfinite(losses), losses, np.inf)
-        by_client = losses.reshape(-1, self.opt.clusters)  # [hosted clients, clusters]
+
+        # Visits are ordered by client, and each client visits all clusters in turn.
+        by_client = losses.reshape(-1, clusters)  # [hosted clients, clusters]
         best = by_client.argmin(axis=1)
-        first_visits = np.arange(len(by_client)) * self.opt.clusters
+        first_visits = np.arange(0, len(visits), clusters)
         return visits[first_visits + best]
 
     def predictors(self, round_index: int) -> Mixtures:

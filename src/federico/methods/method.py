@@ -50,7 +50,7 @@ class Round:
 
 @dataclass(frozen=True)
 class Mixtures:
-    """Every client's predictor: visit k brings its model into its client's mixture, by weights[k]."""
+    """Every client's predictor: visit k adds its model to its client's mixture, by weights[k]."""
 
     bank: Bank
     visits: Visits
@@ -186,7 +186,7 @@ class Method(ABC):
 
     @timed("push")
     def push(self, round_index: int, visits: Visits, deltas: Rows) -> None:
-        """Send the deltas to the owners of the visited models, weighted by the visitor's samples."""
+        """Send the deltas to the owners of the models, weighted by the visitors' samples."""
         samples = self.learner.samples[visits.clients].astype(np.float64)
         self.exchange.push(round_index, Updates(visits.owners, visits.clients, samples, deltas))
 
@@ -204,7 +204,7 @@ class Method(ABC):
 
     @timed("update")
     def move_own_models(self, deltas: Rows, part: ModelPart | None = None) -> None:
-        """Add each hosted client's delta to its own model, or to `part` of it, unless not finite."""
+        """Move each hosted client's own model, or `part` of it, by its delta if that is finite."""
         own = self.to_own()
         updates = Updates(own.owners, own.clients, np.ones(len(own)), deltas)
         average_into(self.bank, updates, part=part)
@@ -279,9 +279,13 @@ class Method(ABC):
         """Pairs are saved in order of their clients, so those of the hosted clients are a slice."""
         visitors = state["optimizer.pairs"][:, 0].numpy()
         hosted = self.context.hosted
-        first, last = np.searchsorted(visitors, [hosted[0], hosted[-1] + 1]).tolist()
-        keys = ("pairs", "moments", "steps")
-        self.learner.states.restore({key: state[f"optimizer.{key}"][first:last] for key in keys})
+        first = int(np.searchsorted(visitors, hosted[0]))
+        end = int(np.searchsorted(visitors, hosted[-1] + 1))
+
+        own: dict[str, Tensor] = {}
+        for key in ("pairs", "moments", "steps"):
+            own[key] = state[f"optimizer.{key}"][first:end]
+        self.learner.states.restore(own)
 
     def _declared(self) -> list[DeclaredState[Any]]:
         """The state that this class and those it derives from declare."""
@@ -330,6 +334,7 @@ def check_neighbors(table: str, neighbors: int, default: int, clients: int) -> N
     others = clients - 1
     if neighbors > others and neighbors != default:
         raise ConfigError(
-            f"{table}.neighbors = {neighbors}: with {clients} clients a peer has {others} to visit; "
+            f"{table}.neighbors = {neighbors}: "
+            f"with {clients} clients a peer has {others} to visit; "
             f"set it to {others} or less (--set {table}.neighbors={others})"
         )

@@ -25,7 +25,7 @@ A = TypeVar("A", FloatArray, IntArray, Tensor)
 
 @dataclass(frozen=True)
 class Places:
-    """Where the entries of this process are in a saved state, which may be that of all processes."""
+    """Where the entries of this process are in a saved state, which may be that of all."""
 
     clients: IntArray
     models: IntArray
@@ -92,7 +92,7 @@ class PerClient(_Entries[A]):
 
 
 class PerModel(_Entries[A]):
-    """An array or tensor with an entry for each model hosted here, in the order of `bank.owners`."""
+    """An array or tensor with an entry for each hosted model, in the order of `bank.owners`."""
 
     def restore(self, value: A, saved: Mapping[str, Tensor], places: Places) -> None:
         """See `DeclaredState.restore`."""
@@ -118,18 +118,23 @@ class PerPair(DeclaredState[dict[int, B]]):
     def save(self, value: dict[int, B], copy: Callable[[Tensor], Tensor]) -> dict[str, Tensor]:
         """See `DeclaredState.save`: the arrays of all clients end to end, and how long each is."""
         arrays = [pairs.state() for pairs in value.values()]
-        lengths = [len(next(iter(named.values()))) for named in arrays]
-        saved = {f"{self.name}.lengths": torch.tensor(lengths)}
+        saved: dict[str, Tensor] = {}
         for key in arrays[0]:
-            joined = np.concatenate([named[key] for named in arrays])
-            saved[f"{self.name}.{key}"] = torch.from_numpy(joined)
+            columns = [named[key] for named in arrays]
+            saved[f"{self.name}.{key}"] = torch.from_numpy(np.concatenate(columns))
+            # The arrays of a client are all of one length, so the last column tells.
+            lengths = [len(column) for column in columns]
+            saved[f"{self.name}.lengths"] = torch.tensor(lengths)
         return saved
 
     def restore(self, value: dict[int, B], saved: Mapping[str, Tensor], places: Places) -> None:
         """See `DeclaredState.restore`."""
         lengths = saved[f"{self.name}.lengths"].numpy()
         ends = np.cumsum(lengths)
+        starts = ends - lengths
         for pairs, place in zip(value.values(), places.clients.tolist(), strict=True):
-            own = slice(ends[place] - lengths[place], ends[place])
-            keys = pairs.state().keys()
-            pairs.restore({key: saved[f"{self.name}.{key}"][own].numpy() for key in keys})
+            entries = slice(starts[place], ends[place])
+            own: dict[str, Array] = {}
+            for key in pairs.state():
+                own[key] = saved[f"{self.name}.{key}"][entries].numpy()
+            pairs.restore(own)
