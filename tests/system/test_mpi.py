@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -109,6 +110,18 @@ def test_every_method_gives_the_same_on_any_number_of_ranks(
     alone: Path, tmp_path: Path, ranks: int
 ) -> None:
     same(alone, finish(tmp_path, ranks, "several"))
+
+
+def test_a_method_of_ones_own_gives_the_same_on_two_ranks(tmp_path: Path) -> None:
+    page = Path(__file__).parents[2] / "docs" / "how-to-own-method.md"
+    code = re.search(r"```python\n(.*?)```", page.read_text(), re.S)
+    assert code is not None
+    (tmp_path / "fedprox.py").write_text(code[1])
+    own = ("fedprox.py:FedProx",)
+    same(
+        finish(tmp_path, 1, "one", methods=own),
+        finish(tmp_path, 2, "two", methods=own),
+    )
 
 
 def test_a_killed_rank_ends_the_job_and_the_next_start_resumes(tmp_path: Path) -> None:
