@@ -38,7 +38,7 @@ soak: setup ## The tests that take minutes
 	$(BIN)/pytest -m slow
 
 fuzz: setup ## 200,000 spoilt messages through the decoder
-	FEDERICO_FUZZ=200000 $(BIN)/pytest tests/network/wire/test_fuzz.py
+	FEDERICO_FUZZ=200000 $(BIN)/pytest tests/network/test_fuzz.py
 
 bench: setup ## Measure everything, five processes a row, and write docs/reference-benchmarks.md (half an hour on two cores)
 	$(BIN)/python -m benchmarks.run --write
