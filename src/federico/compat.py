@@ -1,10 +1,12 @@
-"""Everything that torch or the system does not promise: private calls, and settings of the whole process.
+"""Private calls of torch, and settings of the whole process, each with a fallback.
 
-Each private call is tried once on numbers whose result is known, and has a fallback for a torch that no longer has it.
-Settings of the process are made by programs (the command line, a runner, a benchmark), never by a constructor.
+Each private call is tried once on numbers whose result is known, and has a fallback for a torch
+that no longer has it. Settings of the process are made by programs (the command line, a runner, a
+benchmark), never by a constructor.
 
 torch is imported inside the functions: its threads read the environment when it is loaded, which
-`let_idle_threads_sleep` has to come before, and a command that only prints help must not wait for it.
+`let_idle_threads_sleep` has to come before, and a command that only prints help must not wait for
+it.
 """
 
 import ctypes
@@ -28,7 +30,10 @@ M_MMAP_MAX = -4
 
 
 def let_idle_threads_sleep() -> None:
-    """Idle threads of torch sleep instead of taking a core from those at work; call it before torch is loaded."""
+    """Idle threads of torch sleep instead of taking a core from those at work.
+
+    Call it before torch is loaded.
+    """
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 
@@ -55,10 +60,12 @@ def use_one_thread() -> None:
 
 
 def keep_freed_memory() -> None:
-    """Let the heap keep what is freed for the next step; fresh pages would cost thousands of faults every time.
+    """Let the heap keep what is freed for the next step.
 
-    What has been freed until now is given back first: it was made while things were loaded, and fits nothing later.
-    Other C libraries than glibc have no such settings, and stay as they are.
+    Fresh pages would cost thousands of faults in every step.
+
+    What has been freed until now is given back first: it was made while things were loaded, and
+    fits nothing later. Other C libraries than glibc have no such settings, and stay as they are.
     """
     give_back_freed_memory()
     libc = _glibc()
@@ -68,7 +75,7 @@ def keep_freed_memory() -> None:
 
 
 def give_back_freed_memory() -> None:
-    """Give the system back what making and moving things has left free in the heap, where glibc manages it."""
+    """Give the system back what is free in the heap, where glibc manages it."""
     libc = _glibc()
     if libc is not None:
         libc.malloc_trim(0)
@@ -88,7 +95,8 @@ def _glibc() -> ctypes.CDLL | None:
 def accelerator() -> "torch.device | None":
     """The accelerator that is there and works, if any.
 
-    `torch.accelerator.current_accelerator` also names one that torch was built for and that this machine does not have.
+    `torch.accelerator.current_accelerator` also names one that torch was built for and that this
+    machine does not have.
     """
     import torch
 
@@ -105,10 +113,13 @@ def accelerator() -> "torch.device | None":
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Random numbers drawn inside follow from `seed`; torch's own generator is afterwards as it was.
+    """Random numbers drawn inside follow from `seed`, and leave no trace.
 
-    Without an accelerator there is one generator to seed. `torch.manual_seed` would note for every other kind of device,
-    with the whole call stack, that it should be seeded if it ever comes: a fifth of a millisecond for every model.
+    torch's own generator is afterwards as it was.
+
+    Without an accelerator there is one generator to seed. `torch.manual_seed` would note for every
+    other kind of device, with the whole call stack, that it should be seeded if it ever comes: a
+    fifth of a millisecond for every model.
     """
     import torch
 
@@ -139,19 +150,20 @@ def adam_step(
     beta2: float,
     eps: float,
 ) -> None:
-    """One step of Adam for every row, in place, with the rows' moments and their counts of past steps."""
+    """One step of Adam for every row, in place, with its moments and its count of past steps."""
     import torch
     from torch.optim.adam import adam
 
     if not has_fused_adam():
         # This one counts the step by itself.
         adam(
-            parameters, gradients, means, squares, [], steps, foreach=False, amsgrad=False, maximize=False,
-            beta1=beta1, beta2=beta2, lr=learning_rate, weight_decay=0.0, eps=eps,
+            parameters, gradients, means, squares, [], steps, amsgrad=False, maximize=False,
+            beta1=beta1, beta2=beta2, lr=learning_rate, weight_decay=0.0, eps=eps, foreach=False,
         )  # fmt: skip
         return
 
-    # What torch's own Adam comes down to, once it has sorted rows by device and type: ours are all alike.
+    # What torch's own Adam comes down to, once it has sorted rows by device and type: ours are all
+    # alike.
     add_one(steps)
     torch._fused_adam_(
         parameters, gradients, means, squares, [], steps, amsgrad=False, maximize=False,
@@ -161,7 +173,10 @@ def adam_step(
 
 @cache
 def has_fused_adam() -> bool:
-    """Whether this torch has Adam as one call, found out by a first step: it moves by the learning rate."""
+    """Whether this torch has Adam as one call, found out by a first step.
+
+    Adam's first step moves by the learning rate.
+    """
     import torch
 
     row, gradient, mean, square, step = (torch.ones(1) for _ in range(5))
@@ -215,7 +230,10 @@ def has_relu_backward() -> bool:
 
 
 def fused_linear(x: "Tensor", weight: "Tensor", bias: "Tensor | None") -> "Tensor":
-    """A linear layer in one pass, as torch's compiler has it. It could do ReLU too, but turns NaN into 0 there."""
+    """A linear layer in one pass, as torch's compiler has it.
+
+    It could do ReLU too, but turns NaN into 0 there.
+    """
     import torch
 
     out: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
@@ -223,7 +241,10 @@ def fused_linear(x: "Tensor", weight: "Tensor", bias: "Tensor | None") -> "Tenso
 
 
 def can_fuse_linear(rows: "Tensor") -> bool:
-    """Whether linear layers of such numbers can run in one pass; where not, an engine uses plain products."""
+    """Whether linear layers of such numbers can run in one pass.
+
+    Where not, an engine uses plain products.
+    """
     import torch
 
     return rows.device.type == "cpu" and rows.dtype == torch.float32 and has_fused_linear()
@@ -242,7 +263,10 @@ def has_fused_linear() -> bool:
 
 
 def is_batch_norm(module: "nn.Module") -> bool:
-    """Whether the module normalises by statistics of its batch; their common class is private to torch."""
+    """Whether the module normalises by statistics of its batch.
+
+    Their common class is private to torch.
+    """
     from torch import nn
 
     return isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d | nn.BatchNorm3d | nn.SyncBatchNorm)

@@ -15,7 +15,10 @@ PROCESS_BYTES = 450 << 20
 
 
 def available_bytes() -> int:
-    """Memory that is free: with the caches that would make room, and within the limits of the control group."""
+    """Memory that is free.
+
+    Caches that would make room count as free. The limits of control groups are respected.
+    """
     table = Path("/proc/meminfo")
     if not table.exists():
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
@@ -42,7 +45,8 @@ def refuse_too_large(make: Factory, dtype: torch.dtype) -> None:
     size = numbers * dtype.itemsize
     if size > available_bytes():
         raise ConfigError(
-            f"model: one alone takes {gib(size)}, only {gib(available_bytes())} is free; make it smaller"
+            f"model: one alone takes {gib(size)}, only {gib(available_bytes())} is free; "
+            "make it smaller"
         )
 
 

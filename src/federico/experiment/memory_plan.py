@@ -1,6 +1,9 @@
-"""How much memory an experiment or a peer will take at its peak, before it starts, and what to do where there is less.
+"""How much memory an experiment or a peer will take at its peak, before it starts.
 
-A plan is an upper bound: it counts what may be there at the same time, and asks a method for one line (`Method.memory`).
+Where there is less, rows of models lie on the disk, or the experiment is refused.
+
+A plan is an upper bound: it counts what may be there at the same time, and asks a method for one
+line (`Method.memory`).
 """
 
 import logging
@@ -64,7 +67,7 @@ class MemoryPlan:
 
 
 def plan_simulation(setup: Setup, *, seeds_held: int = 1, ranks: int = 1) -> MemoryPlan:
-    """The peak of the method that needs most, in a process that holds the data of so many seeds already.
+    """The peak of the method that needs most, with the data of so many seeds in memory already.
 
     It is that of the first of so many ranks, which gathers what is saved.
     """
@@ -79,7 +82,9 @@ def plan_simulation(setup: Setup, *, seeds_held: int = 1, ranks: int = 1) -> Mem
 
 
 def plan_peer(setup: Setup, limits: Limits) -> MemoryPlan:
-    """The peak of one peer whose like are elsewhere: it holds its own model and those that it visits or predicts with.
+    """The peak of one peer whose like are elsewhere.
+
+    It holds its own model and those that it visits or predicts with.
 
     Updates, its own and those of others, wait in files.
     """
@@ -102,7 +107,7 @@ def plan_peer(setup: Setup, limits: Limits) -> MemoryPlan:
 
 
 def memory_limit(setup: Setup, processes: int = 1) -> int:
-    """How much this process may take, of what is allowed or free on a machine where so many share it."""
+    """How much this process may take, of what is allowed or free, where so many share a machine."""
     allowed = setup.experiment.system.memory
     if allowed is not None:
         return int(allowed) // processes
@@ -113,14 +118,17 @@ def memory_limit(setup: Setup, processes: int = 1) -> int:
 
 
 def scratch_folder(plan: MemoryPlan, limit: int, folder: Path) -> Path | None:
-    """Where the rows of models have to lie: in memory (None) if all fits, else in `folder`; or refuse."""
+    """Where the rows of models have to lie: in memory (None) if all fits, else in `folder`.
+
+    What fits neither memory nor disk is refused.
+    """
     if plan.total <= limit:
         return None
 
     if plan.least > limit:
         raise ConfigError(
-            f"memory: it needs about {gib(plan.total)}, and {gib(plan.least)} even with all models on "
-            f"the disk; there is {gib(limit)}; {REMEDY}"
+            f"memory: it needs about {gib(plan.total)}, and {gib(plan.least)} even with all models "
+            f"on the disk; there is {gib(limit)}; {REMEDY}"
         )
     free = _free_on_disk(folder)
     if plan.rows > free:
@@ -135,13 +143,16 @@ def scratch_folder(plan: MemoryPlan, limit: int, folder: Path) -> Path | None:
 def disk_warning(plan: MemoryPlan, limit: int) -> str:
     """What it means that rows lie on the disk."""
     return (
-        f"it needs about {gib(plan.total)} of memory and has {gib(limit)}: {gib(plan.rows)} of models "
-        "and optimizers lie on the disk, which takes longer"
+        f"it needs about {gib(plan.total)} of memory and has {gib(limit)}: {gib(plan.rows)} of "
+        "models and optimizers lie on the disk, which takes longer"
     )
 
 
 def peer_storage(setup: Setup, limits: Limits, folder: Path) -> RowStorage:
-    """Where a peer's models lie, with its state in `folder`; what cannot fit anywhere is refused."""
+    """Where a peer's models lie, with its state in `folder`.
+
+    What cannot fit anywhere is refused.
+    """
     plan = plan_peer(setup, limits)
     limit = memory_limit(setup)
     scratch = scratch_folder(plan, limit, folder)
@@ -238,7 +249,10 @@ def _samples(setup: Setup) -> list[Samples]:
 
 
 def _tensor_bytes(part: Samples, dtype: torch.dtype) -> int:
-    """Bytes of these samples as tensors: images stay bytes, all else is a number of the model's precision."""
+    """Bytes of these samples as tensors.
+
+    Images stay bytes, all else is a number of the model's precision.
+    """
     inputs = part.x.nbytes
     if part.x.dtype.name != "uint8":
         inputs = part.x.size * dtype.itemsize
@@ -246,7 +260,7 @@ def _tensor_bytes(part: Samples, dtype: torch.dtype) -> int:
 
 
 def _workspace(setup: Setup) -> int:
-    """The models in hand with their gradients, and what batches leave between layers, for each thread."""
+    """For each thread, models with their gradients, and what batches leave between layers."""
     layout = setup.layout
     samples = _samples(setup)
     chained = chain(layout) is not None

@@ -1,4 +1,7 @@
-"""The models a process holds: one flat row each, so aggregation is arithmetic on rows and a message is a row."""
+"""The models a process holds: one flat row each.
+
+So aggregation is arithmetic on rows, and a message is a row.
+"""
 
 from collections.abc import Mapping
 
@@ -15,8 +18,8 @@ from federico.types import FloatArray, IntArray
 class Bank:
     """Rows of models by owner, with the counters that stay with each.
 
-    The first rows belong to the owners hosted by this process. Behind them is room for visiting rows: models of owners
-    hosted elsewhere, brought here to be measured and trained.
+    The first rows belong to the owners hosted by this process. Behind them is room for visiting
+    rows: models of owners hosted elsewhere, brought here to be measured and trained.
     """
 
     def __init__(
@@ -42,7 +45,10 @@ class Bank:
         device: torch.device,
         storage: RowStorage | None = None,
     ) -> "Bank":
-        """A new model for each owner, drawn from the stream of its name; equal names give equal models."""
+        """A new model for each owner, drawn from the stream of its name.
+
+        Equal names give equal models.
+        """
         storage = storage or RowStorage()
         owners = np.array(sorted(names), dtype=np.int64)
         rows = storage.empty(len(owners), layout.size, dtype=layout.dtype, device=device)
@@ -67,7 +73,10 @@ class Bank:
         return torch.from_numpy(found).to(self.rows.device)
 
     def replace_visiting_rows(self, owners: IntArray) -> Tensor:
-        """Make room for the models of these owners instead of earlier ones; returns their rows, to be filled."""
+        """Make room for the models of these owners instead of earlier ones.
+
+        Returns their rows, to be filled.
+        """
         hosted = len(self.owners)
         wanted = hosted + len(owners)
         if wanted > len(self.rows):
@@ -81,7 +90,8 @@ class Bank:
     def reserve_visiting_rows(self, owners: IntArray) -> None:
         """Make room for the models of these owners too.
 
-        Whoever of them is here keeps its row. A new one gets an empty row, or that of an owner not asked for now.
+        Whoever of them is here keeps its row. A new one gets an empty row, or that of an owner not
+        asked for now.
         """
         wanted = set(owners.tolist())
         hosted = len(self.owners)
@@ -109,7 +119,10 @@ class Bank:
     def add(
         self, owners: IntArray, deltas: Rows, shares: FloatArray, part: ModelPart | None = None
     ) -> None:
-        """Move the model of owners[k] by shares[k] * deltas[k], for all k in order; only `part` of it if given."""
+        """Move the model of owners[k] by shares[k] * deltas[k], for all k in order.
+
+        If `part` is given, the rest of the model stays as it is.
+        """
         if part is None:
             part = ModelPart.whole(self.layout)
         places = self.places(owners)
@@ -119,13 +132,19 @@ class Bank:
     def write_deltas(
         self, owners: IntArray, trained: Tensor, deltas: Rows, which: IntArray
     ) -> None:
-        """Write into deltas[which[k]] how far trained[k] is from the model of owners[k]; may change `trained`."""
+        """Write into deltas[which[k]] how far trained[k] is from the model of owners[k].
+
+        The rows of `trained` may be changed on the way.
+        """
         deltas.write_differences(which, trained, self.rows, self.places(owners))
 
     def copy_models(
         self, sources: IntArray, targets: IntArray, part: ModelPart | None = None
     ) -> None:
-        """Give the owner targets[k] the model of the owner sources[k]; only `part` of it if given."""
+        """Give the owner targets[k] the model of the owner sources[k].
+
+        If `part` is given, the rest of the model stays as it is.
+        """
         if part is None:
             part = ModelPart.whole(self.layout)
         source_places = self.places(sources).tolist()
@@ -142,7 +161,10 @@ class Bank:
         return copied.copy_(rows)
 
     def _enlarged(self, rows: Tensor, count: int) -> Tensor:
-        """So many rows, the first of which hold what `rows` hold; memory that is not touched is not used."""
+        """So many rows, the first of which hold what `rows` hold.
+
+        Memory that is not touched is not used.
+        """
         enlarged = self.storage.empty(count, rows.shape[1], dtype=rows.dtype, device=rows.device)
         enlarged[: len(rows)].copy_(rows)
         return enlarged

@@ -11,7 +11,8 @@ from torch import Tensor
 from federico.types import Array, FloatArray, IntArray, Task
 
 SampleIndex: TypeAlias = Tensor | tuple[None, slice]
-"""Where samples lie: [rows, samples], or a slice of one row where they lie side by side, which is read without a copy."""
+"""Where samples lie: [rows, samples], or a slice of one row where they lie side by side, which is
+read without a copy."""
 
 
 @dataclass(frozen=True)
@@ -24,12 +25,15 @@ class Batch:
 
 
 class ClientSamples:
-    """One part (training, validation or test) of every client's samples, end to end in one tensor."""
+    """One part (training, validation or test) of every client's samples, in one tensor."""
 
     def __init__(
         self, inputs: Tensor, targets: Tensor, counts: IntArray, dtype: torch.dtype
     ) -> None:
-        """The first counts[0] samples belong to the first client, and so on; models get them as `dtype`."""
+        """The first counts[0] samples belong to the first client, and so on.
+
+        Models get them as `dtype`.
+        """
         self.stored_inputs = inputs
         self.all_targets = targets
         self.counts = counts
@@ -88,7 +92,7 @@ class ClientSamples:
         return ClientSamples(inputs, self.all_targets[index], counts, self.dtype)
 
     def add_by_sample(self, total: Tensor, batch: Batch, values: Tensor) -> None:
-        """Add the values of each sample in the batch to its row of `total`, which has one for every sample here."""
+        """Add the values of each sample in the batch to that sample's row of `total`."""
         if isinstance(batch.index, tuple):
             _, columns = batch.index
             total[columns] += values[0]
@@ -120,16 +124,17 @@ class ClientSamples:
         size: int,
         sample_weights: FloatArray | None = None,
     ) -> Iterator[Batch]:
-        """Batches of `size` for each of `clients` side by side, the clients with most samples first.
+        """Batches of `size` for each of `clients` side by side, those with most samples first.
 
-        Each client's samples come in its own order, none left out, weighted by one over the batch's length. A client
-        that has run out is no longer part of the batch: `len(weights)` shrinks. `sample_weights[k]`, by samples as
-        stored, multiply the weights of clients[k].
+        Each client's samples come in its own order, none left out, weighted by one over the batch's
+        length. A client that has run out is no longer part of the batch: `len(weights)` shrinks.
+        `sample_weights[k]`, by samples as stored, multiply the weights of clients[k].
         """
         counts = self.counts[clients]
         most = int(counts[0])
 
-        # Where the samples of each client lie, in its order, [clients, most]; behind the last one anything.
+        # Where the samples of each client lie, in its order, [clients, most]; behind the last one
+        # anything.
         index = np.zeros((len(clients), most), dtype=np.int64)
         for row, (client, order) in enumerate(zip(clients, orders, strict=True)):
             index[row, : counts[row]] = self.starts[client] + order
@@ -149,7 +154,10 @@ class ClientSamples:
 
 
 def _batch_shares(counts: IntArray, size: int) -> FloatArray:
-    """One over the length of the batch that each sample is in, [clients, most]; 0 behind a client's last sample."""
+    """One over the length of the batch that each sample is in, [clients, most].
+
+    It is 0 behind a client's last sample.
+    """
     positions = np.arange(int(counts[0]))
     batch_starts = positions // size * size
     lengths = np.minimum(counts[:, None] - batch_starts, size)
@@ -159,7 +167,10 @@ def _batch_shares(counts: IntArray, size: int) -> FloatArray:
 
 
 def _gather(stored: Tensor, index: SampleIndex) -> Tensor:
-    """stored[index]; whole rows are gathered several times faster by `index_select` than by indexing."""
+    """The samples at `index`.
+
+    Whole rows are gathered several times faster by `index_select` than by indexing.
+    """
     if isinstance(index, tuple):
         return stored[index]
     flat = stored.index_select(0, index.flatten())
@@ -167,7 +178,10 @@ def _gather(stored: Tensor, index: SampleIndex) -> Tensor:
 
 
 def to_input(x: Tensor, dtype: torch.dtype) -> Tensor:
-    """Bytes of an image become numbers around 0 with a spread near 1, by fixed constants; floats stay as they are."""
+    """Bytes of an image become numbers around 0 with a spread near 1, by fixed constants.
+
+    Floats stay as they are.
+    """
     if x.dtype != torch.uint8:
         return x.to(dtype)
     return x.to(dtype).sub_(127.5).div_(63.75)

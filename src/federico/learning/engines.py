@@ -1,7 +1,8 @@
 """How a stack of models is executed: stacked matrix products, vmap, or one bound module at a time.
 
-An engine owns nothing but views: of its workspace's two buffers, `work` (the models being trained, a row each) and
-`grad`, or of the rows it was told to hold. Which engine runs changes no number beyond rounding.
+An engine owns nothing but views: of its workspace's two buffers, `work` (the models being trained,
+a row each) and `grad`, or of the rows it was told to hold. Which engine runs changes no number
+beyond rounding.
 """
 
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from federico.learning.layout import ModelLayout, Slot
 from federico.learning.objectives import Objective
 
 MANY = 256
-"""From so many samples on, the product of a layer is faster with samples as columns than as rows."""
+"""From so many samples on, the product of a layer is faster with samples as columns."""
 
 
 class Engine(Protocol):
@@ -44,7 +45,7 @@ class Layer:
 
 
 def chain(layout: ModelLayout) -> list[Layer] | None:
-    """The model as a chain of linear layers and ReLUs in one precision, or None if it is anything else."""
+    """The model as a chain of linear layers and ReLUs in one precision, or None."""
     template = layout.template
     if type(template) is not nn.Sequential or layout.mixed:
         return None
@@ -84,7 +85,7 @@ def _is_first_flatten(module: nn.Module, layers: list[Layer]) -> bool:
 
 @dataclass(frozen=True)
 class StackedLayer:
-    """One layer of the first so many models in hand, as views that are made once and used in every step."""
+    """One layer of the first so many models in hand, as views made once for all steps."""
 
     weight: Tensor
     """[models, outputs, inputs]"""
@@ -141,7 +142,10 @@ def _stacked(slot: Slot, rows: Tensor) -> Tensor:
 
 
 def _fused_linear_of_many(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """A linear layer for many samples: the kernel puts them in order for itself, and takes the weights as they lie."""
+    """A linear layer for many samples.
+
+    The kernel puts them in order for itself, and takes the weights as they lie.
+    """
     transposed = compat.fused_linear(weight, x, None)  # [outputs, samples]
     if bias is not None:
         transposed.add_(bias[:, None])
@@ -149,7 +153,10 @@ def _fused_linear_of_many(x: Tensor, weight: Tensor, bias: Tensor | None) -> Ten
 
 
 class Stacked:
-    """Chains of linear layers: all rows at once as batched matrix products, gradient by hand, nothing copied."""
+    """Runs chains of linear layers.
+
+    All rows run at once as batched matrix products, gradient by hand, nothing copied.
+    """
 
     def __init__(
         self, layers: list[Layer], objective: Objective, work: Tensor, grad: Tensor
@@ -158,7 +165,8 @@ class Stacked:
         self._layers = layers
         self._objective = objective
         self._grad = grad
-        # By what may be in hand, not by what is: how visits are cut into stacks must not change a number.
+        # By what may be in hand, not by what is: how visits are cut into stacks must not change a
+        # number.
         self._fused = len(work) == 1 and compat.can_fuse_linear(work)
         self.hold(work)
 
@@ -286,7 +294,10 @@ class Vmapped:
 
 
 def vmappable(layout: ModelLayout) -> bool:
-    """Whether all that the model's training changes is a gradient away: no batch-norm statistics, nothing frozen."""
+    """Whether training changes the model by its gradient alone.
+
+    There are no batch-norm statistics then, and nothing is frozen.
+    """
     keeps_statistics = layout.size > layout.parameters or len(layout.counters) > 0
     learns = all(parameter.requires_grad for parameter in layout.template.parameters())
     return learns and not keeps_statistics

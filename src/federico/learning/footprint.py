@@ -33,7 +33,10 @@ class Footprint:
 
 
 def footprint(layout: ModelLayout, sample: Tensor) -> Footprint:
-    """Send copies of one sample through a model, in training mode; what does not grow with them is not counted."""
+    """Send copies of one sample through a model, in training mode.
+
+    What does not grow with them is not counted.
+    """
     few = _sent_through(layout, sample, SAMPLES)
     many = _sent_through(layout, sample, 2 * SAMPLES)
     return Footprint((many.saved - few.saved) // SAMPLES, many.largest // (2 * SAMPLES))
@@ -49,7 +52,10 @@ def _sent_through(layout: ModelLayout, sample: Tensor, count: int) -> Footprint:
     largest = 0
 
     def save(tensor: Tensor) -> int:
-        """Not the tensor itself: an output that holds what it was made of, itself included, would never go."""
+        """Keep the storage, not the tensor itself.
+
+        An output that holds what it was made of, itself included, would never go.
+        """
         place = tensor.untyped_storage().data_ptr()
         saved[place] = tensor.untyped_storage()
         return place

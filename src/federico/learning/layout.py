@@ -1,4 +1,7 @@
-"""A model's architecture and its one flat layout: a model *is* a row of numbers, everything else is a view of it."""
+"""A model's architecture and its one flat layout.
+
+A model *is* a row of numbers, everything else is a view of it.
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -26,7 +29,10 @@ class Slot:
         return prod(self.shape)
 
     def view(self, row: Tensor) -> Tensor:
-        """The tensor as a view of `row`. Convolution kernels are stored channels-last, as they compute fastest."""
+        """The tensor as a view of `row`.
+
+        Convolution kernels are stored channels-last, as they compute fastest.
+        """
         flat = row[self.start : self.start + self.size]
         if len(self.shape) == 4:
             out, channels, height, width = self.shape
@@ -34,7 +40,10 @@ class Slot:
         return flat.view(self.shape)
 
     def in_order(self, row: Tensor, room: Tensor) -> Tensor:
-        """The tensor as others store it: where it lies, or else as a copy at the same place of the row `room`."""
+        """The tensor as others store it.
+
+        It is a view of `row` where that will do, else a copy at the same place of the row `room`.
+        """
         view = self.view(row)
         if view.is_contiguous():
             return view
@@ -45,8 +54,9 @@ class Slot:
 class ModelLayout:
     """How to make a model: new ones from named streams, and modules around rows.
 
-    A row holds the parameters, then the float buffers (batch-norm statistics travel and average like parameters).
-    Counters (single whole numbers, such as batch norm's) are not part of the row: they stay with the owner.
+    A row holds the parameters, then the float buffers (batch-norm statistics travel and average
+    like parameters). Counters (single whole numbers, such as batch norm's) are not part of the row:
+    they stay with the owner.
     """
 
     def __init__(
@@ -86,25 +96,21 @@ class ModelLayout:
         self._initial_counters = torch.tensor([*counters.values()], dtype=torch.int64)
 
         self.template = module.to("meta")
-        """What it is made of, without numbers: a whole one would take as much memory as one at work."""
+        """What it is made of, without numbers: a whole one would take as much memory as one at
+        work."""
 
     def new(self, seed: int = 0) -> nn.Module:
         """A module with numbers of its own.
 
-        Always seeded: what a module draws outside the row, such as an index buffer, is the same in all of them.
+        Always seeded: what a module draws outside the row, such as an index buffer, is the same in
+        all of them.
         """
-        with compat.seeded(seed):
-            module = self._make()
-        if not isinstance(module, nn.Module):
-            kind = type(module).__name__
-            raise ConfigError(
-                f"model: expected a function that returns a torch.nn.Module, got {kind}"
-            )
-        return module.to(self.dtype)
+        return self._made(seed).to(self.dtype)
 
     def initial(self, seed: int, name: str, out: Tensor | None = None) -> Tensor:
         """The starting row of the model of that name: the same wherever and whenever it is made."""
-        module = self.new(rng.key(seed, "model", name) % 2**63)
+        # In whatever precision it was made: it is converted on its way into the row.
+        module = self._made(rng.key(seed, "model", name) % 2**63)
         return self.flatten(module, out)
 
     def initial_counters(self) -> Tensor:
@@ -114,11 +120,17 @@ class ModelLayout:
     def flatten(self, module: nn.Module, out: Tensor | None = None) -> Tensor:
         """The row of this module, written to `out` or to a new one."""
         row = torch.empty(self.size, dtype=self.dtype) if out is None else out
-        self._fill(row, dict(module.named_parameters()) | dict(module.named_buffers()))
+        tensors: dict[str, Tensor] = dict(module.named_parameters())
+        if self.size > self.parameters:
+            tensors |= dict(module.named_buffers())
+        self._fill(row, tensors)
         return row
 
     def bind(self, row: Tensor, counters: Tensor) -> nn.Module:
-        """A module whose tensors *are* views of `row` and `counters`: write those and the module changes."""
+        """A module whose tensors *are* views of `row` and `counters`.
+
+        Write those and the module changes.
+        """
         module = self.new().to(row.device)
         for path, counter in zip(self.counters, counters, strict=True):
             _set_tensor(module, path, counter)
@@ -140,12 +152,18 @@ class ModelLayout:
 
     @contextmanager
     def precision(self, device: torch.device) -> Iterator[None]:
-        """Modules of this model run within it; what they give may be of a lower precision than `dtype`."""
+        """Modules of this model run within it.
+
+        What they give may be of a lower precision than `dtype`.
+        """
         with torch.autocast(device.type, torch.bfloat16, enabled=self.mixed):
             yield
 
     def named(self, row: Tensor, room: Tensor) -> dict[str, Tensor]:
-        """The row as named tensors, as a state dict would show them; what must be copied for that goes to `room`."""
+        """The row as named tensors, as a state dict would show them.
+
+        What must be copied for that goes to `room`.
+        """
         return {slot.name: slot.in_order(row, room) for slot in self.slots}
 
     def from_named(self, tensors: dict[str, Tensor]) -> Tensor:
@@ -160,6 +178,17 @@ class ModelLayout:
         self._fill(row, tensors)
         return row
 
+    def _made(self, seed: int) -> nn.Module:
+        """What the user's function makes, with random numbers from this seed."""
+        with compat.seeded(seed):
+            module = self._make()
+        if not isinstance(module, nn.Module):
+            kind = type(module).__name__
+            raise ConfigError(
+                f"model: expected a function that returns a torch.nn.Module, got {kind}"
+            )
+        return module
+
     def _fill(self, row: Tensor, tensors: Mapping[str, Tensor]) -> None:
         for slot in self.slots:
             slot.view(row).copy_(tensors[slot.name].detach())
@@ -170,8 +199,8 @@ class ModelLayout:
         mine = {id(tensor) for tensor in (*module.parameters(), *module.buffers())}
         if any(id(tensor) in mine for tensor in (*another.parameters(), *another.buffers())):
             raise ConfigError(
-                "model: the function returns the same module every time, or one with the same parts; "
-                "let it make all of it anew"
+                "model: the function returns the same module every time, or one with the same "
+                "parts; let it make all of it anew"
             )
 
 

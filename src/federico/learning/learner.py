@@ -1,4 +1,7 @@
-"""Batched work over visits: whose data, whose model. No method loops over batches, no learner knows a method."""
+"""Batched work over visits: whose data, whose model.
+
+No method loops over batches, no learner knows a method.
+"""
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -29,7 +32,8 @@ EVALUATION_SAMPLES = 512
 """How many samples are measured at once, however small they are."""
 CHAIN_NUMBERS = 1 << 20
 CHAIN_SAMPLES = 2048
-"""The same for a single chain of linear layers: its products are the faster the larger they are, in cache or not."""
+"""The same for a single chain of linear layers: its products are the faster the larger they are, in
+cache or not."""
 SMALLEST_PROBABILITY = 1e-30
 """A class that a mixture holds to be impossible still has a finite loss."""
 
@@ -69,8 +73,8 @@ class Scores:
 class Proximal:
     """Pulls training towards other models, as FedProx, Ditto and pFedMe do.
 
-    Every step's gradient gets strength * (parameters - towards) added, the slope of strength / 2 times the squared
-    distance. Buffers such as batch-norm statistics are left alone.
+    Every step's gradient gets strength * (parameters - towards) added, the slope of strength / 2
+    times the squared distance. Buffers such as batch-norm statistics are left alone.
     """
 
     strength: float
@@ -83,7 +87,10 @@ class Proximal:
         return Proximal(self.strength, self.towards.index_select(0, index))
 
     def add_to(self, gradients: Tensor, parameters: Tensor) -> None:
-        """Add the pull on the first visits to their gradients, in place; both are [visits, parameters]."""
+        """Add the pull on the first visits to their gradients, in place.
+
+        Both are [visits, parameters].
+        """
         visits, size = parameters.shape
         gradients.add_(parameters - self.towards[:visits, :size], alpha=self.strength)
 
@@ -172,7 +179,9 @@ class Learner:
         return rows.zero_()
 
     def hold_out(self, fraction: float) -> None:
-        """Take samples out of every client's training data; they are its validation data from now on.
+        """Take samples out of every client's training data.
+
+        They are its validation data from now on.
 
         A client with a single sample has nothing to spare: it validates on what it trains on.
         """
@@ -193,7 +202,7 @@ class Learner:
     # Measuring.
 
     def evaluate(self, bank: Bank, visits: Visits, part: DataPart = "train") -> FloatArray:
-        """The mean loss of each visit over all of the client's samples in this part, in evaluation mode."""
+        """The mean loss of each visit over the client's samples of a part, in evaluation mode."""
         data = self.data[part]
 
         @torch.no_grad()
@@ -212,7 +221,10 @@ class Learner:
         return mean_losses
 
     def losses(self, bank: Bank, visits: Visits, part: DataPart = "train") -> FloatArray:
-        """The loss of each sample of a visit, as stored, in evaluation mode: [visits, samples], 0 behind the last."""
+        """The loss of each sample of a visit, as stored, in evaluation mode.
+
+        They are [visits, samples], with 0 behind a client's last sample.
+        """
         data = self.data[part]
         most = int(data.counts[visits.clients].max(initial=0))
         all_losses = np.zeros((len(visits), most))
@@ -233,7 +245,10 @@ class Learner:
     def score(
         self, bank: Bank, visits: Visits, weights: FloatArray, part: DataPart = "test"
     ) -> Scores:
-        """Loss and accuracy of every client's mixture: visit (i, b) brings model b into i's mixture."""
+        """Loss and accuracy of every client's mixture.
+
+        Visit (i, b) brings model b into i's mixture.
+        """
         data = self.data[part]
         targets = data.all_targets
         mixed = self._mix(bank, visits, weights, data)  # [samples, outputs]
@@ -295,12 +310,15 @@ class Learner:
         sample_weights: FloatArray | None = None,
         proximal: Proximal | None = None,
     ) -> Rows:
-        """The deltas, how far local epochs on the client's data move a copy of each model: [visits, size].
+        """The deltas, how far local epochs on the client's data move a copy of each model.
 
-        The optimizer's moments stay with the pair (client, owner) for its next visit, unless `fresh`. A client goes
-        through its data in one order per (round, epoch), the same for every model it visits. `sample_weights`, laid
-        out as `losses` gives them, multiply each sample's loss; a batch still counts by its number of samples.
-        `proximal` pulls every step towards a model given for the visit.
+        [visits, size].
+
+        The optimizer's moments stay with the pair (client, owner) for its next visit, unless
+        `fresh`. A client goes through its data in one order per (round, epoch), the same for every
+        model it visits. `sample_weights`, laid out as `losses` gives them, multiply each sample's
+        loss; a batch still counts by its number of samples. `proximal` pulls every step towards a
+        model given for the visit.
         """
         deltas = self.new_deltas(len(visits))
         states = self.new_states() if fresh else self.states
@@ -394,7 +412,10 @@ class Learner:
     def _randomness(
         self, visits: Visits, round_index: int, epoch: int
     ) -> AbstractContextManager[None]:
-        """Dropout draws from a stream of its own. Models that draw run one at a time: the first client is the only."""
+        """Dropout draws from a stream of its own.
+
+        Models that draw run one at a time: the first client is the only.
+        """
         if not self.workers.drawing:
             return nullcontext()
         name = self.names[int(visits.clients[0])]
@@ -414,7 +435,7 @@ class Learner:
     # Stacks of visits, and the models in hand.
 
     def _stacks(self, visits: Visits, data: ClientSamples) -> list[Stack]:
-        """Cut the visits into stacks that run together, largest clients first so that a stack is hardly ragged."""
+        """Cut the visits into stacks, largest clients first so that a stack is hardly ragged."""
         order = np.lexsort((visits.owners, visits.clients, -data.counts[visits.clients]))
         rows = self.workers.rows_per_stack(len(visits))
         stacks = []
@@ -432,7 +453,10 @@ class Learner:
         workspace.engine.counters.copy_(bank.counters[places[0]])
 
     def _hold_to_measure(self, workspace: Workspace, bank: Bank, visits: Visits) -> None:
-        """Take the visited models in hand; one that is alone in its stack is measured where it lies."""
+        """Take the visited models in hand.
+
+        One that is alone in its stack is measured where it lies.
+        """
         if len(visits) > 1:
             self._load(workspace, bank, visits)
             return
@@ -442,14 +466,15 @@ class Learner:
 
     def _evaluation_batches(self, data: ClientSamples, visits: Visits) -> Iterator[Batch]:
         """All samples of these visits as stored, in batches that stay in the cache."""
-        # By what a stack may hold, not by what it holds: how visits are cut into stacks must not change a sum.
+        # By what a stack may hold, not by what it holds: how visits are cut into stacks must not
+        # change a sum.
         models = self.workers.capacity
         size = evaluation_batch(data.input_size, models, chained=self.workers.chained)
         return data.in_stored_order(visits.clients, size)
 
 
 def evaluation_batch(input_size: int, models: int, *, chained: bool) -> int:
-    """How many samples of `input_size` numbers are measured at once, for each of so many models, chains or not."""
+    """How many samples of `input_size` numbers are measured at once by each of so many models."""
     numbers = EVALUATION_NUMBERS
     samples = EVALUATION_SAMPLES
     if chained and models == 1:

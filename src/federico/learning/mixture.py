@@ -13,7 +13,10 @@ from federico.types import Array, FloatArray, Task
 
 
 class MixturePredictor:
-    """Predicts with sum_j w_ij p_j(y|x): probabilities are mixed, not logits; values for regression."""
+    """Predicts with sum_j w_ij p_j(y|x): probabilities are mixed, not logits.
+
+    Values for regression.
+    """
 
     def __init__(
         self, layout: ModelLayout, rows: Sequence[Tensor], weights: FloatArray, task: Task

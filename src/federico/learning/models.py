@@ -40,7 +40,10 @@ class MLP(Options):
 
 
 class CNN2(Options):
-    """The paper's CIFAR-10 network: three unpadded 3x3 convolutions of 128 channels and one linear layer."""
+    """The paper's CIFAR-10 network.
+
+    Three unpadded 3x3 convolutions of 128 channels and one linear layer.
+    """
 
     kind: Literal["cnn2"] = "cnn2"
 
@@ -63,7 +66,8 @@ class ResNet18(Options):
 
     kind: Literal["resnet18"] = "resnet18"
     stem: Literal["imagenet", "small"] = "small"
-    """`small`: a 3x3 stem without pooling for 32x32 images; `imagenet`: the 7x7 stem of the original."""
+    """`small`: a 3x3 stem without pooling for 32x32 images; `imagenet`: the 7x7 stem of the
+    original."""
 
     def factory(self, inputs: Shape, outputs: int) -> Factory:
         """Makes new models for images of this shape."""
@@ -76,7 +80,8 @@ class Imported(Options):
 
     kind: Literal["import"]
     path: str = Field(pattern=r"^[^:]+:\w+$")
-    """Where the class is: `package.module:Class`, or `file.py:Class` relative to where you start federico."""
+    """Where the class is: `package.module:Class`, or `file.py:Class` relative to where you start
+    federico."""
     arguments: dict[str, Any] = Field(default_factory=dict)
     """Keyword arguments for the class."""
 
@@ -167,7 +172,8 @@ def _resnet18(channels: int, outputs: int, stem: str) -> nn.Sequential:
 def _image(model: str, inputs: Shape) -> tuple[int, int, int]:
     if len(inputs) != 3:
         raise ConfigError(
-            f"model: {model} needs images (channels, height, width), the data has inputs of shape {inputs}"
+            f"model: {model} needs images (channels, height, width), "
+            f"the data has inputs of shape {inputs}"
         )
     return inputs[0], inputs[1], inputs[2]
 

@@ -1,4 +1,4 @@
-"""The loss of each sample, -log p(y|x) up to a constant, its slope, and how outputs become predictions."""
+"""The loss of each sample, -log p(y|x) up to a constant, its slope, and how to predict."""
 
 from math import inf, log
 from typing import Protocol
@@ -11,7 +11,10 @@ from federico.types import Task
 
 
 class Objective(Protocol):
-    """What a task minimises. Slopes are written out: autograd's bookkeeping costs more than they do."""
+    """What a task minimises.
+
+    Slopes are written out: autograd's bookkeeping costs more than they do.
+    """
 
     def __call__(self, outputs: Tensor, y: Tensor) -> Tensor:
         """The loss of each sample, over the last dimension of `outputs`."""
@@ -67,5 +70,8 @@ def objective_for(task: Task) -> Objective:
 
 
 def mixable(outputs: Tensor, task: Task) -> Tensor:
-    """What a mixture averages: probabilities (not logits) for classes, the values themselves for regression."""
+    """What a mixture averages.
+
+    Probabilities (not logits) for classes, the values themselves for regression.
+    """
     return torch.softmax(outputs, dim=-1) if task == "classification" else outputs

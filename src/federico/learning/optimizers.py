@@ -128,7 +128,10 @@ class StateBlock:
 
 
 class OptimizerStates:
-    """Moments per (client, owner), in blocks of rows that never move, so that a visit updates them in place."""
+    """Moments per (client, owner), in blocks of rows that never move.
+
+    A visit updates them in place.
+    """
 
     BLOCK_BYTES = 64 << 20
     """How large a block may be; one of a single pair may be larger."""

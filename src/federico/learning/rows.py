@@ -1,4 +1,6 @@
-"""Rows of numbers, and where they lie: in memory, in a mapped file, or in a file each until their turn comes.
+"""Rows of numbers, and where they lie.
+
+In memory, in a mapped file, or in a file each until their turn comes.
 
 Nobody outside this file asks where rows lie. Numbers do not depend on it.
 """
@@ -25,10 +27,11 @@ from federico.types import Array, BoolArray, FloatArray, IntArray
 log = logging.getLogger(__name__)
 
 LARGE = 1 << 20
-"""Bytes from which on something gets room of its own: all of that is free again once it is gone, where the heap would
-be left with a hole."""
+"""Bytes from which on something gets room of its own: all of that is free again once it is gone,
+where the heap would be left with a hole."""
 SMALL = 1 << 14
-"""Rows shorter than this are added many at once; longer ones one by one, which needs no copy of them."""
+"""Rows shorter than this are added many at once; longer ones one by one, which needs no copy of
+them."""
 TOGETHER = 1024
 """So many short rows are added at once, at most."""
 ROOMY = 4
@@ -45,7 +48,10 @@ class Rows(ABC):
 
     @staticmethod
     def of_files(files: Sequence["RowFile"], size: int, dtype: torch.dtype) -> "Rows":
-        """Rows of `size` numbers that have waited, each where it is; those in memory are laid side by side."""
+        """Rows of `size` numbers that have waited, each where it is.
+
+        Those in memory are laid side by side.
+        """
         if any(file.on_disk for file in files):
             return RowsInFiles(files)
         tensor = torch.empty(len(files), size, dtype=dtype)
@@ -86,11 +92,17 @@ class Rows(ABC):
     def write_differences(
         self, which: IntArray, trained: Tensor, models: Tensor, places: Tensor
     ) -> None:
-        """Write trained[k] - models[places[k]] into the row at which[k], for all k; may change `trained`."""
+        """Write trained[k] - models[places[k]] into the row at which[k], for all k.
+
+        The rows of `trained` may be changed on the way.
+        """
 
     @abstractmethod
     def as_files(self, folder: Path | None) -> list["RowFile"]:
-        """Each row where it can wait without the others: copied to `folder` if it does not lie alone yet."""
+        """Each row where it can wait without the others.
+
+        It is copied to `folder` if it does not lie alone yet.
+        """
 
     def finite(self) -> BoolArray:
         """Whether each row holds neither a NaN nor an infinity.
@@ -101,7 +113,7 @@ class Rows(ABC):
         return finite
 
     def add_to(self, models: Tensor, places: Tensor, shares: FloatArray, columns: slice) -> None:
-        """Add shares[k] times these columns of row k to those of models[places[k]], for all k in order."""
+        """Add shares[k] times row k to models[places[k]], in these columns, for all k in order."""
         models = models[:, columns]
         for place, share, row in zip(places.tolist(), shares.tolist(), self, strict=True):
             models[place].add_(row[columns], alpha=share)
@@ -209,7 +221,10 @@ class RowsInFiles(Rows):
     def write_differences(
         self, which: IntArray, trained: Tensor, models: Tensor, places: Tensor
     ) -> None:
-        """See `Rows.write_differences`. They are made in the place of `trained`, so that they take no memory."""
+        """See `Rows.write_differences`.
+
+        They are made in the place of `trained`, so that they take no memory.
+        """
         for k, place, row in zip(which.tolist(), places.tolist(), trained, strict=True):
             self._files[k].keep(row.sub_(models[place]).numpy())
 
@@ -232,7 +247,10 @@ class RowFile:
         *,
         on_disk: bool = True,
     ) -> None:
-        """`folder` holds the file, or the system's folder for temporary files; `on_disk=False` forbids it."""
+        """`folder` holds the file, or the system's folder for temporary files.
+
+        `on_disk=False` forbids it.
+        """
         self._size = size
         self._dtype = np.dtype(dtype)
         self._folder = folder
@@ -242,7 +260,8 @@ class RowFile:
             return
 
         try:
-            self._file = TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115 - as long as this is there
+            # Open as long as this row is there.
+            self._file = TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115
             weakref.finalize(self, self._file.close)
             reserve(self._file.fileno(), size * self._dtype.itemsize)
         except OSError as error:
@@ -266,7 +285,10 @@ class RowFile:
     def somewhere(
         cls, size: int, dtype: str | np.dtype[np.generic], folder: Path | None = None
     ) -> "RowFile":
-        """Room on the disk, or in memory if others have filled the disk: they cannot end this peer's training."""
+        """Room on the disk, or in memory if others have filled the disk.
+
+        Whoever fills the disk cannot end this peer's training.
+        """
         try:
             return cls(size, dtype, folder)
         except RunError as error:
@@ -323,14 +345,19 @@ class RowFile:
 
 
 class RowStorage:
-    """Gives rows to be filled: in memory, or as maps of unnamed files that are gone with the last tensor using them.
+    """Gives rows to be filled.
 
-    The system keeps of such a file in memory what there is room for, and takes it away again when others need the
-    room.
+    They lie in memory, or as maps of unnamed files that are gone with the last tensor using them.
+
+    The system keeps of such a file in memory what there is room for, and takes it away again when
+    others need the room.
     """
 
     def __init__(self, scratch: Path | None = None, outbox: Path | None = None) -> None:
-        """`scratch` holds the files; without it all is in memory. In `outbox` deltas wait to be sent."""
+        """`scratch` holds the files; without it all is in memory.
+
+        In `outbox` deltas wait to be sent.
+        """
         self.scratch = scratch
         self._outbox = outbox
         self._pages = ReusedPages()
@@ -338,9 +365,12 @@ class RowStorage:
     def empty(
         self, *shape: int, dtype: torch.dtype, device: torch.device, every_round: bool = False
     ) -> Tensor:
-        """A tensor of this shape that holds anything; the memory of other devices than the CPU is their own.
+        """A tensor of this shape that holds anything.
 
-        One that is asked for in every round, and gone before the next, takes the memory that the last such left.
+        The memory of other devices than the CPU is their own.
+
+        One that is asked for in every round, and gone before the next, takes the memory that the
+        last such left.
         """
         size = prod(shape) * dtype.itemsize
         if device.type != "cpu" or size == 0:
@@ -357,7 +387,10 @@ class RowStorage:
         return pages.view(dtype).view(shape)
 
     def deltas(self, count: int, size: int, *, dtype: torch.dtype, device: torch.device) -> Rows:
-        """So many rows for the deltas of a round; large ones that will be sent need no memory until then."""
+        """So many rows for the deltas of a round.
+
+        Large ones that will be sent need no memory until then.
+        """
         is_large = size * dtype.itemsize >= LARGE
         if self._outbox is None or device.type != "cpu" or not is_large:
             return Rows.of(self.empty(count, size, dtype=dtype, device=device, every_round=True))
@@ -367,10 +400,13 @@ class RowStorage:
 
 
 class ReusedPages:
-    """Maps of memory that are used again once their tensors are gone: fresh pages take longer than what is written.
+    """Maps of memory that are used again once their tensors are gone.
 
-    Every round asks for about the same: rows for its deltas, and for the copy that a checkpoint is written from. When
-    something is asked for that fits nothing, all that lies idle is given back first.
+    Fresh pages take longer than what is written.
+
+    Every round asks for about the same: rows for its deltas, and for the copy that a checkpoint is
+    written from. When something is asked for that fits nothing, all that lies idle is given back
+    first.
     """
 
     def __init__(self) -> None:
@@ -407,17 +443,19 @@ def map_memory(size: int) -> mmap.mmap:
 
 
 def map_file(folder: Path, size: int, dtype: torch.dtype) -> Tensor:
-    """So many bytes of a file without a name in this folder, as a tensor that is written through to it."""
+    """So many bytes of a file without a name in this folder, as a tensor."""
     try:
         with TemporaryFile(dir=folder) as file:
             reserve(file.fileno(), size)
-            # Opened once more by torch, which keeps the map and closes the file: thousands of maps need no open files.
+            # Opened once more by torch, which keeps the map and closes the file: thousands of maps
+            # need no open files.
             name = f"/dev/fd/{file.fileno()}"
             return torch.from_file(name, shared=True, size=size // dtype.itemsize, dtype=dtype)
     except OSError as error:
         raise RunError(
             f"{folder}: no room for {size >> 20} MiB of models that do not fit into memory "
-            f"({error.strerror}). Nothing is lost: free some space or allow more `memory`, start again"
+            f"({error.strerror}). Nothing is lost: free some space or allow more `memory`, "
+            "start again"
         ) from error
 
 

@@ -1,7 +1,8 @@
 """Where stacks of visits are worked on: one workspace per thread, one stack at a time on each.
 
-A stack runs on one thread from its first batch to its last: small matrix products and convolutions use a core far
-better alone than shared. How many threads there are changes no number beyond rounding.
+A stack runs on one thread from its first batch to its last: small matrix products and convolutions
+use a core far better alone than shared. How many threads there are changes no number beyond
+rounding.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +23,8 @@ S = TypeVar("S")
 T = TypeVar("T")
 
 STACK_NUMBERS = 1 << 19
-"""How many numbers a stack of models may hold: beyond that they leave the cache and stacking stops paying."""
+"""How many numbers a stack of models may hold: beyond that they leave the cache and stacking stops
+paying."""
 STACK_ROWS = 1024
 """How many models a stack may hold, however small they are."""
 VMAP_NUMBERS = 1 << 26
@@ -30,12 +32,16 @@ VMAP_NUMBERS = 1 << 26
 WORTH_SHARING = 1 << 17
 """Fewer numbers than this are done before a second thread has woken up."""
 LARGE_SAMPLE = 4 << 20
-"""Bytes that one sample leaves between layers from which on several threads may work on one model. With less, they
-wait for each other longer than they work, and on a busy machine ten times as long."""
+"""Bytes that one sample leaves between layers from which on several threads may work on one model.
+With less, they wait for each other longer than they work, and on a busy machine ten times as
+long."""
 
 
 class Workspace:
-    """An engine and the two buffers it is bound to: `work`, the models in hand, a row each, and their `grad`."""
+    """An engine and the two buffers it is bound to.
+
+    `work`, the models in hand, a row each, and their `grad`.
+    """
 
     def __init__(
         self,
@@ -65,14 +71,15 @@ class WorkerPool:
     def __init__(
         self, layout: ModelLayout, objective: Objective, sample: Tensor, device: torch.device
     ) -> None:
-        """`sample` is one input, to find out whether the model draws random numbers, and how large its work is."""
+        """`sample` is one input, to find out whether the model draws, and how large its work is."""
         self.chained = chain(layout) is not None
         self.drawing = not self.chained and draws(layout, sample)
         vmapped = accelerated(device) and not self.drawing and vmappable(layout)
         self.capacity = capacity(layout, device, together=self.chained or vmapped)
         self._size = layout.size
 
-        # Random numbers come from one generator for all threads: a model that draws them must run alone.
+        # Random numbers come from one generator for all threads: a model that draws them must run
+        # alone.
         self.threads = compat.thread_count()
         if accelerated(device) or self.drawing:
             self.threads = 1
@@ -82,14 +89,15 @@ class WorkerPool:
             workspace = Workspace(layout, objective, self.capacity, device, vmapped=vmapped)
             self._workspaces.put(workspace)
 
-        # Without a pool, the calling thread does the work, with as many threads inside as torch likes.
+        # Without a pool, the calling thread does the work, with as many threads inside as torch
+        # likes.
         self._pool: ThreadPoolExecutor | None = None
         alone_and_small = self.drawing and not accelerated(device) and not _large(layout, sample)
         if self.threads > 1 or alone_and_small:
             self._pool = ThreadPoolExecutor(self.threads, initializer=compat.use_one_thread)
 
     def rows_per_stack(self, visits: int) -> int:
-        """How many visits to put into a stack, so that all threads have one if there is enough to do."""
+        """How many visits a stack gets, so that all threads have one if there is enough to do."""
         if visits * self._size < WORTH_SHARING:
             return self.capacity
         share = -(-visits // self.threads)
@@ -125,7 +133,10 @@ def capacity(layout: ModelLayout, device: torch.device, *, together: bool) -> in
 
 
 def draws(layout: ModelLayout, sample: Tensor) -> bool:
-    """Whether training this model uses random numbers (dropout), found out by trying; True if that fails."""
+    """Whether training this model uses random numbers (dropout), found out by trying.
+
+    True if that fails.
+    """
     row = torch.zeros(layout.size, dtype=layout.dtype)
     module = layout.bind(row, layout.initial_counters()).train()
     with compat.seeded(0), torch.no_grad():
