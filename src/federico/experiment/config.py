@@ -1,7 +1,7 @@
 """An experiment file: TOML in, a frozen and validated `Experiment` out, or every error at once."""
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
@@ -144,7 +144,8 @@ class Experiment(Options):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled as the tables of its file: its type was made for its methods."""
-        return validate, (self.model_dump(),)
+        references = [own.reference for own in self.own_methods.values()]
+        return _unpickle, (references, self.model_dump())
 
     def method(self, name: str) -> type[Method]:
         """The class of this method, built in or one's own."""
@@ -239,6 +240,14 @@ def validate_as(base: type[File], raw: Mapping[str, Any], where: str) -> File:
     except ConfigError as error:
         raise ConfigError(f"{where}: {error}") from error
     return validated(kind, tables, where)
+
+
+def _unpickle(references: Sequence[str], tables: Mapping[str, Any]) -> Experiment:
+    """The experiment that was pickled, with all own methods it knew, listed still or not."""
+    own_methods = find_own_methods(references)
+    names = {own.reference: name for name, own in own_methods.items()}
+    methods = [names.get(entry, entry) for entry in tables["methods"]]
+    return experiment_type(own_methods).model_validate({**tables, "methods": methods})
 
 
 def _with_names(raw: Mapping[str, Any]) -> tuple[dict[str, OwnMethod], Mapping[str, Any]]:
