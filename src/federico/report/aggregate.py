@@ -125,7 +125,11 @@ class Entry:
     @cached_property
     def by_seed(self) -> dict[int, float]:
         """The figure after the last round."""
-        return {seed.seed: seed.at(seed.figure, [self.rounds])[0] for seed in self.seeds}
+        found = {}
+        for seed in self.seeds:
+            (last,) = seed.at(seed.figure, [self.rounds])
+            found[seed.seed] = last
+        return found
 
     @property
     def mean(self) -> float:
@@ -134,9 +138,12 @@ class Entry:
 
     def sd(self, over: str) -> float | None:
         """Standard deviation over `seeds` or `clients`; None for one, or where one has diverged."""
-        by_name = self.by_seed if over == "seeds" else self.by_client
-        values = list(by_name.values())
-        if len(values) < 2 or not np.isfinite(values).all():
+        values = list(self.by_client.values())
+        if over == "seeds":
+            values = list(self.by_seed.values())
+        if len(values) < 2:
+            return None
+        if not np.isfinite(values).all():
             return None
         return float(np.std(values, ddof=1))
 
@@ -152,25 +159,29 @@ class Entry:
     @cached_property
     def curve(self) -> Curve:
         """The figure over the rounds."""
-        values = np.array([seed.at(seed.figure, self.evaluated) for seed in self.seeds])
-        mean: list[float] = values.mean(axis=0).tolist()  # values: [seeds, rounds]
+        by_seed = [seed.at(seed.figure, self.evaluated) for seed in self.seeds]
+        values = np.array(by_seed)  # [seeds, rounds]
+        mean = values.mean(axis=0)
 
-        sd = [0.0] * len(mean)
-        if len(self.seeds) > 1:
+        sd = np.zeros_like(mean)
+        if len(by_seed) > 1:
             with np.errstate(invalid="ignore"):
-                spread = values.std(axis=0, ddof=1)
-            sd = np.where(np.isfinite(spread), spread, 0.0).tolist()
-        return Curve(self.evaluated, mean, sd)
+                sd = values.std(axis=0, ddof=1)
+            # A round in which a seed has diverged has no band.
+            sd[~np.isfinite(sd)] = 0.0
+        return Curve(self.evaluated, mean.tolist(), sd.tolist())
 
     @cached_property
     def bytes_moved(self) -> list[float]:
         """Bytes of all messages up to each round of the curve, mean over seeds."""
-        return _mean_lists([seed.at(seed.bytes_moved, self.evaluated) for seed in self.seeds])
+        by_seed = [seed.at(seed.bytes_moved, self.evaluated) for seed in self.seeds]
+        return _mean_lists(by_seed)
 
     @cached_property
     def processor_seconds(self) -> list[float]:
         """Seconds of all threads up to each round of the curve, mean over seeds."""
-        return _mean_lists([seed.at(seed.processor_seconds, self.evaluated) for seed in self.seeds])
+        by_seed = [seed.at(seed.processor_seconds, self.evaluated) for seed in self.seeds]
+        return _mean_lists(by_seed)
 
     @property
     def wall_seconds(self) -> float | None:
@@ -273,8 +284,12 @@ class Summary:
     def unfinished(self) -> int:
         """Runs that the table asks for and that are not finished."""
         table = self.table
-        asked = len(table.rows) * len(table.columns) * len(table.rates) * len(table.seeds)
-        there = sum(len(entry.seeds) for entry in self.entries if entry.finished)
+        places = len(table.rows) * len(table.columns) * len(table.rates)
+        asked = places * len(table.seeds)
+        there = 0
+        for entry in self.entries:
+            if entry.finished:
+                there += len(entry.seeds)
         return max(asked - there, 0)
 
     @cached_property
@@ -293,9 +308,14 @@ class Summary:
     def best(self, column: str, rate_kind: ShownRate) -> Entry | None:
         """The row with the best figure; none where some were run for more rounds than others."""
         found = self.column(column, rate_kind)
-        if len({entry.rounds for entry in found}) != 1:
+        lengths = {entry.rounds for entry in found}
+        if len(lengths) != 1:
             return None
-        return max(found, key=lambda entry: self.metric.gain(entry.mean))
+
+        def gain(entry: Entry) -> float:
+            return self.metric.gain(entry.mean)
+
+        return max(found, key=gain)
 
     def filled(self, rate_kind: ShownRate) -> bool:
         """Whether anything is known at this learning rate."""
@@ -441,9 +461,10 @@ def so_far(by_round: Sequence[float], rounds: Sequence[int]) -> list[float]:
 
 def _unit_deviations(count: int) -> FloatArray:
     """As many numbers with mean 0 and standard deviation 1; a single 0 for one."""
-    deviations = np.linspace(-1.0, 1.0, count) if count > 1 else np.zeros(1)
-    spread = float(deviations.std(ddof=1)) if count > 1 else 1.0
-    unit: FloatArray = deviations / spread
+    if count == 1:
+        return np.zeros(1)
+    deviations = np.linspace(-1.0, 1.0, count)
+    unit: FloatArray = deviations / deviations.std(ddof=1)
     return unit
 
 

@@ -166,12 +166,13 @@ def group_colors(groups: Sequence[int] | None, clients: int) -> list[str]:
     """One colour for each client, by its distribution."""
     if groups is None:
         return [NO_GROUP] * clients
-    places = {group: place for place, group in enumerate(sorted(set(groups)))}
-    if len(places) <= len(GROUP_COLORS):
-        return [GROUP_COLORS[places[group]] for group in groups]
-    scale = matplotlib.colormaps["turbo"].resampled(len(places))
-    colors = [matplotlib.colors.to_hex(scale(place)) for place in range(len(places))]
-    return [colors[places[group]] for group in groups]
+    distinct = sorted(set(groups))
+    palette = list(GROUP_COLORS)
+    if len(distinct) > len(palette):
+        scale = matplotlib.colormaps["turbo"].resampled(len(distinct))
+        palette = [matplotlib.colors.to_hex(scale(place)) for place in range(len(distinct))]
+    by_group = dict(zip(distinct, palette, strict=False))
+    return [by_group[group] for group in groups]
 
 
 def by_group(groups: Sequence[int] | None, clients: int, most: int) -> IntArray:

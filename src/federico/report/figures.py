@@ -276,25 +276,27 @@ def _styles(summary: Summary, entries: Sequence[Entry]) -> dict[str, Look]:
 def _dots(axes: Axes, summary: Summary, entry: Entry, place: int) -> None:
     """One row: its mean, its deviation, its runs, and the paper's figure below them."""
     metric = summary.metric
-    color = looks(summary.table.rows)[entry.row.name].color
+    look = looks(summary.table.rows)[entry.row.name]
     mean = metric.drawn(entry.mean)
-    spread = metric.scaled(entry.sd(summary.table.spread) or 0.0)
+    sd = entry.sd(summary.table.spread)
+    if sd is not None:
+        spread = metric.scaled(sd)
+        axes.hlines(place, mean - spread, mean + spread, color=look.color, linewidth=2, alpha=0.6)
+
     runs = [metric.drawn(value) for value in entry.by_seed.values()]
-    axes.plot([mean - spread, mean + spread], [place, place], color=color, linewidth=2, alpha=0.6)
-    axes.scatter(runs, [place] * len(runs), s=14, color=color, alpha=0.6, linewidths=0)
-    axes.scatter([mean], [place], s=60, color=color, zorder=3)
+    level = [place] * len(runs)
+    axes.scatter(runs, level, s=14, color=look.color, alpha=0.6, linewidths=0)
+    axes.scatter(mean, place, s=60, color=look.color, zorder=3)
     if np.isfinite(mean):
         value = metric.bare(entry.mean)
         axes.text(mean, place - 0.2, value, ha="center", va="bottom", fontsize=8, color=INK)
 
-    reported = summary.table.paper.values.get(entry.row.name, {}).get(entry.column)
-    if reported is not None:
-        paper, paper_sd = reported
-        lower = place + 0.25
-        axes.plot([paper - paper_sd, paper + paper_sd], [lower, lower], color=PAPER, linewidth=1)
-        axes.scatter(
-            [paper], [lower], s=30, marker="D", facecolor="white", edgecolor=PAPER, zorder=3
-        )
+    by_column = summary.table.paper.values.get(entry.row.name, {})
+    if entry.column in by_column:
+        paper, paper_sd = by_column[entry.column]
+        below = place + 0.25
+        axes.hlines(below, paper - paper_sd, paper + paper_sd, color=PAPER, linewidth=1)
+        axes.scatter(paper, below, s=30, marker="D", facecolor="white", edgecolor=PAPER, zorder=3)
 
 
 def _overview_legend(summary: Summary) -> list[Line2D]:

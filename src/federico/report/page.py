@@ -1,6 +1,7 @@
 """One HTML page that needs nothing else: sentences, tables, pictures, settings, sources."""
 
 import base64
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -188,8 +189,11 @@ def _origins(cells: Sequence[Description]) -> list[DataOrigin]:
 
 def _versions(summary: Summary) -> dict[str, str]:
     """Each package with its version, or all of them where runs had several."""
-    found: dict[str, set[str]] = {}
+    found: dict[str, set[str]] = defaultdict(set)
     for source in summary.sources:
         for package, version in source.provenance.versions.items():
-            found.setdefault(package, set()).add(version)
-    return {package: ", ".join(sorted(versions)) for package, versions in found.items()}
+            found[package].add(version)
+    listed = {}
+    for package, versions in found.items():
+        listed[package] = ", ".join(sorted(versions))
+    return listed

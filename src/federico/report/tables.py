@@ -267,13 +267,16 @@ def _total(widths: Sequence[int]) -> int:
 
 def _side_by_side(table: TextTable, widths: Sequence[int], width: int) -> list[list[int]]:
     """Columns that fit side by side after the names."""
+    headings = [*table.headings, ""]
     parts: list[list[int]] = [[]]
     for place in range(1, len(widths)):
         together = [place]
-        if place + 1 < len(widths) and table.headings[place + 1] in STAYS:
+        if headings[place + 1] in STAYS:
             together.append(place + 1)
+
         line = [0, *parts[-1], *together]
-        if parts[-1] and _total([widths[each] for each in line]) > width:
+        needed = _total([widths[each] for each in line])
+        if parts[-1] and needed > width:
             parts.append([])
         parts[-1].append(place)
     return parts

@@ -73,21 +73,28 @@ def _winner(summary: Summary, best: Entry) -> str:
 
 def _against_reference(summary: Summary, entries: Sequence[Entry]) -> str:
     """How far above or below the reference these entries are, and how often better."""
-    differences = [entry.versus for entry in entries if entry.versus is not None]
-    better = sum(difference.better for difference in differences)
-    runs = sum(difference.runs for difference in differences)
-    often = f"better in {better} of {count(runs, 'run')}"
+    means = []
+    better = 0
+    runs = 0
+    for entry in entries:
+        if entry.versus is not None:
+            means.append(entry.versus.mean)
+            better += entry.versus.better
+            runs += entry.versus.runs
 
+    metric = summary.metric
     reference = summary.reference_title
-    means = [difference.mean for difference in differences]
-    if len(means) == 1 and means[0] == 0:
+    often = f"better in {better} of {count(runs, 'run')}"
+    if len(means) > 1:
+        sizes = listed([metric.signed(mean) for mean in means])
+        unit = " points" if metric.higher_is_better else ""
+        return f"{sizes}{unit} against {reference} ({often})"
+
+    (mean,) = means
+    if mean == 0:
         return f"the same as {reference} ({often})"
-    if len(means) == 1:
-        side = "above" if means[0] > 0 else "below"
-        return f"{summary.metric.distance(means[0])} {side} {reference} ({often})"
-    sizes = listed([summary.metric.signed(mean) for mean in means])
-    unit = " points" if summary.metric.higher_is_better else ""
-    return f"{sizes}{unit} against {reference} ({often})"
+    side = "above" if mean > 0 else "below"
+    return f"{metric.distance(mean)} {side} {reference} ({often})"
 
 
 def trust(summary: Summary) -> str:
@@ -114,19 +121,25 @@ def trust(summary: Summary) -> str:
 
 def progress(summary: Summary) -> str:
     """What is still going on; empty where nothing is."""
-    named = [_progress_of(summary, cell) for cell in summary.pending[:MOST_NAMED]]
-    if len(summary.pending) > MOST_NAMED:
-        named.append(f"{len(summary.pending) - MOST_NAMED} more")
-    return f"Still running: {listed(named)}." if named else ""
+    if not summary.pending:
+        return ""
+    named = []
+    for cell in summary.pending[:MOST_NAMED]:
+        named.append(_progress_of(summary, cell))
+    more = len(summary.pending) - MOST_NAMED
+    if more > 0:
+        named.append(f"{more} more")
+    return f"Still running: {listed(named)}."
 
 
 def _progress_of(summary: Summary, cell: Pending) -> str:
-    column = f", {cell.column}" if cell.column else ""
+    name = cell.row.title
+    if cell.column:
+        name += f", {cell.column}"
+    done = f"is at round {cell.round_index} of {summary.table.rounds}"
     if cell.rate_kind == "tuning":
         done = f"has tuned for {count(cell.round_index, 'round')}"
-    else:
-        done = f"is at round {cell.round_index} of {summary.table.rounds}"
-    return f"{cell.row.title}{column} with seed {cell.seed} {done}"
+    return f"{name} with seed {cell.seed} {done}"
 
 
 def extent(summary: Summary) -> str:
@@ -177,8 +190,8 @@ def stored_as_means(summary: Summary) -> str:
 
 
 def _how_tuned(summary: Summary) -> str:
-    lengths = sorted({tuned.rounds for tuned in summary.tuned})
-    after = listed([count(rounds, "round") for rounds in lengths])
+    lengths = {tuned.rounds for tuned in summary.tuned}
+    after = listed([count(rounds, "round") for rounds in sorted(lengths)])
     rows = {tuned.row.name for tuned in summary.tuned}
     each = "row and column" if len(summary.tuned) > len(rows) else "row"
     return (
@@ -192,7 +205,8 @@ def rate(summary: Summary, rate_kind: ShownRate) -> str:
     if rate_kind == "best":
         return "each at its own best learning rate"
     used = {entry.rate for entry in summary.entries if entry.rate_kind == rate_kind}
-    return f"learning rate {listed([f'{value:g}' for value in sorted(used)])}"
+    in_order = [f"{rate:g}" for rate in sorted(used)]
+    return f"learning rate {listed(in_order)}"
 
 
 def beside(summary: Summary) -> str:
@@ -229,8 +243,11 @@ def differences(summary: Summary) -> list[str]:
 
 def _rounds(summary: Summary) -> str:
     """The rounds of all entries: some may have been run for longer than others."""
-    *fewer, most = sorted({entry.rounds for entry in summary.entries})
-    return listed([*(str(rounds) for rounds in fewer), count(most, "round")])
+    lengths = {entry.rounds for entry in summary.entries}
+    *fewer, most = sorted(lengths)
+    named = [str(rounds) for rounds in fewer]
+    named.append(count(most, "round"))
+    return listed(named)
 
 
 def part(summary: Summary, command: Command) -> str:
@@ -337,16 +354,18 @@ def in_words(number: int) -> str:
 
 
 def _about(client: str, row: Mapping[str, float], groups: Mapping[str, int]) -> str:
-    peers = [peer for peer in row if peer != client and row[peer] >= COLLABORATOR]
+    others = {peer: weight for peer, weight in row.items() if peer != client}
+    peers = [peer for peer, weight in others.items() if weight >= COLLABORATOR]
     if not peers:
         return f"{called(client)} works alone."
-    peers.sort(key=lambda peer: -row[peer])
+    peers.sort(key=lambda peer: -others[peer])
 
-    named = [f"{peer} ({percent(row[peer])})" for peer in peers]
+    named = [f"{peer} ({percent(others[peer])})" for peer in peers]
     if len(peers) > MOST_NAMED + 1:
         rest = peers[MOST_NAMED:]
-        together = percent(sum(row[peer] for peer in rest))
-        named = [*named[:MOST_NAMED], f"{len(rest)} others (together {together})"]
+        together = sum(others[peer] for peer in rest)
+        named = named[:MOST_NAMED]
+        named.append(f"{len(rest)} others (together {percent(together)})")
 
     own = row.get(client, 0.0)
     kept = "gives its own model no weight"
