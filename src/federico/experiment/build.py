@@ -99,6 +99,7 @@ class Setup:
         Cheap: the experiment may be another than this one, as long as its data, partition, split
         and model are the same.
         """
+        _check_precision(experiment)
         options = experiment.method_options(method)
         kind = experiment.method(method)
         kind.check(options, len(self.clients), self.layout)
@@ -173,17 +174,23 @@ def prepare(
 
     `dataset` and `factory` are given where Python brings its own.
     """
-    device(experiment.system.device)
-    split, data_seed = experiment.split, experiment.data_seed(seed)
-    dataset = draw(split, dataset or experiment.data.load(data_folder(), data_seed), data_seed)
+    device(experiment.system.device)  # one that is not there is refused before data is read
+    data_seed = experiment.data_seed(seed)
+    if dataset is None:
+        dataset = experiment.data.load(data_folder(), data_seed)
+    dataset = draw(experiment.split, dataset, data_seed)
+
     partition = experiment.partition.cut(dataset.labels, dataset.owners, data_seed)
-    shares = divide(split, partition, data_seed)
-    return assemble(experiment, seed, dataset, shares, make_clients(dataset, shares), factory)
+    shares = divide(experiment.split, partition, data_seed)
+    members = make_clients(dataset, shares)
+    return assemble(experiment, seed, dataset, shares, members, factory)
 
 
 def draw(split: Split, dataset: Dataset, seed: int) -> Dataset:
     """As many samples as the options ask for."""
-    return dataset if split.samples is None else subsample(dataset, split.samples, seed)
+    if split.samples is None:
+        return dataset
+    return subsample(dataset, split.samples, seed)
 
 
 def divide(split: Split, partition: Partition, seed: int) -> TrainTestSplit:
@@ -220,6 +227,7 @@ def assemble(
 
 def _model_layout(experiment: Experiment, schema: Schema, factory: Factory | None) -> ModelLayout:
     """The model that everybody trains, unless it is too large or its precisions disagree."""
+    _check_precision(experiment)
     dtype = getattr(torch, experiment.system.dtype)
     make = factory or experiment.model.factory(schema.input_shape, schema.outputs)
     is_own_code = factory is not None or experiment.model.kind == "import"
@@ -227,12 +235,17 @@ def _model_layout(experiment: Experiment, schema: Schema, factory: Factory | Non
         refuse_too_large(make, dtype)
 
     mixed = experiment.training.precision == "bfloat16"
-    if mixed and dtype != torch.float32:
+    return ModelLayout(make, dtype, mixed=mixed)
+
+
+def _check_precision(experiment: Experiment) -> None:
+    """Layers compute in bfloat16 only where models are float32."""
+    mixed = experiment.training.precision == "bfloat16"
+    if mixed and experiment.system.dtype != "float32":
         raise ConfigError(
             "training.precision = 'bfloat16': goes with models in float32; "
             "take dtype out, or precision"
         )
-    return ModelLayout(make, dtype, mixed=mixed)
 
 
 def device(name: str) -> torch.device:
