@@ -16,7 +16,6 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from federico.cli.main import app
-from federico.compare.study import Compare
 from federico.experiment.config import experiment_type
 from federico.report.section import section
 from federico.runs.table import TABLE
@@ -36,11 +35,6 @@ def options_page() -> str:
         "Every key can also be set on the command line: `federico run FILE --set federico.epsilon=0.1`.\n"
     ]
     parts += [_table(title, cls) for title, cls in _tables("", experiment_type())]
-    parts += [
-        "# Options of a comparison\n",
-        "For `federico compare FILE`; [how-to-compare.md](how-to-compare.md) explains.\n",
-    ]
-    parts += [_table(title, cls) for title, cls in _tables("compare", Compare)]
     return "\n".join(parts)
 
 

@@ -9,9 +9,9 @@ from types import ModuleType
 
 import pytest
 
-from federico.compare.study import parse_study
 from federico.config_file import validated
 from federico.experiment.config import load
+from federico.experiment.grid import make_grid
 from federico.methods import METHODS
 from federico.report import summarize
 from federico.site.federation_file import FederationOptions
@@ -108,7 +108,7 @@ def test_toml_examples_are_valid(page: str, code: str) -> None:
     elif "listen" in raw:
         validated(SiteOptions, raw, page)
     else:
-        parse_study(raw, page)
+        make_grid(raw, page)
 
 
 @pytest.mark.parametrize(("page", "code"), blocks("python"))

@@ -9,16 +9,21 @@ from torch import nn
 
 from federico.data.arrays import dataset_from_clients
 from federico.errors import ConfigError, RunError
-from federico.experiment.config import read, validate
-from federico.experiment.runner import Observer, simulate
-from federico.runs.bundle import Bundle, folder_name
+from federico.experiment.config import read
+from federico.experiment.grid import make_grid
+from federico.experiment.runner import Observer, Silent, run_grid
+from federico.runs.bundle import Bundle
+from federico.runs.client_models import open_client
 from federico.runs.layout import CellDir, RunDir
 from federico.runs.records import Record
 from federico.types import Array, Task
 
+MOST_LISTED = 20
+"""Clients and cells that an error message lists."""
+
 
 class Run:
-    """A run directory: its clients' personal models, its records, its report."""
+    """A run directory: its clients' personal models and its records."""
 
     def __init__(self, path: Path | str, model: Callable[[], nn.Module] | None = None) -> None:
         self.path = Path(path)
@@ -26,7 +31,8 @@ class Run:
         self._cells = RunDir(self.path).cells()
         if not self._cells:
             raise RunError(
-                f"{path}: is not a run directory (it has no cell.json below it); `federico run` makes one"
+                f"{path}: is not a run directory (it has no cell.json below it); "
+                "`federico run` makes one"
             )
 
     def __repr__(self) -> str:
@@ -38,57 +44,56 @@ class Run:
         return self._cells[0].description.clients
 
     def client(
-        self, name: str | int, *, method: str = "federico", seed: int | None = None
+        self,
+        name: str | int,
+        *,
+        method: str = "federico",
+        seed: int | None = None,
+        row: str = "",
+        column: str = "",
     ) -> Bundle:
-        """One client's personal model; without a seed, that of the first."""
-        cell = self._cell(method, seed)
-        folder = cell.path / "clients" / folder_name(str(name))
-        if not folder.exists():
-            known = cell.description.clients
-            if str(name) in known:
-                raise RunError(
-                    f"{cell.path}: not finished yet; `federico run` it again and it goes on where it was"
-                )
+        """One client's personal model; without a seed, row or column that of the first.
+
+        `.save(folder)` puts it into a folder of its own, which can be moved to another machine.
+        """
+        cell = self._cell(method, seed, row, column)
+        known = cell.description.clients
+        if str(name) not in known:
             raise ConfigError(
-                f"client {name!r}: there is none of that name in {self.path}; it has {', '.join(known)}"
+                f"client {name!r}: there is none of that name in {self.path}; "
+                f"it has {_listed(known)}"
             )
-        return Bundle(folder, self._model)
+        return open_client(cell, str(name), self._model)
 
     def records(self, method: str = "federico", seed: int | None = None) -> list[Record]:
         """Every round of one method and seed."""
         return self._cell(method, seed).records
 
-    def _cell(self, method: str, seed: int | None) -> CellDir:
-        found = [cell for cell in self._cells if cell.description.method == method]
-        if seed is not None:
-            found = [cell for cell in found if cell.description.seed == seed]
-        if not found:
-            there = ", ".join(
-                f"{cell.description.method} (seed {cell.description.seed})" for cell in self._cells
-            )
-            raise ConfigError(
-                f"{self.path}: holds no run of {method!r} with that seed; it has {there}"
-            )
-        return found[0]
+    def _cell(self, method: str, seed: int | None, row: str = "", column: str = "") -> CellDir:
+        """The first cell that is what is asked for; tuning runs have no models."""
+        for cell in self._cells:
+            about = cell.description
+            if (
+                about.method == method
+                and about.rate_kind != "tuning"
+                and seed in (None, about.seed)
+                and row in ("", about.row)
+                and column in ("", about.column)
+            ):
+                return cell
+        there = [
+            f"{each.description.method} (seed {each.description.seed})" for each in self._cells
+        ]
+        raise ConfigError(
+            f"{self.path}: holds no run of {method!r} with that seed; it has {_listed(there)}"
+        )
 
 
-class Quiet:
+class Quiet(Silent):
     """Shows nothing; what a person should know goes to standard error."""
 
-    def started(self, cells: Sequence[tuple[str, int]], rounds: int) -> None:
-        """Nothing to show."""
-
-    def cell_started(self, cell: CellDir, rounds_before: int) -> None:
-        """Nothing to show."""
-
-    def round_done(self, cell: CellDir, record: Record) -> None:
-        """Nothing to show."""
-
-    def cell_finished(self, cell: CellDir) -> None:
-        """Nothing to show."""
-
     def say(self, message: str) -> None:
-        """One line."""
+        """Write one line."""
         sys.stderr.write(f"federico: {message}\n")
 
 
@@ -105,30 +110,28 @@ def run(
 ) -> Run:
     """Run an experiment file, or your own arrays and model.
 
-    `clients` maps a name to (x, y); `model` is a function (or class) that makes a new, randomly initialised module.
-    Further keywords are the keys of an experiment file: rounds=20, seeds=[0, 1], federico={"neighbors": 2}, ...
-    The same name and settings resume, or just load what is finished.
+    `clients` maps a name to (x, y); `model` is a function (or class) that makes a new, randomly
+    initialised module. Further keywords are the keys of an experiment file: rounds=20,
+    seeds=[0, 1], methods=[MyMethod], federico={"neighbors": 2}, ... The same name and settings
+    resume, or just load what is finished.
     """
-    raw = _merged(read(Path(experiment)) if experiment else {}, settings)
+    tables = read(Path(experiment)) if experiment else {}
+    tables = _merged(tables, settings)
+    dataset = None
     if clients is not None:
-        raw |= {
-            "data": {"kind": "python"},
-            "partition": settings.get("partition", {"kind": "natural"}),
-        }
+        tables["data"] = {"kind": "python"}
+        tables["partition"] = settings.get("partition", {"kind": "natural"})
+        dataset = dataset_from_clients(clients, task=task, label_names=label_names)
+    if isinstance(model, nn.Module):
+        raise ConfigError(
+            "model: give a function that makes a new module (every peer starts from its own), "
+            "not one"
+        )
     if model is not None:
-        if isinstance(model, nn.Module):
-            raise ConfigError(
-                "model: give a function that makes a new module (every peer starts from its own), not one"
-            )
-        raw["model"] = {"kind": "python"}
-    dataset = (
-        None
-        if clients is None
-        else dataset_from_clients(clients, task=task, label_names=label_names)
-    )
-    chosen = validate(raw, "federico.run")
-    done = simulate(
-        chosen,
+        tables["model"] = {"kind": "python"}
+
+    done = run_grid(
+        make_grid(tables, "federico.run"),
         Path(directory),
         observer or Quiet(),
         dataset=dataset,
@@ -138,20 +141,29 @@ def run(
     return Run(done.path, model)
 
 
-def _merged(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """The table with changes; inner tables are changed key by key, unless they become another kind."""
-    merged = dict(table)
-    for key, value in changes.items():
-        inner, merged[key] = merged.get(key), value
-        if (
-            isinstance(inner, Mapping)
-            and isinstance(value, Mapping)
-            and value.get("kind") in {None, inner.get("kind")}
-        ):
-            merged[key] = _merged(inner, value)
-    return merged
-
-
 def load(path: str | Path, model: Callable[[], nn.Module] | None = None) -> Run:
     """Open a run directory; `model` is needed only where the run was given one in Python."""
     return Run(path, model)
+
+
+def _merged(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The table with changes.
+
+    Inner tables are changed key by key, unless they become another kind.
+    """
+    merged = dict(table)
+    for key, value in changes.items():
+        inner = merged.get(key)
+        if isinstance(inner, Mapping) and isinstance(value, Mapping):
+            same_kind = value.get("kind") in {None, inner.get("kind")}
+            merged[key] = _merged(inner, value) if same_kind else value
+        else:
+            merged[key] = value
+    return merged
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:MOST_LISTED])
+    if len(names) > MOST_LISTED:
+        shown += f" and {len(names) - MOST_LISTED} more"
+    return shown

@@ -108,12 +108,10 @@ def test_wrong_command_leaves_with_2(federico: Command, arguments: list[str]) ->
 def test_error_beyond_a_users_control_keeps_its_traceback(
     federico: Command, tiny: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from federico.cli import run
-
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr(run, "simulate", broken)
+    monkeypatch.setattr("federico.experiment.runner.run_grid", broken)
     with pytest.raises(ZeroDivisionError):
         federico("run", tiny)
 
@@ -123,7 +121,7 @@ def test_every_line_of_an_error_is_marked(federico: Command, tiny: Path) -> None
     assert [line[:7] for line in answer.err.splitlines()] == ["error: "] * 2
 
 
-def test_ctrl_c_says_how_to_go_on_and_leaves_with_130(tiny: Path, tmp_path: Path) -> None:
+def test_ctrl_c_says_how_to_resume_and_leaves_with_130(tiny: Path, tmp_path: Path) -> None:
     command = [
         sys.executable,
         "-m",
@@ -148,4 +146,4 @@ def test_ctrl_c_says_how_to_go_on_and_leaves_with_130(tiny: Path, tmp_path: Path
         signal.signal(signal.SIGINT, before)
         process.kill()
     assert process.returncode == 130
-    assert err == "stopped; start the same command again to go on from the last checkpoint\n"
+    assert err == "stopped; start the same command again to resume from the last checkpoint\n"

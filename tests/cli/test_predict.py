@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from federico.runs.bundle import folder_name
+from federico import load
 
 Command = Callable[..., Any]
 ODD = "St. Mary/East <b>"
@@ -84,9 +84,8 @@ def test_table_and_client_of_any_name(
 def test_clients_folder_alone_is_enough(federico: Command, hospitals: Path, tmp_path: Path) -> None:
     new = shutil.copy(hospitals.parent.parent / "people.csv", tmp_path / "new.csv")
     federico("predict", hospitals, new, "--client", ODD, "--output", "there.csv")
-    moved = shutil.copytree(
-        hospitals / "federico-0" / "clients" / folder_name(ODD), tmp_path / "on a stick"
-    )
+    moved = tmp_path / "on a stick"
+    load(hospitals).client(ODD).save(moved)
     assert federico("predict", moved, new, "--output", "here.csv").code == 0
     assert (tmp_path / "here.csv").read_bytes() == (tmp_path / "there.csv").read_bytes()
 
@@ -153,9 +152,9 @@ def test_column_that_is_missing_is_named(
 
 
 def test_damaged_models_are_named(federico: Command, run: Path, images: Path) -> None:
-    file = run / "federico-0" / "clients" / "0" / "models.safetensors"
-    file.write_bytes(file.read_bytes()[:-1] + b"\x55")
-    answer = federico("predict", run, images, "--client", "0")
+    file = run / "federico-0" / "clients" / "models.safetensors"
+    file.write_bytes(file.read_bytes()[:-4000] + bytes(4000))
+    answer = federico("predict", run, images, "--client", "3")
     assert answer.code == 4
     assert "models.safetensors: damaged" in answer.err
 

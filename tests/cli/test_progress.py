@@ -8,8 +8,8 @@ import pytest
 from rich.console import Console
 
 from federico.cli.progress import LiveProgress
-from federico.experiment.config import load
-from federico.experiment.runner import simulate
+from federico.experiment.grid import load_grid
+from federico.experiment.runner import run_grid
 
 
 @pytest.fixture
@@ -19,8 +19,9 @@ def shown(tiny: Path, tmp_path: Path) -> Callable[..., str]:
     def run(terminal: bool, overrides: list[str] | None = None, say: str = "") -> str:
         text = io.StringIO()
         console = Console(file=text, force_terminal=terminal, width=110, color_system=None)
-        with LiveProgress(console) as progress:
-            simulate(load(tiny, overrides or []), tmp_path, progress)
+        grid = load_grid(tiny, overrides or [])
+        with LiveProgress(console, grid.table()) as progress:
+            run_grid(grid, tmp_path, progress)
             if say:
                 progress.say(say)
         return text.getvalue()
@@ -30,21 +31,34 @@ def shown(tiny: Path, tmp_path: Path) -> Callable[..., str]:
 
 def test_log_has_one_line_per_cell(shown: Callable[..., str]) -> None:
     lines = shown(terminal=False, overrides=["seeds=[0, 1]"]).splitlines()
-    assert [line.split("  ")[0] for line in lines] == [
+    assert [line.split(":")[0] for line in lines] == [
         "Local, seed 0", "FedeRiCo, seed 0", "Local, seed 1", "FedeRiCo, seed 1",
     ]  # fmt: skip
     alone = re.search(r" (\d+\.\d) % accuracy$", lines[0])
-    together = re.search(r" (\d+\.\d) % accuracy, ([+-]\S+) against local training$", lines[1])
+    together = re.search(r" (\d+\.\d) % accuracy, (\S+) against Local$", lines[1])
     assert alone
     assert together
-    assert float(together[2]) == pytest.approx(float(together[1]) - float(alone[1]), abs=0.2)
+    difference = float(together[2].replace("\N{MINUS SIGN}", "-"))
+    assert difference == pytest.approx(float(together[1]) - float(alone[1]), abs=0.2)
 
 
 def test_terminal_has_bars_that_end_full(shown: Callable[..., str]) -> None:
     text = shown(terminal=True)
     assert "all runs, rounds" in text
     assert "4/4" in text
-    assert "2/2" in text
+
+
+def test_terminal_has_the_table_as_it_fills_in(shown: Callable[..., str]) -> None:
+    text = shown(terminal=True, overrides=["seeds=[0, 1]"])
+    assert "accuracy (%)" in text
+    assert "FedeRiCo" in text
+    assert text.count("±") >= 2, "mean and spread of both methods"
+
+
+def test_brackets_in_names_are_no_markup(shown: Callable[..., str]) -> None:
+    rows = ['grid={rows=[{name="[bold]one"}]}']
+    assert "[bold]one, seed 0: " in shown(terminal=False, overrides=rows)
+    assert "[bold]one" in shown(terminal=True, overrides=[*rows, "rounds=3"])
 
 
 def test_resumed_run_counts_what_was_there(shown: Callable[..., str]) -> None:
@@ -65,4 +79,6 @@ def test_regression_shows_squared_error(shown: Callable[..., str]) -> None:
         "split={}",
         "model={kind='linear'}",
     ]
-    assert re.search(r"Local, seed 0 +\d\S* squared error\n", shown(terminal=False, overrides=sine))
+    assert re.search(
+        r"Local, seed 0: \d\S* mean squared error\n", shown(terminal=False, overrides=sine)
+    )

@@ -15,10 +15,8 @@ def test_report_is_written_where_it_says(federico: Command, run: Path) -> None:
 
 
 def test_report_as_json_is_nothing_else(federico: Command, run: Path) -> None:
-    assert set(json.loads(federico("report", run, "--json").out)["methods"]) == {
-        "federico",
-        "local",
-    }
+    entries = json.loads(federico("report", run, "--json").out)["entries"]
+    assert [entry["row"] for entry in entries] == ["federico", "local"]
     assert (run / "report.html").exists()
 
 

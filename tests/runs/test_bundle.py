@@ -1,6 +1,7 @@
 import json
 import shutil
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,9 @@ from torch import nn
 from federico.data.arrays import dataset_from_clients
 from federico.errors import ConfigError, DataError, RunError
 from federico.experiment.build import prepare
-from federico.runs import bundle as bundle_module
 from federico.runs import checkpoint
-from federico.runs.bundle import MODELS, Bundle, folder_name
+from federico.runs.bundle import MODELS_FILE, Bundle, folder_name, open_folder, replace_folder
+from federico.runs.client_models import open_client
 from federico.runs.layout import RunDir
 from federico.types import Array
 
@@ -29,13 +30,14 @@ def inputs(rows: int = 7, width: int = 64) -> Array:
 
 @pytest.fixture
 def bundle(finished: RunDir) -> Bundle:
-    return Bundle(finished.cell("federico", 0).path / "clients" / "0")
+    return open_client(finished.cell("federico", 0), "0")
 
 
 @pytest.fixture
 def movable(bundle: Bundle, tmp_path: Path) -> Path:
-    """A copy of a client's folder, far from its run."""
-    return shutil.copytree(bundle.folder, tmp_path / "elsewhere")
+    """A client's own folder, far from its run."""
+    bundle.save(tmp_path / "saved")
+    return shutil.move(tmp_path / "saved", tmp_path / "elsewhere")
 
 
 def by_hand(bank: Mapping[str, torch.Tensor], posterior: Mapping[str, float], x: Array) -> Array:
@@ -55,7 +57,7 @@ def by_hand(bank: Mapping[str, torch.Tensor], posterior: Mapping[str, float], x:
 @pytest.mark.parametrize("client", ["0", "1", "2", "3"])
 def test_prediction_is_the_mixture_of_the_banks_models(finished: RunDir, client: str) -> None:
     cell = finished.cell("federico", 0)
-    bundle = Bundle(cell.path / "clients" / client)
+    bundle = open_client(cell, client)
     saved = checkpoint.load_latest(cell.path / "checkpoint", pytest.fail)
     assert saved is not None
     assert len(bundle.posterior) > 1, "the mixture is one"
@@ -65,15 +67,15 @@ def test_prediction_is_the_mixture_of_the_banks_models(finished: RunDir, client:
     )
 
 
-def test_everything_in_a_folder_can_be_read_by_the_same_people(bundle: Bundle) -> None:
-    modes = {file.stat().st_mode for file in bundle.folder.iterdir()}
+def test_everything_in_a_folder_can_be_read_by_the_same_people(movable: Path) -> None:
+    modes = {file.stat().st_mode for file in movable.iterdir()}
     assert len(modes) == 1
 
 
 def test_posterior_is_that_of_the_last_record(finished: RunDir) -> None:
     cell = finished.cell("federico", 0)
     for name, recorded in zip(cell.description.clients, cell.records[-1].posterior, strict=True):
-        posterior = Bundle(cell.path / "clients" / name).posterior
+        posterior = open_client(cell, name).posterior
         assert sum(posterior.values()) == pytest.approx(1, abs=1e-12)
         assert posterior == pytest.approx(
             {peer: w for peer, w in recorded.items() if w >= 1e-4}, rel=1e-3
@@ -90,14 +92,14 @@ def test_collaborators_are_others_by_weight(bundle: Bundle) -> None:
 
 
 def test_global_model_belongs_to_nobody(finished: RunDir) -> None:
-    shared = Bundle(finished.cell("fedavg", 0).path / "clients" / "2")
+    shared = open_client(finished.cell("fedavg", 0), "2")
     assert shared.posterior == {"global": 1.0}
     assert shared.header.method == "fedavg"
 
 
 def test_moved_folder_predicts_the_same(bundle: Bundle, movable: Path) -> None:
     x = inputs()
-    there = Bundle(movable)
+    there = open_folder(movable)
     np.testing.assert_array_equal(there.probabilities(x), bundle.probabilities(x))
     assert there.predict(x).tolist() == bundle.predict(x).tolist()
     assert there.header == bundle.header
@@ -130,15 +132,15 @@ def cut(path: Path) -> None:
 def test_damaged_models_are_not_predicted_with(
     movable: Path, damage: Callable[[Path], None]
 ) -> None:
-    damage(movable / MODELS)
+    damage(movable / MODELS_FILE)
     with pytest.raises(RunError, match=r"models\.safetensors: damaged .* delete done\.json"):
-        Bundle(movable).probabilities(inputs())
+        open_folder(movable).probabilities(inputs())
 
 
 def test_models_that_are_gone_are_named(movable: Path) -> None:
-    (movable / MODELS).unlink()
+    (movable / MODELS_FILE).unlink()
     with pytest.raises(RunError, match=r"models\.safetensors: cannot be read: No such file"):
-        Bundle(movable).probabilities(inputs())
+        open_folder(movable).probabilities(inputs())
 
 
 @pytest.mark.parametrize(
@@ -147,20 +149,22 @@ def test_models_that_are_gone_are_named(movable: Path) -> None:
 def test_header_that_is_none_is_named(movable: Path, text: str) -> None:
     (movable / "bundle.json").write_text(text)
     with pytest.raises(RunError, match=r"bundle\.json: not a client's bundle"):
-        Bundle(movable)
+        open_folder(movable)
 
 
 def test_folder_without_header_is_named(tmp_path: Path) -> None:
     with pytest.raises(RunError, match=r"bundle\.json: cannot be read"):
-        Bundle(tmp_path)
+        open_folder(tmp_path)
 
 
 def test_damaged_models_come_back_from_the_checkpoint_as_the_message_says(play: Play) -> None:
     run, _ = play()
     cell = run.cell("federico", 0)
-    file = cell.path / "clients" / "0" / MODELS
+    file = cell.path / "clients" / MODELS_FILE
     whole = file.read_bytes()
     flip(file)
+    with pytest.raises(RunError, match=r"models\.safetensors: damaged .* delete done\.json"):
+        open_client(cell, "0").probabilities(inputs())
     (cell.path / "done.json").unlink()
     _, told = play()
     assert told.rounds == [], "no round was played again"
@@ -174,9 +178,8 @@ def test_any_client_name_has_a_folder_of_its_own(play: Play) -> None:
     run, _ = play(dataset=dataset_from_clients(people), **chosen)
     cell = run.cell("federico", 0)
     assert sorted(cell.description.clients) == sorted(ODD_NAMES)
-    assert len(list((cell.path / "clients").iterdir())) == len(ODD_NAMES)
     for name in ODD_NAMES:
-        bundle = Bundle(cell.path / "clients" / folder_name(name))
+        bundle = open_client(cell, name)
         assert bundle.header.client == name
         assert set(bundle.posterior) <= set(ODD_NAMES)
         assert bundle.probabilities(people[name][0]).shape == (8, 2)
@@ -223,15 +226,15 @@ def test_table_is_scaled_as_its_owner_scaled_it(table: Path, play: Play) -> None
         "model": {"kind": "linear"},
     }  # fmt: skip
     run, _ = play(**changes)
-    bundle = Bundle(run.cell("federico", 0).path / "clients" / "south")
+    bundle = open_client(run.cell("federico", 0), "south")
     fitted = bundle.header.standardizer
     assert fitted is not None
     assert fitted.mean[0] > 1000, "fitted on the south alone"
     x = bundle.read(table)
     assert x.shape == (40, 3)
     assert np.isnan(x[4, 0]), "gaps are filled when predicting, not before"
-    models = Bundle(bundle.folder)
-    models.header = type(models.header)(**{**vars(models.header), "standardizer": None})
+    models = open_client(run.cell("federico", 0), "south")
+    models.header = replace(models.header, standardizer=None)
     np.testing.assert_allclose(bundle.probabilities(x), models.probabilities(fitted(x)), atol=1e-12)
     assert np.isfinite(bundle.probabilities(x)).all()
     assert set(bundle.predict(x)) <= {0, 1}
@@ -240,7 +243,7 @@ def test_table_is_scaled_as_its_owner_scaled_it(table: Path, play: Play) -> None
 def test_regression_predicts_values(play: Play) -> None:
     data = {"kind": "sine", "clients": 4, "samples_per_client": 10}
     run, _ = play(data=data, partition={"kind": "natural"}, split={}, model={"kind": "linear"})
-    bundle = Bundle(run.cell("federico", 0).path / "clients" / "1")
+    bundle = open_client(run.cell("federico", 0), "1")
     values = bundle.predict(np.zeros((3, 1)))
     assert values.shape == (3, 1)
     np.testing.assert_array_equal(values, bundle.probabilities(np.zeros((3, 1))))
@@ -251,12 +254,12 @@ def test_model_made_in_python_has_to_be_brought_along(play: Play) -> None:
         return nn.Linear(64, 10)
 
     run, _ = play(model={"kind": "python"}, factory=net)
-    folder = run.cell("federico", 0).path / "clients" / "0"
+    cell = run.cell("federico", 0)
     with pytest.raises(ConfigError, match=r"federico\.load\(run, model=\.\.\.\)"):
-        Bundle(folder).probabilities(inputs())
-    assert Bundle(folder, net).probabilities(inputs()).shape == (7, 10)
+        open_client(cell, "0").probabilities(inputs())
+    assert open_client(cell, "0", net).probabilities(inputs()).shape == (7, 10)
     with pytest.raises(ConfigError, match="the stored tensors"):
-        Bundle(folder, lambda: nn.Linear(64, 10, bias=False)).probabilities(inputs())
+        open_client(cell, "0", lambda: nn.Linear(64, 10, bias=False)).probabilities(inputs())
 
 
 def test_setup_and_bundle_agree_on_the_test_score(
@@ -266,13 +269,13 @@ def test_setup_and_bundle_agree_on_the_test_score(
     for client, recorded in zip(
         prepare(tiny(), 0).clients, cell.records[-1].accuracy or [], strict=True
     ):
-        bundle = Bundle(cell.path / "clients" / client.id)
+        bundle = open_client(cell, client.id)
         hits = bundle.probabilities(client.test.x).argmax(1) == client.test.y
         assert hits.mean() == pytest.approx(recorded)
 
 
-def test_header_is_plain_json(bundle: Bundle) -> None:
-    raw = json.loads((bundle.folder / "bundle.json").read_text(encoding="utf-8"))
+def test_header_is_plain_json(movable: Path) -> None:
+    raw = json.loads((movable / "bundle.json").read_text(encoding="utf-8"))
     assert raw["format"] == 1
     assert raw["schema"]["label_names"] == [str(digit) for digit in range(10)]
 
@@ -286,10 +289,29 @@ def test_old_models_stay_until_the_new_ones_are_in_their_place(
         (place / "model").write_text(place.name)
     present: list[bool] = []
     monkeypatch.setattr(
-        bundle_module.shutil,
-        "rmtree",
-        lambda path, **_: present.append((folder / "model").exists()),
+        shutil, "rmtree", lambda path, **_: present.append((folder / "model").exists())
     )
-    bundle_module._swap(new, folder)
+    replace_folder(new, folder)
     assert present == [True, True], "nothing is removed while no models are in place"
     assert (folder / "model").read_text() == "clients.partial"
+
+
+def test_all_clients_share_two_files(finished: RunDir) -> None:
+    folder = finished.cell("federico", 0).path / "clients"
+    assert {path.name for path in folder.iterdir()} == {"index.json", "models.safetensors"}
+
+
+def test_a_model_that_nobody_uses_may_be_damaged_without_harm(play: Play) -> None:
+    run, _ = play(methods=["local"])
+    cell = run.cell("local", 0)
+    flip(cell.path / "clients" / MODELS_FILE)  # the last number of the last model
+    assert open_client(cell, "0").probabilities(inputs()).shape == (7, 10)
+    with pytest.raises(RunError, match="damaged"):
+        open_client(cell, "3").probabilities(inputs())
+
+
+def test_a_saved_folder_replaces_an_earlier_one(bundle: Bundle, movable: Path) -> None:
+    (movable / "bundle.json").write_text("{}")
+    bundle.save(movable)
+    assert open_folder(movable).header == bundle.header
+    assert not list(movable.parent.glob("*.partial"))

@@ -1,15 +1,18 @@
 """Experiments that are over in a tenth of a second, and an observer that remembers what it was told."""
 
-from collections.abc import Callable
+import copy
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from federico.experiment.config import Experiment, validate
+from federico.experiment.grid import Cell, Grid, make_grid
 from federico.experiment.runner import simulate
 from federico.runs.layout import CellDir, RunDir
 from federico.runs.records import Record
+from federico.runs.results import CellResult
 
 TINY: dict[str, Any] = {
     "name": "tiny",
@@ -32,9 +35,10 @@ class Told:
         self.rounds: list[int] = []
         self.finished: list[str] = []
         self.said: list[str] = []
+        self.results: list[CellResult] = []
 
-    def started(self, cells: list[tuple[str, int]], rounds: int) -> None:
-        self.order = list(cells)
+    def started(self, cells: Sequence[Cell], finished: Sequence[CellResult]) -> None:
+        self.order = [(cell.method, cell.seed) for cell in cells]
 
     def cell_started(self, cell: CellDir, rounds_before: int) -> None:
         self.rounds_before.append(rounds_before)
@@ -42,8 +46,9 @@ class Told:
     def round_done(self, cell: CellDir, record: Record) -> None:
         self.rounds.append(record.round)
 
-    def cell_finished(self, cell: CellDir) -> None:
+    def cell_finished(self, cell: CellDir, results: Sequence[CellResult]) -> None:
         self.finished.append(cell.path.name)
+        self.results += results
 
     def say(self, message: str) -> None:
         self.said.append(message)
@@ -51,6 +56,42 @@ class Told:
 
 def make_experiment(**changes: Any) -> Experiment:
     return validate(TINY | changes)
+
+
+GRID: dict[str, Any] = {
+    "name": "tiny",
+    "methods": ["federico", "local", "fedavg"],
+    "seeds": [0, 1],
+    "rounds": 2,
+    "split": {"samples": 240},
+    "partition": {"kind": "label-groups", "clients": 4, "groups": 2},
+    "model": {"kind": "linear"},
+    "federico": {"neighbors": 2},
+    "system": {"threads": 1},
+    "grid": {
+        "title": "Tiny digits",
+        "rates": ["given", "best"],
+        "columns": [{"name": "two"}, {"name": "four", "set": {"partition.groups": 4}}],
+        "tuning": {"rates": [0.01, 0.1], "rounds": 1},
+    },
+    "paper": {
+        "where": "Table 0",
+        "rounds": 150,
+        "values": {"federico": {"two": [56.61, 2.51]}, "local": {"two": [40.09, 2.84]}},
+    },
+}
+
+
+def make_tiny_grid(grid: dict[str, Any] | None = None, **changes: Any) -> Grid:
+    tables = copy.deepcopy(GRID) | changes
+    tables["grid"] |= grid or {}
+    return make_grid(tables, "tiny.toml")
+
+
+@pytest.fixture(scope="session")
+def tiny_grid() -> Callable[..., Grid]:
+    """A small grid on the digits; keywords replace tables, `grid` keys of that table."""
+    return make_tiny_grid
 
 
 @pytest.fixture(scope="session")

@@ -67,7 +67,7 @@ def expected(undisturbed: dict[str, Any], outcome_of: OutcomeOf) -> Outcome:
     found = outcome_of(undisturbed["root"] / "small")
     assert sum(name.endswith("records.jsonl") for name in found) == len(CELLS)
     assert sum("checkpoint/round-000006/bank.rows" in name for name in found) == len(CELLS)
-    assert sum(name.endswith("models.safetensors") for name in found) == 4 * len(CELLS)
+    assert sum(name.endswith("models.safetensors") for name in found) == len(CELLS)
     return found
 
 

@@ -15,7 +15,7 @@ from peers import PATIENCE, Federation, Site, small, until
 from federico.api import Quiet
 from federico.cli.main import main
 from federico.experiment.runner import simulate
-from federico.runs.bundle import Bundle
+from federico.runs.bundle import open_folder
 from federico.runs.records import read_records
 from federico.site.certificates import (
     approve_request,
@@ -78,7 +78,7 @@ def test_a_state_folder_holds_a_personal_model(
     assert not leaving.value.code
     assert len(output.read_text().splitlines()) == 1 + 5
     weights, last = (
-        Bundle(folder).posterior,
+        open_folder(folder).posterior,
         read_records(lock_step / "1" / "state")[-1].posterior[0],
     )
     assert sum(weights.values()) == pytest.approx(1)
@@ -167,7 +167,7 @@ def test_killed_restarted_stopped(tmp_path: Path) -> None:
             assert [record.round for record in site.records] == [*range(1, status.round + 1)]
             assert list((site.state / "checkpoint").glob(f"round-{status.round:06d}-*"))
             # Whose model was on its way when the peer was stopped is not in it.
-            personal = Bundle(site.state / "clients" / site.name).posterior
+            personal = open_folder(site.state / "clients" / site.name).posterior
             assert sum(personal.values()) == pytest.approx(1)
 
 

@@ -4,61 +4,89 @@ import importlib.metadata
 import os
 import platform
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
+import typer
 from rich.table import Table
 
-from federico import compat
 from federico.cli.console import out, print_json
-from federico.data.files import data_folder
-from federico.experiment.build import device, prepare
-from federico.experiment.config import load
-from federico.experiment.machine_memory import available_bytes, gib
-from federico.experiment.memory_plan import (
-    MemoryPlan,
-    memory_limit,
-    plan_simulation,
-    scratch_folder,
-)
+from federico.cli.options import Json, Overrides
+
+if TYPE_CHECKING:
+    from federico.experiment.memory_plan import MemoryPlan
 
 PACKAGES = ("federico", "torch", "numpy", "scikit-learn", "pydantic", "safetensors")
 
 
-def examine(file: Path | None, overrides: list[str], *, as_json: bool) -> None:
-    """Print what this machine has and, for an experiment, what it needs; too little memory is an error."""
-    facts, show = _machine(), print_json if as_json else _print
+def doctor(
+    file: Annotated[Path | None, typer.Argument(help="Experiment file to check.")] = None,
+    overrides: Overrides = [],  # noqa: B006 (typer copies it)
+    json: Json = False,
+) -> None:
+    """Check this machine, and whether an experiment is valid and fits into its memory."""
+    facts = _machine()
     if file is None:
-        show(facts)
+        _show(facts, as_json=json)
         return
-    experiment = load(file, overrides)
-    setup = prepare(experiment, experiment.seeds[0])
-    needed, limit = plan_simulation(setup), memory_limit(setup)
-    show(facts | {"experiment": f"{file} is valid", **_needs(needed, limit)})
-    scratch_folder(needed, limit, Path("runs"))
+
+    from federico.experiment.memory_plan import scratch_folder
+
+    needed, limit = _heaviest(file, overrides)
+    facts["experiment"] = f"{file} is valid"
+    _show(facts | _needs(needed, limit), as_json=json)
+    scratch_folder(needed, limit, Path("runs"))  # too little memory for anything is an error
 
 
 def _machine() -> dict[str, str]:
-    packages = {name: importlib.metadata.version(name) for name in PACKAGES}
-    return {
-        "python": platform.python_version(),
-        **packages,
-        "device": str(device("auto")),
-        "cores": str(os.cpu_count()),
-        "memory free": gib(available_bytes()),
-        "data folder": f"{data_folder()} ({'there' if data_folder().exists() else 'not there'})",
-    }
+    """What this machine has."""
+    from federico.data.files import data_folder
+    from federico.experiment.build import device
+    from federico.experiment.machine_memory import available_bytes, gib
+
+    facts = {"python": platform.python_version()}
+    for name in PACKAGES:
+        facts[name] = importlib.metadata.version(name)
+    facts["device"] = str(device("auto"))
+    facts["cores"] = str(os.cpu_count())
+    facts["memory free"] = gib(available_bytes())
+    folder = data_folder()
+    facts["data folder"] = f"{folder} ({'there' if folder.exists() else 'not there'})"
+    return facts
 
 
-def _needs(needed: MemoryPlan, limit: int) -> dict[str, str]:
-    parts = {f"memory for {name}": gib(size) for name, size in needed.parts.items()}
-    peak = {"memory needed at the peak, about": gib(needed.total), "memory it may take": gib(limit)}
-    return {
-        **parts,
-        **peak,
-        "models and optimizers lie": "in memory" if needed.total <= limit else "on the disk",
-    }
+def _heaviest(file: Path, overrides: list[str]) -> tuple["MemoryPlan", int]:
+    """The memory plan of the cell that needs most, and how much it may take."""
+    from federico.experiment.grid import load_grid
+    from federico.experiment.memory_plan import memory_limit, plan_simulation
+    from federico.experiment.problems import ProblemCache
+
+    grid = load_grid(file, overrides)
+    problems = ProblemCache()
+    plans = []
+    for row, column in grid.places():
+        cell = grid.cells(row, column, "given")[0]
+        setup = problems.setup(cell)
+        plans.append((plan_simulation(setup), memory_limit(setup)))
+    return max(plans, key=lambda planned: planned[0].total)
 
 
-def _print(facts: dict[str, str]) -> None:
+def _needs(needed: "MemoryPlan", limit: int) -> dict[str, str]:
+    """What the experiment needs, in words."""
+    from federico.experiment.machine_memory import gib
+
+    facts = {f"memory for {name}": gib(size) for name, size in needed.parts.items()}
+    facts["memory needed at the peak, about"] = gib(needed.total)
+    facts["memory it may take"] = gib(limit)
+    facts["models and optimizers lie"] = "in memory" if needed.total <= limit else "on the disk"
+    return facts
+
+
+def _show(facts: dict[str, str], *, as_json: bool) -> None:
+    from federico import compat
+
+    if as_json:
+        print_json(facts)
+        return
     table = Table(show_header=False, box=None)
     for name, value in facts.items():
         table.add_row(name, value)

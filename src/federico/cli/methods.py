@@ -2,21 +2,32 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
+import typer
 from rich.table import Table
 
 from federico.cli.console import out, print_json
-from federico.methods.method import Method
-from federico.methods.registry import METHODS, load_own_method
-from federico.own_code import absolute_reference
+from federico.cli.options import Json
+
+if TYPE_CHECKING:
+    from federico.methods.method import Method
 
 
-def show_methods(references: Sequence[str] = (), *, as_json: bool) -> None:
-    """Each method with its options, defaults and their meaning; one's own where references are given."""
+def methods(
+    own: Annotated[
+        list[str] | None,
+        typer.Argument(help="Your own methods instead of the built-in ones: file.py:Class."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """List the methods and their options."""
+    from federico.methods.registry import METHODS
+
     chosen: Mapping[str, type[Method]] = METHODS
-    if references:
-        chosen = _own_methods(references)
-    if as_json:
+    if own:
+        chosen = _own_methods(own)
+    if json:
         print_json({name: _described(method) for name, method in chosen.items()})
         return
 
@@ -29,8 +40,11 @@ def show_methods(references: Sequence[str] = (), *, as_json: bool) -> None:
         out.print()
 
 
-def _own_methods(references: Sequence[str]) -> dict[str, type[Method]]:
+def _own_methods(references: Sequence[str]) -> "dict[str, type[Method]]":
     """The methods in these files; paths count from the current folder."""
+    from federico.methods.registry import load_own_method
+    from federico.own_code import absolute_reference
+
     found: dict[str, type[Method]] = {}
     for reference in references:
         own = load_own_method(absolute_reference(reference, Path()))
@@ -38,11 +52,11 @@ def _own_methods(references: Sequence[str]) -> dict[str, type[Method]]:
     return found
 
 
-def _described(method: type[Method]) -> dict[str, object]:
+def _described(method: "type[Method]") -> dict[str, object]:
     return {"title": method.title, "summary": method.summary, "options": _options(method)}
 
 
-def _options(method: type[Method]) -> dict[str, dict[str, object]]:
+def _options(method: "type[Method]") -> dict[str, dict[str, object]]:
     fields = method.options.model_fields
     return {
         key: {"default": field.default, "meaning": field.description}

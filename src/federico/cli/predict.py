@@ -1,45 +1,64 @@
 """`federico predict`."""
 
-from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-import pandas as pd
+import typer
 
-from federico.api import load
 from federico.cli.console import PLAIN, out, print_json
+from federico.cli.options import Json, Quiet
 from federico.errors import ConfigError, DataError
-from federico.runs.atomic import publish
-from federico.runs.bundle import Bundle
-from federico.types import FloatArray
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from federico.runs.bundle import Bundle
+    from federico.types import FloatArray
 
 FORMATS = (".csv", ".parquet")
 
 
-@dataclass(frozen=True)
-class Predictions:
-    """What was written, and by whose model."""
+def predict(
+    run: Annotated[Path, typer.Argument(help="Run directory, or one client's folder.")],
+    file: Annotated[Path, typer.Argument(help="New data: CSV, Parquet or npz.")],
+    client: Annotated[
+        str, typer.Option(help="Whose personal model; not needed with a client's folder.")
+    ] = "",
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            help="Where to write (.csv or .parquet); <file>-predictions.csv if not given."
+        ),
+    ] = None,
+    method: Annotated[str, typer.Option(help="Which method's model.")] = "federico",
+    seed: Annotated[
+        int | None, typer.Option(help="Which seed's model; the first if not given.")
+    ] = None,
+    row: Annotated[
+        str, typer.Option(help="Which row's model, where the run has a grid; the first if not.")
+    ] = "",
+    column: Annotated[str, typer.Option(help="Which column's model, likewise.")] = "",
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Predict with one client's personal model; writes labels and probabilities."""
+    from federico.runs.atomic import publish
 
-    bundle: Bundle
-    rows: int
-    file: Path
+    target = _target(file, output)
+    bundle = _bundle(run, client, method, seed, row, column)
+    frame = _frame(bundle, bundle.probabilities(bundle.read(file)))
+    write = frame.to_parquet if target.suffix == ".parquet" else frame.to_csv
+    publish(target, lambda partial: write(partial, index=False))
 
-    def show(self, *, quiet: bool, as_json: bool) -> None:
-        """Say it to a person or to a script."""
-        if as_json:
-            print_json(
-                {"file": str(self.file), "rows": self.rows, "posterior": self.bundle.posterior}
-            )
-        elif not quiet:
-            names = ", ".join(
-                f"{name} {weight:.0%}" for name, weight in self.bundle.posterior.items()
-            )
-            out.print(f"{self.rows} predictions in {self.file}, by the models of {names}", **PLAIN)
+    if json:
+        print_json({"file": str(target), "rows": len(frame), "posterior": bundle.posterior})
+    elif not quiet:
+        names = ", ".join(f"{name} {weight:.0%}" for name, weight in bundle.posterior.items())
+        out.print(f"{len(frame)} predictions in {target}, by the models of {names}", **PLAIN)
 
 
-def predict_file(
-    run: Path, file: Path, *, client: str, output: Path | None, method: str, seed: int | None
-) -> Predictions:
-    """Write a row per sample: the prediction, and for classes the probability of each."""
+def _target(file: Path, output: Path | None) -> Path:
+    """Where to write; what cannot be read or written is refused."""
     target = output or file.with_name(f"{file.stem}-predictions.csv")
     if target.suffix not in FORMATS:
         raise ConfigError(f"--output {target}: must end in {' or '.join(FORMATS)}")
@@ -47,30 +66,44 @@ def predict_file(
         raise ConfigError(f"--output {target}: is the input itself; name another file")
     if not file.exists():
         raise DataError(f"{file}: there is no such file")
-    bundle = _bundle(run, client, method, seed)
-    frame = _frame(bundle, bundle.probabilities(bundle.read(file)))
-    write = frame.to_parquet if target.suffix == ".parquet" else frame.to_csv
-    publish(target, lambda partial: write(partial, index=False))
-    return Predictions(bundle, len(frame), target)
+    return target
 
 
-def _bundle(run: Path, client: str, method: str, seed: int | None) -> Bundle:
-    if (run / "bundle.json").exists():
-        return Bundle(run)
-    if (own := [*run.glob("clients/*/bundle.json")]) and len(
-        own
-    ) == 1:  # the state folder of a site
-        return Bundle(own[0].parent)
+def _bundle(
+    run: Path, client: str, method: str, seed: int | None, row: str, column: str
+) -> "Bundle":
+    """The client's personal model, from its own folder, a site's state folder or a run."""
+    from federico.api import load
+    from federico.runs.bundle import HEADER_FILE, open_folder
+
+    if (run / HEADER_FILE).exists():
+        return open_folder(run)
+    own = list(run.glob(f"clients/*/{HEADER_FILE}"))
+    if len(own) == 1:  # the state folder of a site
+        return open_folder(own[0].parent)
+
     opened = load(run)
     if not client:
-        raise ConfigError(f"--client: say whose model; {run} has {', '.join(opened.clients)}")
-    return opened.client(client, method=method, seed=seed)
+        raise ConfigError(f"--client: say whose model; {run} has {_listed(opened.clients)}")
+    return opened.client(client, method=method, seed=seed, row=row, column=column)
 
 
-def _frame(bundle: Bundle, outputs: FloatArray) -> pd.DataFrame:
+def _listed(clients: list[str], most: int = 20) -> str:
+    shown = ", ".join(clients[:most])
+    if len(clients) > most:
+        shown += f" and {len(clients) - most} more"
+    return shown
+
+
+def _frame(bundle: "Bundle", outputs: "FloatArray") -> "pd.DataFrame":
+    """One row per sample: the prediction, and for classes the probability of each."""
+    import pandas as pd
+
     schema = bundle.header.schema
     if schema.task == "regression":
-        return pd.DataFrame(outputs, columns=[f"prediction_{k}" for k in range(schema.outputs)])
+        names = [f"prediction_{k}" for k in range(schema.outputs)]
+        return pd.DataFrame(outputs, columns=names)
     frame = pd.DataFrame(outputs, columns=[f"p({name})" for name in schema.label_names])
-    frame.insert(0, "prediction", [schema.label_names[best] for best in outputs.argmax(1)])
+    labels = [schema.label_names[best] for best in outputs.argmax(1)]
+    frame.insert(0, "prediction", labels)
     return frame

@@ -1,9 +1,12 @@
-"""What a person sees while an experiment runs."""
+"""What a person sees while an experiment runs: its table as it fills in, and the cells at work."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from types import TracebackType
+from typing import Self
 
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -14,34 +17,44 @@ from rich.progress import (
 )
 
 from federico.cli.console import PLAIN
-from federico.methods import METHODS
-from federico.runs.layout import CellDir
+from federico.experiment.grid import Cell
+from federico.experiment.tuning import final_figure
+from federico.report.aggregate import aggregate
+from federico.report.metric import metric_of
+from federico.report.tables import ForTerminal, result_tables
+from federico.runs.layout import CellDir, Description
 from federico.runs.records import Record, mean_accuracy, mean_loss
+from federico.runs.results import CellResult
+from federico.runs.table import TableDescription
 
 
 class LiveProgress:
-    """A bar for the whole experiment and one for the cell at work, with its score against training alone.
+    """The table so far, a bar for the whole experiment and one for every cell at work.
 
-    Where the console is no terminal, one line per finished cell.
+    Where the console is no terminal, one line for every finished cell.
     """
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, table: TableDescription) -> None:
         self._console = console
+        self._table = table
         self._bars = Progress(
-            TextColumn("{task.description:<22}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),
             MofNCompleteColumn(),
-            TextColumn("{task.fields[score]}"),
+            TextColumn("{task.fields[score]}", markup=False),
             TimeRemainingColumn(),
             console=console,
-            disable=not console.is_terminal,
         )
-        self._local: dict[tuple[int, int], float] = {}
-        self._overall = self._current = TaskID(0)
+        self._overall = self._bars.add_task("all runs, rounds", total=None, score="")
+        self._total = 0
+        self._at_work: dict[Path, TaskID] = {}
+        self._results: dict[tuple[object, ...], CellResult] = {}
+        self._live = Live(console=console, refresh_per_second=4)
 
-    def __enter__(self) -> "LiveProgress":
-        """Show the bars."""
-        self._bars.start()
+    def __enter__(self) -> Self:
+        """Show the table and the bars."""
+        if self._console.is_terminal:
+            self._live.start()
         return self
 
     def __exit__(
@@ -50,56 +63,111 @@ class LiveProgress:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Leave the terminal as it was."""
-        self._bars.stop()
+        """Leave the terminal to the result."""
+        self._live.transient = error is None
+        self._live.stop()
 
-    def started(self, cells: Sequence[tuple[str, int]], rounds: int) -> None:
-        """Set up both bars."""
-        self._overall = self._bars.add_task("all runs, rounds", total=len(cells) * rounds, score="")
-        self._current = self._bars.add_task("", total=rounds, score="")
+    def started(self, cells: Sequence[Cell], finished: Sequence[CellResult]) -> None:
+        """Count the rounds to come."""
+        for line in finished:
+            self._results[line.key] = line
+        rounds = {cell.identity: cell.rounds for cell in cells}
+        done = {cell.identity: cell.rounds for cell in cells if cell.key in self._results}
+        self._total += sum(rounds.values())
+        self._bars.update(self._overall, total=self._total)
+        self._bars.advance(self._overall, sum(done.values()))
+        self._refresh()
 
     def cell_started(self, cell: CellDir, rounds_before: int) -> None:
-        """The current bar is now this cell's."""
-        self._bars.reset(self._current, completed=rounds_before, description=_label(cell), score="")
+        """Show a bar for this cell."""
+        label = label_of(cell.description)
+        bar = self._bars.add_task(label, total=None, completed=rounds_before, score="")
+        self._at_work[cell.path] = bar
         self._bars.advance(self._overall, rounds_before)
 
     def round_done(self, cell: CellDir, record: Record) -> None:
-        """Both bars move on."""
-        self._bars.update(self._current, completed=record.round, score=self._score(cell, record))
+        """Move both bars on."""
+        about = cell.description
+        total = self._table.rounds if about.rate_kind != "tuning" else None
+        score = _score(about, record)
+        self._bars.update(
+            self._at_work[cell.path], completed=record.round, total=total, score=score
+        )
         self._bars.advance(self._overall)
 
-    def cell_finished(self, cell: CellDir) -> None:
-        """Keep the line of a finished cell above the bars."""
-        self._console.print(
-            f"{_label(cell):<22}{self._score(cell, cell.records[-1])}", highlight=False
-        )
+    def cell_finished(self, cell: CellDir, results: Sequence[CellResult]) -> None:
+        """Put a finished cell into the table."""
+        self._bars.remove_task(self._at_work.pop(cell.path))
+        for line in results:
+            self._results[line.key] = line
+        if self._console.is_terminal:
+            self._refresh()
+            return
+        for line in results:
+            self._console.print(f"{_label_of_line(line)}: {self._figure(line)}", **PLAIN)
 
     def say(self, message: str) -> None:
-        """A warning or a remark, above the bars."""
+        """Show a warning or a remark above the bars."""
         self._console.print(f"note: {message}", style="yellow", **PLAIN)
 
-    def _score(self, cell: CellDir, record: Record) -> str:
-        about = cell.description
-        sizes = [
-            train + test
-            for train, test in zip(about.train_samples, about.test_samples, strict=True)
-        ]
-        accuracy, loss = mean_accuracy(record, sizes), mean_loss(record, sizes)
-        if loss is None:
-            return ""
-        value, unit = (
-            (loss, "squared error") if accuracy is None else (100 * accuracy, "% accuracy")
-        )
-        text = f"{value:7.4g} {unit}" if accuracy is None else f"{value:5.1f} {unit}"
-        place = (about.seed, record.round)
-        if about.method == "local":
-            self._local[place] = value
-        elif place in self._local:
-            text += f", {value - self._local[place]:+.3g} against local training"
+    def _refresh(self) -> None:
+        shown: list[RenderableType] = []
+        if self._results:
+            summary = aggregate(self._table, list(self._results.values()))
+            shown += [ForTerminal(table) for table in result_tables(summary)]
+        self._live.update(Group(*shown, self._bars))
+
+    def _figure(self, line: CellResult) -> str:
+        """The figure of a finished cell, and how it compares with the reference row's."""
+        metric = metric_of(line.task)
+        figure = final_figure(line)
+        if figure is None:
+            return "not evaluated"
+        text = f"{metric.text(figure)} {metric.name}"
+        for other in self._results.values():
+            same_place = (other.column, other.rate_kind, other.seed, other.rounds) == (
+                line.column,
+                line.rate_kind,
+                line.seed,
+                line.rounds,
+            )
+            theirs = final_figure(other)
+            if other.row == self._table.reference != line.row and same_place and theirs is not None:
+                return f"{text}, {metric.signed(figure - theirs)} against {other.title}"
         return text
 
 
-def _label(cell: CellDir) -> str:
-    name = cell.description.method
-    title = METHODS[name].title if name in METHODS else name
-    return f"{title}, seed {cell.description.seed}"
+def label_of(about: Description) -> str:
+    """What a cell is called while it is at work."""
+    label = about.title
+    if about.column:
+        label += f", {about.column}"
+    if about.rate_kind == "tuning":
+        label += f", tuning at {about.rate:g}"
+    elif about.rate_kind == "best":
+        label += f", best rate {about.rate:g}"
+    return f"{label}, seed {about.seed}"
+
+
+def _label_of_line(line: CellResult) -> str:
+    label = line.title
+    if line.column:
+        label += f", {line.column}"
+    if line.rate_kind == "tuning":
+        label += f", tuning at {line.rate:g}"
+    elif line.rate_kind == "best":
+        label += f", best rate {line.rate:g}"
+    return f"{label}, seed {line.seed}"
+
+
+def _score(about: Description, record: Record) -> str:
+    sizes = [
+        train + test for train, test in zip(about.train_samples, about.test_samples, strict=True)
+    ]
+    figure = mean_accuracy(record, sizes)
+    if figure is None:
+        figure = mean_loss(record, sizes)
+    if figure is None:
+        return ""
+    metric = metric_of(about.task)
+    return f"{metric.text(figure)} {metric.name}"

@@ -1,82 +1,314 @@
-"""`federico run` and `federico report`."""
+"""`federico run`."""
 
+import math
 import shlex
-import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from federico.api import Quiet
-from federico.cli.console import PLAIN, err, out, print_json
-from federico.cli.progress import LiveProgress
-from federico.exchange.mpi import team
-from federico.exchange.processes import ProcessGroup
-from federico.experiment.config import Experiment, cell_options, load
-from federico.experiment.runner import simulate
-from federico.report.old.written import as_json as summary_as_json
-from federico.report.old.written import result_table, summarize, write_report
-from federico.runs.layout import RunDir
+import typer
+
+from federico.cli.console import PLAIN, err, for_tables, out, print_json
+from federico.cli.options import Json, Overrides, Quiet
+
+if TYPE_CHECKING:
+    from federico.exchange.processes import ProcessGroup
+    from federico.experiment.estimate import Estimate
+    from federico.experiment.grid import Grid
+    from federico.experiment.runner import KnownResults, Selection
+    from federico.report.aggregate import Summary
+
+KEPT = Path("results")
+"""Where `--save` keeps results."""
+
+Rows = Annotated[
+    list[str], typer.Option("--row", help="Run this row only; may be given several times.")
+]
+Columns = Annotated[
+    list[str], typer.Option("--column", help="Run this column only; may be given several times.")
+]
+Rates = Annotated[
+    list[str], typer.Option("--rate", help="Run at this learning rate only: given or best.")
+]
+Jobs = Annotated[int, typer.Option(help="Runs at a time, each in a process of its own.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Run nothing but a miniature; say how long it would take.")
+]
+Save = Annotated[bool, typer.Option("--save", help="Add the results to those in results/<name>.")]
+Name = Annotated[str, typer.Option(help="Name of the run directory; the file's name if not given.")]
+Directory = Annotated[Path, typer.Option(help="Where run directories are kept.")]
 
 
-def run_experiment(
-    file: Path, overrides: list[str], directory: Path, *, quiet: bool, as_json: bool
+@dataclass(frozen=True)
+class RunOptions:
+    """What was asked for on the command line, beside the file."""
+
+    overrides: list[str]
+    name: str
+    rows: list[str]
+    columns: list[str]
+    rates: list[str]
+    jobs: int
+    dry_run: bool
+    save: bool
+    directory: Path
+    quiet: bool
+    as_json: bool
+
+    @property
+    def settings(self) -> list[str]:
+        """What changes the file: the settings, and the name of the run directory."""
+        if not self.name:
+            return self.overrides
+        return [*self.overrides, f'name="{self.name}"']
+
+    @property
+    def selection(self) -> "Selection":
+        """The part of the grid to run."""
+        from federico.experiment.runner import Selection
+
+        return Selection(tuple(self.rows), tuple(self.columns), tuple(self.rates))
+
+    @property
+    def silent(self) -> bool:
+        """Whether nothing is shown while it runs."""
+        return self.quiet or self.as_json
+
+
+def run(
+    file: Annotated[Path, typer.Argument(help="Experiment file (TOML).")],
+    overrides: Overrides = [],  # noqa: B006 (typer copies it)
+    name: Name = "",
+    row: Rows = [],  # noqa: B006
+    column: Columns = [],  # noqa: B006
+    rate: Rates = [],  # noqa: B006
+    jobs: Jobs = 1,
+    dry_run: DryRun = False,
+    save: Save = False,
+    directory: Directory = Path("runs"),
+    quiet: Quiet = False,
+    json: Json = False,
 ) -> None:
-    """Run what is left to run, then print the result."""
-    members = team()
-    with _together(members):
-        experiment = load(file, overrides)
-        run = RunDir(directory / experiment.name)
-        finished = members.broadcast(_finished(experiment, run))
-        if not finished:
-            _simulate(experiment, directory, members, quiet=quiet or as_json)
-    if members.rank > 0:
-        return
-    if finished and not quiet:
-        err.print(f"{run.path}: finished already, nothing to do", **PLAIN)
-    _show(run.path, quiet=quiet, as_json=as_json)
-    if not (quiet or as_json):
-        out.print(f"Next: federico report {run.path}", **PLAIN)
+    """Run an experiment: all its methods on all seeds, and its rows and columns if it has a grid.
 
+    A stopped run resumes from its last checkpoints; a finished one says so and shows its table.
+    """
+    from federico.experiment.grid import load_grid
 
-def write_run_report(run: Path, *, quiet: bool, as_json: bool) -> None:
-    """Write the page and the figures, then print the result."""
-    page = write_report(run)
-    _show(run, quiet=quiet, as_json=as_json)
-    if not (quiet or as_json):
-        out.print(f"Report: {page}", **PLAIN)
+    options = RunOptions(
+        overrides, name, row, column, rate, jobs, dry_run, save, directory, quiet, json
+    )
+    with leaving_together() as team:
+        perform(load_grid(file, options.settings), options, ["run", str(file)], team)
 
 
 @contextmanager
-def _together(members: ProcessGroup) -> Iterator[None]:
-    """If one process of the team cannot go on, none can: they would wait for it for ever."""
+def leaving_together() -> "Iterator[ProcessGroup]":
+    """The processes that run the experiment. If one cannot go on, all are ended with it."""
+    from federico.exchange.mpi import team
+
+    members = team()
     try:
-        yield
+        yield members
     except BaseException as error:
         members.give_up(error)
         raise
 
 
-def _simulate(
-    experiment: Experiment, directory: Path, members: ProcessGroup, *, quiet: bool
-) -> None:
-    command = shlex.join(["federico", *sys.argv[1:]])
-    with nullcontext(Quiet()) if quiet or members.rank > 0 else LiveProgress(err) as observer:
-        simulate(experiment, directory, observer, command=command, team=members)
+def perform(grid: "Grid", options: RunOptions, typed: list[str], team: "ProcessGroup") -> None:
+    """Run what is left of a grid, then show its table."""
+    from federico.experiment.runner import is_finished, run_grid
+    from federico.paper.figures import write_figure
+
+    _check_jobs(options.jobs, team)
+    known = _known_results(grid, options)
+    _say_known_rates(grid, options, known)
+    if options.dry_run:
+        _show_estimate(grid, options, known)
+        return
+
+    folder = options.directory / grid.name
+    finished = False
+    if team.rank == 0:
+        finished = is_finished(grid, options.directory, options.selection, known)
+    finished = team.broadcast(finished)
+    if not finished:
+        command = _command(typed, options)
+        with _observer(grid, options, team) as observer:
+            run_grid(
+                grid,
+                options.directory,
+                observer,
+                selection=options.selection,
+                jobs=options.jobs,
+                known=known,
+                command=command,
+                team=team,
+            )
+    if team.rank > 0:
+        return
+    if finished and not options.quiet:
+        err.print(f"{folder}: finished already, nothing to do", **PLAIN)
+
+    shown = folder
+    write_figure(folder)
+    if options.save:
+        shown = _save(grid, folder)
+    show_results(shown, quiet=options.quiet, as_json=options.as_json)
+    if not options.silent:
+        if options.save:
+            out.print(f"Saved: {shown}", **PLAIN)
+        out.print(f"Next: federico report {folder}", **PLAIN)
 
 
-def _finished(experiment: Experiment, run: RunDir) -> bool:
-    """Whether this very experiment is; where anything differs, `simulate` says what."""
-    return all(
-        cell.rounds_done == experiment.rounds
-        and cell.description.options == cell_options(experiment, method)
-        for method in experiment.methods
-        for cell in (run.cell(method, seed) for seed in experiment.seeds)
+def show_results(folder: Path, *, quiet: bool, as_json: bool) -> None:
+    """Print the table of a run directory or of kept results."""
+    from federico.report import summarize
+    from federico.report.tables import as_json as summary_as_json
+
+    if quiet:
+        return
+    summary = summarize(folder)
+    if as_json:
+        print_json(summary_as_json(summary))
+    else:
+        print_summary(summary)
+
+
+def print_summary(summary: "Summary") -> None:
+    """Print headline, tables, and what differs from the paper's setting."""
+    from federico.report import text
+    from federico.report.tables import ForTerminal, result_tables
+
+    out.print(text.headline(summary), style="bold", **PLAIN)
+    console = for_tables()
+    for table in result_tables(summary):
+        console.print(ForTerminal(table))
+    out.print(f"{text.extent(summary)}. {text.notes(summary)}", highlight=False, markup=False)
+    for difference in text.differences(summary):
+        out.print(f"{text.beside(summary)}: {difference}", highlight=False, markup=False)
+
+
+def _check_jobs(jobs: int, team: "ProcessGroup") -> None:
+    from federico.errors import ConfigError
+
+    if jobs < 1:
+        raise ConfigError(f"--jobs {jobs}: at least one process must do the work")
+    if jobs > 1 and team.ranks > 1:
+        raise ConfigError(f"--jobs {jobs}: under mpiexec all ranks work on one run; leave it out")
+
+
+def _observer(grid: "Grid", options: RunOptions, team: "ProcessGroup"):  # type: ignore[no-untyped-def]
+    from federico.api import Quiet as QuietObserver
+    from federico.cli.progress import LiveProgress
+
+    if options.silent or team.rank > 0:
+        return nullcontext(QuietObserver())
+    return LiveProgress(err, grid.table())
+
+
+def _known_results(grid: "Grid", options: RunOptions) -> "KnownResults":
+    """Results that were kept before; a damaged file matters only if something is to be added."""
+    from federico.errors import RunError
+    from federico.experiment.runner import NOTHING_KNOWN, KnownResults
+    from federico.runs.results import read_results
+
+    try:
+        return KnownResults(*read_results(KEPT / grid.name))
+    except RunError as error:
+        if options.save:
+            raise
+        err.print(f"note: no learning rates are known from before: {error}", **PLAIN)
+        return NOTHING_KNOWN
+
+
+def _say_known_rates(grid: "Grid", options: RunOptions, known: "KnownResults") -> None:
+    """Say which learning rates were chosen before and are not tuned again."""
+    from federico.experiment.tuning import best_rate
+    from federico.runs.results import read_results
+
+    options.selection.check(grid)
+    if "best" not in options.selection.kinds(grid):
+        return
+    here, _ = read_results(options.directory / grid.name)
+    rates = []
+    for row, column in options.selection.places(grid):
+        if best_rate(grid, row, column, here) is not None:
+            continue
+        rate = best_rate(grid, row, column, known.cells, known.aggregates)
+        if rate is not None:
+            name = f"{row.name}, {column.name}" if column.name else row.name
+            rates.append(f"{name}: {rate:g}")
+    if rates:
+        source = f"note: best learning rates from {KEPT / grid.name}, not tuned again: "
+        err.print(source + "; ".join(rates), **PLAIN)
+
+
+def _save(grid: "Grid", folder: Path) -> Path:
+    """Add the results of this run to those that are kept."""
+    from federico.report import draw_kept
+    from federico.runs.kept_results import keep_results
+    from federico.runs.results import read_results
+
+    results, _ = read_results(folder)
+    target = KEPT / grid.name
+    keep_results(target, grid.table(), results)
+    draw_kept(target, folder)
+    return target
+
+
+def _show_estimate(grid: "Grid", options: RunOptions, known: "KnownResults") -> None:
+    from federico.experiment.estimate import estimate
+
+    rows = estimate(grid, options.directory, options.selection, known)
+    total = sum(row.seconds for row in rows) / options.jobs
+    if options.as_json:
+        by_row = {
+            row.row: {"runs": row.runs, "finished": row.finished, "seconds": row.seconds}
+            for row in rows
+        }
+        print_json({"rows": by_row, "seconds": total})
+        return
+    _print_estimate(grid, rows)
+    runs = sum(row.runs for row in rows)
+    finished = sum(row.finished for row in rows)
+    out.print(
+        f"{runs} runs (tuning included), {finished} finished; "
+        f"about {_duration(total)} with --jobs {options.jobs}.",
+        **PLAIN,
     )
 
 
-def _show(run: Path, *, quiet: bool, as_json: bool) -> None:
-    summary = summarize(RunDir(run))
-    if as_json:
-        print_json(summary_as_json(summary))
-    elif not quiet:
-        out.print(result_table(summary))
+def _print_estimate(grid: "Grid", rows: "Sequence[Estimate]") -> None:
+    from federico.report.tables import ForTerminal, TableCell, TextTable
+
+    lines = []
+    for row in rows:
+        texts = [row.title, str(row.runs), str(row.finished), _duration(row.seconds)]
+        lines.append([TableCell(text) for text in texts])
+    headings = ["", "runs", "finished", "time left"]
+    out.print(ForTerminal(TextTable(f"{grid.title}: nothing was run", headings, lines)))
+
+
+def _duration(seconds: float) -> str:
+    return str(timedelta(seconds=math.ceil(seconds)))
+
+
+def _command(typed: list[str], options: RunOptions) -> str:
+    """What to type for the same numbers, without where they are kept and how many work on them."""
+    words = ["federico", *typed]
+    for option, values in (
+        ("--name", [options.name] if options.name else []),
+        ("--set", options.overrides),
+        ("--row", options.rows),
+        ("--column", options.columns),
+        ("--rate", options.rates),
+    ):
+        for value in values:
+            words += [option, value]
+    if options.save:
+        words.append("--save")
+    return shlex.join(words)

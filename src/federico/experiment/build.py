@@ -163,6 +163,15 @@ def _client_data(client: Client, *, hosted: bool) -> ClientData:
     return ClientData(client.id, train, test)
 
 
+@dataclass(frozen=True)
+class Problem:
+    """Data shared out among clients: what all cells of a column and a seed have in common."""
+
+    dataset: Dataset
+    shares: TrainTestSplit
+    clients: list[Client]
+
+
 def prepare(
     experiment: Experiment,
     seed: int,
@@ -174,16 +183,20 @@ def prepare(
 
     `dataset` and `factory` are given where Python brings its own.
     """
-    device(experiment.system.device)  # one that is not there is refused before data is read
+    problem = load_problem(experiment, seed, dataset)
+    return assemble(experiment, seed, problem.dataset, problem.shares, problem.clients, factory)
+
+
+def load_problem(experiment: Experiment, seed: int, dataset: Dataset | None = None) -> Problem:
+    """Load the data, unless Python brings its own, and share it out among the clients."""
+    device(experiment.system.device)  # refused before anything is loaded
     data_seed = experiment.data_seed(seed)
     if dataset is None:
         dataset = experiment.data.load(data_folder(), data_seed)
     dataset = draw(experiment.split, dataset, data_seed)
-
     partition = experiment.partition.cut(dataset.labels, dataset.owners, data_seed)
     shares = divide(experiment.split, partition, data_seed)
-    members = make_clients(dataset, shares)
-    return assemble(experiment, seed, dataset, shares, members, factory)
+    return Problem(dataset, shares, make_clients(dataset, shares))
 
 
 def draw(split: Split, dataset: Dataset, seed: int) -> Dataset:

@@ -4,7 +4,7 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import (
     ByteSize,
@@ -14,6 +14,7 @@ from pydantic import (
     create_model,
     field_serializer,
     field_validator,
+    model_validator,
 )
 
 from federico.config_file import nearest, read_tables, validated
@@ -21,14 +22,17 @@ from federico.data.partition import LabelGroups, Partitioning
 from federico.data.sources import Source
 from federico.data.sources.digits import Digits
 from federico.errors import ConfigError
+from federico.experiment.grid_options import GridOptions, GridRow
 from federico.learning.models import MLP, ModelOptions
 from federico.learning.optimizers import Adam, OptimizerOptions
 from federico.methods.method import Method
 from federico.methods.registry import METHODS, OwnMethod, find_own_methods
 from federico.options import Options
 from federico.own_code import absolute_reference, is_reference
+from federico.runs.table import FigureOptions, ReportedValues
 
-NOT_PART_OF_A_CELL = {"name", "methods", "seeds", "rounds", "system"}
+NOT_PART_OF_A_CELL = {"name", "methods", "seeds", "rounds", "system", "grid", "paper", "figure"}
+"""Keys of an experiment that change no number of a cell after a given round."""
 
 
 class Split(Options):
@@ -109,6 +113,12 @@ class Experiment(Options):
     """How it trains."""
     system: System = System()
     """Where it runs."""
+    grid: GridOptions = GridOptions()
+    """Rows, columns and learning rates to run it for; if not set, every method as the file says."""
+    paper: ReportedValues = ReportedValues()
+    """What a paper reports of the same experiment, to be shown beside the result."""
+    figure: FigureOptions | None = None
+    """A figure in the manner of the paper, drawn besides the usual ones."""
 
     @field_validator("methods")
     @classmethod
@@ -129,6 +139,28 @@ class Experiment(Options):
             raise ValueError("needs at least one entry, and each only once")
         return values
 
+    @model_validator(mode="after")
+    def _names_agree(self) -> Self:
+        """Refuse names of rows, columns and methods that the grid does not have."""
+        rows = [row.name for row in self.rows]
+        columns = [column.name for column in self.grid.columns]
+        _require("grid.reference", self.grid.reference, rows, "row")
+        _require("grid.tuning.column", self.grid.tuning.column, columns, "column")
+        for row in self.grid.rows:
+            if row.method not in [*METHODS, *self.own_methods]:
+                _require(f"grid.rows, {row.name!r}: method", row.method, list(METHODS), "method")
+        for name, values in self.paper.values.items():
+            for column in values:
+                _require(f"paper.values.{name}", column, columns, "column")
+        return self
+
+    @property
+    def rows(self) -> tuple[GridRow, ...]:
+        """The rows of the grid, or one for each method."""
+        if self.grid.rows:
+            return self.grid.rows
+        return tuple(GridRow(name=method, method=method) for method in self.methods)
+
     def data_seed(self, seed: int) -> int:
         """The seed of noise, partition and split in the run of this seed."""
         return seed if self.split.seed is None else self.split.seed
@@ -145,7 +177,7 @@ class Experiment(Options):
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled as the tables of its file: its type was made for its methods."""
         references = [own.reference for own in self.own_methods.values()]
-        return _unpickle, (references, self.model_dump())
+        return _unpickle, (references, self.model_dump(exclude_unset=True))
 
     def method(self, name: str) -> type[Method]:
         """The class of this method, built in or one's own."""
@@ -200,13 +232,7 @@ def load(path: Path, overrides: Iterable[str] = ()) -> Experiment:
 
     Each override is `dotted.key=value` with the value written as in TOML.
     """
-    raw = read(path, overrides)
-    if "compare" in raw:
-        raise ConfigError(
-            f"{path}: has a [compare] table, it is not one run: "
-            f"`federico compare {path}` runs them all"
-        )
-    return validate(raw, str(path))
+    return validate(read(path, overrides), str(path))
 
 
 def read(path: Path, overrides: Iterable[str] = ()) -> dict[str, Any]:
@@ -246,8 +272,10 @@ def _unpickle(references: Sequence[str], tables: Mapping[str, Any]) -> Experimen
     """The experiment that was pickled, with all own methods it knew, listed still or not."""
     own_methods = find_own_methods(references)
     names = {own.reference: name for name, own in own_methods.items()}
-    methods = [names.get(entry, entry) for entry in tables["methods"]]
-    return experiment_type(own_methods).model_validate({**tables, "methods": methods})
+    tables = dict(tables)
+    if "methods" in tables:
+        tables["methods"] = [names.get(entry, entry) for entry in tables["methods"]]
+    return experiment_type(own_methods).model_validate(tables)
 
 
 def _with_names(raw: Mapping[str, Any]) -> tuple[dict[str, OwnMethod], Mapping[str, Any]]:
@@ -264,6 +292,13 @@ def _with_names(raw: Mapping[str, Any]) -> tuple[dict[str, OwnMethod], Mapping[s
         names[own.reference] = name
         names[own.method] = name
     return own_methods, {**raw, "methods": [names.get(entry, entry) for entry in entries]}
+
+
+def _require(key: str, name: str | None, known: Sequence[str], what: str) -> None:
+    """Refuse a name that is none of the known ones; None asks for nothing."""
+    if name is not None and name not in known:
+        listed = ", ".join(repr(each) for each in known)
+        raise ValueError(f"{key} = {name!r}: there is no such {what}: {listed}")
 
 
 def assign(raw: dict[str, Any], key: str, value: Any) -> None:

@@ -1,55 +1,142 @@
-"""Run an experiment: every method on every seed, each a cell that can be stopped at any moment and resumed."""
+"""Runs an experiment: every cell that has no line of results yet, from wherever it stands.
 
-import importlib.metadata
-import platform
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+Before the first round every cell is checked, so that no fault surfaces after hours. A cell saves
+checkpoints while it runs. When it has all its rounds it saves the clients' personal models and
+leaves one line in `results.jsonl`.
+
+What happens on Ctrl-C (SIGINT): the command line says so and ends with exit code 130, in the middle
+of a round if need be. SIGTERM and SIGKILL end the process at once. In each case the same command
+resumes from the last checkpoints, and the end is that of a run that nobody disturbed, bit for bit.
+Worker processes (`--jobs`) end with the process that started them.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-import numpy as np
-import tomli_w
-
 from federico import compat
-from federico.data.dataset import Client, Dataset
-from federico.errors import RunError
+from federico.data.dataset import Dataset
+from federico.errors import ConfigError, FedericoError, RunError
 from federico.exchange.processes import ProcessGroup, SingleProcess
-from federico.experiment.build import Setup, prepare
-from federico.experiment.config import Experiment, System, cell_options
+from federico.experiment.build import Setup
+from federico.experiment.config import Experiment, System
+from federico.experiment.description import describe
+from federico.experiment.figure_check import check_figure
+from federico.experiment.grid import Cell, Grid, identity_of, ordered, without_rate
+from federico.experiment.grid_options import GridColumn, GridRow
 from federico.experiment.memory_plan import (
     disk_warning,
     memory_limit,
     plan_simulation,
     scratch_folder,
 )
+from federico.experiment.problems import ProblemCache, by_problem, explain
 from federico.experiment.recording import record_round
+from federico.experiment.tuning import best_rate
 from federico.learning.models import Factory
 from federico.learning.rows import RowStorage
 from federico.methods.method import Method
 from federico.runs import checkpoint
-from federico.runs.atomic import disk_errors, publish, publish_text
-from federico.runs.bundle import save_clients
-from federico.runs.layout import CellDir, Description, RunDir
+from federico.runs.atomic import publish, publish_text
+from federico.runs.cell_result import cell_result
+from federico.runs.client_models import save_clients
+from federico.runs.layout import CellDir, RunDir, another_experiment, first_difference
 from federico.runs.records import Journal, Record
+from federico.runs.results import CellResult, StoredAggregate, append_result, read_results
+from federico.runs.table import ShownRate, write_table
+
+PATIENCE = 60.0
+"""Seconds that a worker process whose parent was killed may take to leave its cell."""
 
 
 class Observer(Protocol):
     """Is told how the run goes, to show it to somebody."""
 
-    def started(self, cells: Sequence[tuple[str, int]], rounds: int) -> None:
-        """The cells (method, seed) to come, in this order."""
+    def started(self, cells: Sequence[Cell], finished: Sequence[CellResult]) -> None:
+        """These cells are asked for; some may have their results already."""
 
     def cell_started(self, cell: CellDir, rounds_before: int) -> None:
-        """A cell begins, or goes on after this many rounds."""
+        """A cell starts, or resumes after this many rounds."""
 
     def round_done(self, cell: CellDir, record: Record) -> None:
         """A round is over and recorded."""
 
-    def cell_finished(self, cell: CellDir) -> None:
-        """A cell has all its rounds."""
+    def cell_finished(self, cell: CellDir, results: Sequence[CellResult]) -> None:
+        """A cell has all its rounds; it may stand in several rows of the table."""
 
     def say(self, message: str) -> None:
         """Something a person should know."""
+
+
+class Silent:
+    """An observer that shows nothing."""
+
+    def started(self, cells: Sequence[Cell], finished: Sequence[CellResult]) -> None:
+        """Nothing to show."""
+
+    def cell_started(self, cell: CellDir, rounds_before: int) -> None:
+        """Nothing to show."""
+
+    def round_done(self, cell: CellDir, record: Record) -> None:
+        """Nothing to show."""
+
+    def cell_finished(self, cell: CellDir, results: Sequence[CellResult]) -> None:
+        """Nothing to show."""
+
+    def say(self, message: str) -> None:
+        """Nothing to say."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which part of a grid to run now; what is empty means all of it."""
+
+    rows: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    rates: tuple[str, ...] = ()
+
+    def check(self, grid: Grid) -> None:
+        """Refuse names that the grid does not have."""
+        for option, asked, known in (
+            ("--row", self.rows, [row.name for row in grid.rows]),
+            ("--column", self.columns, [column.name for column in grid.columns]),
+            ("--rate", self.rates, list(grid.options.rates)),
+        ):
+            for name in asked:
+                if name not in known:
+                    names = ", ".join(each for each in known if each) or "no names to choose from"
+                    raise ConfigError(
+                        f"{option} {name}: {grid.name} has none of that name; it has {names}"
+                    )
+
+    def places(self, grid: Grid) -> list[tuple[GridRow, GridColumn]]:
+        """The rows and columns to run."""
+        return [
+            (row, column)
+            for row, column in grid.places()
+            if (not self.rows or row.name in self.rows)
+            and (not self.columns or column.name in self.columns)
+        ]
+
+    def kinds(self, grid: Grid) -> list[ShownRate]:
+        """The kinds of learning rate to run at."""
+        return [kind for kind in grid.options.rates if not self.rates or kind in self.rates]
+
+
+EVERYTHING = Selection()
+
+
+@dataclass(frozen=True)
+class KnownResults:
+    """Results that are kept elsewhere: what was tuned there is not tuned again."""
+
+    cells: Sequence[CellResult] = ()
+    aggregates: Sequence[StoredAggregate] = ()
+
+
+NOTHING_KNOWN = KnownResults()
 
 
 def simulate(
@@ -62,59 +149,316 @@ def simulate(
     command: str = "",
     team: ProcessGroup | None = None,
 ) -> RunDir:
-    """Run all cells that are not finished yet, in `root/<name>`, alone or as one of a team."""
+    """Run all cells of an experiment that are not finished yet, in `root/<name>`."""
+    return run_grid(
+        Grid(experiment),
+        root,
+        observer,
+        dataset=dataset,
+        factory=factory,
+        command=command,
+        team=team,
+    )
+
+
+def run_grid(
+    grid: Grid,
+    root: Path,
+    observer: Observer,
+    *,
+    selection: Selection = EVERYTHING,
+    jobs: int = 1,
+    known: KnownResults = NOTHING_KNOWN,
+    dataset: Dataset | None = None,
+    factory: Factory | None = None,
+    command: str = "",
+    team: ProcessGroup | None = None,
+) -> RunDir:
+    """Run the selected cells of a grid that are not finished yet, in `root/<name>`.
+
+    `team`: the processes that run it together, one of which this is. `jobs`: how many cells run at
+    a time, each in a process of its own. `dataset` and `factory`: where Python brings its own.
+    """
     team = team or SingleProcess()
-    run = RunDir(root / experiment.name)
-    # Local training first: the others are shown against it.
-    methods = sorted(experiment.methods, key=lambda method: method != "local")
-    setups = [
-        prepare(experiment, seed, dataset=dataset, factory=factory) for seed in experiment.seeds
-    ]
-    compat.keep_freed_memory()
-    share_of_threads = max(1, compat.thread_count() // team.processes_here)
-    compat.use_threads(experiment.system.threads or share_of_threads)
-    storage = _storage(setups, run, observer, team)
+    run = RunDir(root / grid.name)
+    selection.check(grid)
+    check_figure(grid)
+    work = GridRun(grid, run, observer, ProblemCache(dataset, factory), command, team, jobs)
+
+    first = work.agreed(first_cells(grid, selection, run, known))
+    check_all = dataset is not None or factory is not None
+    work.check(first, everything=check_all)
     with run.locked() if team.rank == 0 else nullcontext():
-        if team.rank == 0:
-            _open(run, setups, methods, observer)
-        for setup in setups:
-            for method in methods:
-                run_cell(
-                    run.cell(method, setup.seed), setup, method, observer, command, team, storage
-                )
+        work.open(first)
+        work.play(first)
+        if "best" in selection.kinds(grid):
+            best = work.agreed(best_cells(grid, selection, run, known))
+            work.check(best, everything=False)
+            work.play(best)
     return run
 
 
-def _storage(
-    setups: Sequence[Setup], run: RunDir, observer: Observer, team: ProcessGroup
-) -> RowStorage:
-    """Where models will lie; too little memory for anything is an error."""
-    needed = plan_simulation(setups[0], seeds_held=len(setups), ranks=team.ranks)
-    limit = memory_limit(setups[0], team.processes_here)
+def is_finished(
+    grid: Grid, root: Path, selection: Selection, known: KnownResults = NOTHING_KNOWN
+) -> bool:
+    """Whether there is nothing left to run, and nothing there that a run would have to refuse."""
+    selection.check(grid)
+    run = RunDir(root / grid.name)
+    if not run.path.exists():
+        return False
+    work = GridRun(grid, run, Silent(), ProblemCache(), "", SingleProcess(), jobs=1)
+    cells = first_cells(grid, selection, run, known)
+    if "best" in selection.kinds(grid):
+        best = best_cells(grid, selection, run, known)
+        if len(best) < len(selection.places(grid)) * len(grid.experiment.seeds):
+            return False
+        cells += best
+    refuse_changed(run, cells)
+    work.refuse_fewer_rounds(cells)
+    return not work.unfinished(cells)
+
+
+def first_cells(
+    grid: Grid, selection: Selection, run: RunDir, known: KnownResults = NOTHING_KNOWN
+) -> list[Cell]:
+    """All that can be run before a learning rate is chosen: at the given one, then for tuning."""
+    kinds = selection.kinds(grid)
+    given: list[Cell] = []
+    tuning: list[Cell] = []
+    here, _ = read_results(run.path)
+    for row, column in selection.places(grid):
+        if "given" in kinds:
+            given += grid.cells(row, column, "given")
+        if "best" in kinds:
+            chosen_here = best_rate(grid, row, column, here)
+            chosen_before = best_rate(grid, row, column, known.cells, known.aggregates)
+            if chosen_here is not None or chosen_before is None:
+                tuning += grid.tuning_cells(row, column)
+    return ordered(given, grid) + tuning
+
+
+def best_cells(
+    grid: Grid, selection: Selection, run: RunDir, known: KnownResults = NOTHING_KNOWN
+) -> list[Cell]:
+    """What is run at the chosen learning rates, as far as these are chosen."""
+    cells: list[Cell] = []
+    here, _ = read_results(run.path)
+    for row, column in selection.places(grid):
+        rate = best_rate(grid, row, column, here)
+        if rate is None:
+            rate = best_rate(grid, row, column, known.cells, known.aggregates)
+        if rate is not None:
+            cells += grid.cells(row, column, "best", rate)
+    return ordered(cells, grid)
+
+
+class GridRun:
+    """The running of one grid in one run directory."""
+
+    def __init__(
+        self,
+        grid: Grid,
+        run: RunDir,
+        observer: Observer,
+        problems: ProblemCache,
+        command: str,
+        team: ProcessGroup,
+        jobs: int,
+    ) -> None:
+        self.grid = grid
+        self.run = run
+        self.observer = observer
+        self.problems = problems
+        self.command = command
+        self.team = team
+        self.jobs = jobs
+        self.folders = _folders(run)
+
+    def agreed(self, cells: list[Cell]) -> list[Cell]:
+        """The cells as the first process of the team has read them off the results."""
+        if self.team.ranks == 1:
+            return cells
+        return self.team.broadcast(cells)
+
+    def check(self, cells: Sequence[Cell], *, everything: bool) -> None:
+        """Find what is wrong with any cell before the first round: settings, data, models, memory.
+
+        Cells with results are left out, unless `everything` is asked for: then data and model are
+        not named by the settings, and may be others than before.
+        """
+        refuse_changed(self.run, cells)
+        unfinished = cells if everything else self.unfinished(cells)
+        several = len(self.grid.places()) > 1
+        checked: set[tuple[str, int]] = set()
+        planned: set[str] = set()
+        remarks: list[str] = []
+        for cell in by_problem(unfinished):
+            # A learning rate has nothing that could be wrong, and memory no seed.
+            place = (cell.settings, cell.seed)
+            if place in checked:
+                continue
+            checked.add(place)
+            try:
+                setup = self.problems.setup(cell)
+                self.folder(cell).refuse_other(describe(cell, setup, ""))
+                if cell.settings not in planned:
+                    _, remark = plan_storage(setup, self.run, self._processes(), self.team.ranks)
+                    if remark and not planned:
+                        remarks.append(remark)
+                    planned.add(cell.settings)
+            except FedericoError as error:
+                raise explain(error, cell, several=several) from error
+            remarks += setup.warnings
+        if self.team.rank == 0:
+            for remark in dict.fromkeys(remarks):
+                self.observer.say(remark)
+
+    def refuse_fewer_rounds(self, cells: Sequence[Cell]) -> None:
+        """Refuse to ask for fewer rounds than a cell has."""
+        for cell in cells:
+            folder = self.folder(cell)
+            _refuse_fewer(folder.path, folder.rounds_done, cell.rounds)
+
+    def open(self, cells: Sequence[Cell]) -> None:
+        """Write down what is going to be run."""
+        if self.team.rank > 0:
+            return
+        self.refuse_fewer_rounds(cells)
+        publish_text(self.run.path / "config.toml", self.grid.to_toml())
+        write_table(self.run.path, self.grid.table())
+
+    def play(self, cells: Sequence[Cell]) -> None:
+        """Bring all cells to their last round and write down their results."""
+        results, _ = read_results(self.run.path) if self.team.rank == 0 else ([], [])
+        if self.team.rank == 0:
+            self.observer.started(cells, results)
+
+        # One cell may stand in several rows: it is run once and leaves a line for each.
+        by_identity: dict[str, list[Cell]] = {}
+        for cell in self.unfinished(cells):
+            by_identity.setdefault(cell.identity, []).append(cell)
+        waiting = [same[0] for same in by_identity.values()]
+        if self.jobs > 1 and len(waiting) > 1:
+            from federico.experiment.workers import run_in_workers
+
+            size = min(self.jobs, len(waiting))
+            work = [(cell, self.folder(cell)) for cell in waiting]
+            for cell, folder in run_in_workers(work, size, self.observer, self.command):
+                self._finish(by_identity[cell.identity], folder)
+            return
+
+        with _threads_restored() as threads:
+            for cell in waiting:
+                folder = self.folder(cell)
+                setup = self.problems.setup(cell)
+                storage = prepare_process(setup, self.run, self.team, threads)
+                run_cell(folder, cell, setup, self.observer, self.command, self.team, storage)
+                self._finish(by_identity[cell.identity], folder)
+
+    def _finish(self, cells: Sequence[Cell], folder: CellDir) -> None:
+        """Write the lines of results of a cell that has all its rounds."""
+        if self.team.rank > 0:
+            return
+        lines = []
+        for cell in cells:
+            line = cell_result(
+                folder,
+                row=cell.row,
+                title=cell.title,
+                column=cell.column,
+                rate_kind=cell.rate_kind,
+                command=self.command,
+            )
+            append_result(self.run.path, line)
+            lines.append(line)
+        self.observer.cell_finished(folder, lines)
+
+    def unfinished(self, cells: Sequence[Cell]) -> list[Cell]:
+        """The cells that are still to be run; all processes of the team agree on them.
+
+        A cell has its line of results; where its folder is still there, it says so too.
+        """
+        results, _ = read_results(self.run.path)
+        keys = {line.key for line in results}
+        missing = []
+        for place, cell in enumerate(cells):
+            folder = self.folder(cell)
+            begun = (folder.path / "cell.json").exists()
+            if cell.key not in keys or (begun and folder.rounds_done < cell.rounds):
+                missing.append(place)
+        return [cells[place] for place in self.team.broadcast(missing)]
+
+    def folder(self, cell: Cell) -> CellDir:
+        """Where the cell is, or is going to be."""
+        name = self.folders.get(cell.identity, self.grid.folder_name(cell))
+        return CellDir(self.run.path / name)
+
+    def _processes(self) -> int:
+        """How many processes share this machine."""
+        return self.team.processes_here * self.jobs
+
+
+def _folders(run: RunDir) -> dict[str, str]:
+    """The folders that hold cells, whatever they are called, by what the cells are."""
+    found = {}
+    for folder in run.cells():
+        about = folder.description
+        found[identity_of(about.method, about.seed, about.options)] = folder.path.name
+    return found
+
+
+def refuse_changed(run: RunDir, cells: Sequence[Cell]) -> None:
+    """Refuse a run directory in which a row had other settings than it has now."""
+    wanted = {(cell.row, cell.column, cell.rate_kind): cell for cell in cells}
+    for folder in run.cells():
+        about = folder.description
+        cell = wanted.get((about.row, about.column, about.rate_kind))
+        if cell is None:
+            continue
+        before = about.options
+        now = cell.options
+        if about.rate_kind != "given":
+            before = without_rate(before)
+            now = without_rate(now)
+        difference = first_difference(before, now)
+        if difference:
+            raise another_experiment(folder.path, difference)
+
+
+def prepare_process(setup: Setup, run: RunDir, team: ProcessGroup, threads: int) -> RowStorage:
+    """Share memory and so many threads with the other processes here; returns where models lie."""
+    compat.keep_freed_memory()
+    share_of_threads = max(1, threads // team.processes_here)
+    compat.use_threads(setup.experiment.system.threads or share_of_threads)
+    storage, _ = plan_storage(setup, run, team.processes_here, team.ranks)
+    return storage
+
+
+def plan_storage(
+    setup: Setup, run: RunDir, processes_here: int, ranks: int
+) -> tuple[RowStorage, str]:
+    """Where models will lie, and what to say about it; too little memory is an error."""
+    needed = plan_simulation(setup, ranks=ranks)
+    limit = memory_limit(setup, processes_here)
     place = scratch_folder(needed, limit, run.path)
-    if place is not None and team.rank == 0:
-        observer.say(disk_warning(needed, limit))
-    return RowStorage(place)
+    remark = "" if place is None else disk_warning(needed, limit)
+    return RowStorage(place), remark
 
 
-def _open(run: RunDir, setups: Sequence[Setup], methods: Sequence[str], observer: Observer) -> None:
-    """Refuse what does not belong together before anything is written; then say what is to come."""
-    experiment = setups[0].experiment
-    for setup in setups:
-        for method in methods:
-            _refuse(run.cell(method, setup.seed), setup, method)
-    publish_text(run.path / "config.toml", to_toml(experiment))
-    observer.started(
-        [(method, setup.seed) for setup in setups for method in methods], experiment.rounds
-    )
-    for warning in dict.fromkeys(warning for setup in setups for warning in setup.warnings):
-        observer.say(warning)
+@contextmanager
+def _threads_restored() -> Iterator[int]:
+    """The number of threads, which is afterwards as it was: what a cell sets is not for others."""
+    threads = compat.thread_count()
+    try:
+        yield threads
+    finally:
+        compat.use_threads(threads)
 
 
 def run_cell(
-    cell: CellDir,
+    folder: CellDir,
+    cell: Cell,
     setup: Setup,
-    method_name: str,
     observer: Observer,
     command: str = "",
     team: ProcessGroup | None = None,
@@ -122,108 +466,131 @@ def run_cell(
 ) -> None:
     """Bring one cell to its last round, from wherever it stands."""
     team = team or SingleProcess()
-    rounds = setup.experiment.rounds
-    if team.rank == 0:
-        _describe_cell(cell, setup, method_name, command)
-    done = team.broadcast(cell.rounds_done)
-    if done < rounds:
-        method = setup.method(method_name, team, storage)
-        _play(cell, setup, method, observer, team)
-        save_clients(cell.path / "clients", setup, method, method.predictors(rounds), team)
+    with folder.locked(PATIENCE) if team.rank == 0 else nullcontext():
         if team.rank == 0:
-            cell.finish(rounds)
-    elif team.rank == 0:
-        observer.cell_started(cell, rounds)
-    if team.rank == 0:
-        observer.cell_finished(cell)
+            folder.describe(describe(cell, setup, command))
+            _save_partition(folder, setup)
+        done = team.broadcast(folder.rounds_done)
+        if done >= cell.rounds:
+            if team.rank == 0:
+                observer.cell_started(folder, done)
+            return
+
+        method = setup.method(cell.method, team, storage)
+        _play_rounds(folder, setup, method, observer, team)
+        if cell.rate_kind == "tuning":
+            # Nobody resumes a tuning run or predicts with it: its models would only fill the disk.
+            if team.rank == 0:
+                checkpoint.remove_all(folder.path / "checkpoint")
+        else:
+            predictors = method.predictors(cell.rounds)
+            save_clients(folder.path / "clients", setup, method, predictors, team)
+        if team.rank == 0:
+            folder.finish(cell.rounds)
 
 
-def _describe_cell(cell: CellDir, setup: Setup, method_name: str, command: str) -> None:
-    with disk_errors(cell.path):
-        cell.path.mkdir(exist_ok=True)
-    cell.describe(_describe(setup, method_name, command))
-    if not (cell.path / "partition.npz").exists():
-        publish(cell.path / "partition.npz", setup.shares.save)
+def _save_partition(folder: CellDir, setup: Setup) -> None:
+    file = folder.path / "partition.npz"
+    if not file.exists():
+        publish(file, setup.shares.save)
 
 
-def to_toml(experiment: Experiment) -> str:
-    """The experiment with every default spelled out, readable as an experiment file."""
-    return tomli_w.dumps(experiment.model_dump(mode="json", exclude_none=True))
-
-
-def _refuse(cell: CellDir, setup: Setup, method: str) -> None:
-    """Before anything is written: what is there must be an earlier part of this experiment."""
-    cell.refuse_other(_describe(setup, method, ""))
-    _refuse_fewer(cell, cell.rounds_done, setup.experiment.rounds)
-
-
-def _refuse_fewer(cell: CellDir, done: int, rounds: int) -> None:
+def _refuse_fewer(folder: Path, done: int, rounds: int) -> None:
     if done > rounds:
         raise RunError(
-            f"{cell.path}: already has {done} rounds, {rounds} were asked for; choose another --name"
+            f"{folder}: already has {done} rounds, {rounds} were asked for; choose another --name"
         )
 
 
-def _play(
-    cell: CellDir, setup: Setup, method: Method, observer: Observer, team: ProcessGroup
+def _play_rounds(
+    folder: CellDir, setup: Setup, method: Method, observer: Observer, team: ProcessGroup
 ) -> None:
-    system, rounds, clock = setup.experiment.system, setup.experiment.rounds, method.context.clock
-    journal, saves = Journal(cell.path), cell.path / "checkpoint"
-    done = resume(saves, method, journal, observer.say, team)
-    _refuse_fewer(cell, done, rounds)
+    """All rounds that are left, each recorded, with checkpoints on the way."""
+    system = setup.experiment.system
+    rounds = setup.experiment.rounds
+    clock = method.context.clock
+    journal = Journal(folder.path)
+    checkpoints = folder.path / "checkpoint"
+
+    done = resume(checkpoints, method, journal, observer.say, team)
+    _refuse_fewer(folder.path, done, rounds)
     if team.rank == 0:
-        observer.cell_started(cell, done)
-    with checkpoint.Writer(saves, journal.records) as writer:
-        for index in range(done + 1, rounds + 1):
-            last = index == rounds
-            part = play_round(method, index, evaluate=last or index % system.evaluate_every == 0)
+        observer.cell_started(folder, done)
+
+    with checkpoint.Writer(checkpoints, journal.records) as writer:
+        for round_index in range(done + 1, rounds + 1):
+            last = round_index == rounds
+            part = play_round(
+                method,
+                round_index,
+                evaluate=last or round_index % system.evaluate_every == 0,
+                distribution=setup.shares.distribution,
+            )
             with clock("record"):
                 parts = team.gather(part)
-                record = _write_down(journal, parts) if team.rank == 0 else part
-            saving = team.broadcast(checkpoint_due(system, index, writer, last=last))
+                record = part
+                if team.rank == 0:
+                    record = Record.joined(parts)
+                    journal.append(record)
+
+            saving = team.broadcast(checkpoint_due(system, round_index, writer, last=last))
+            state = {}
+            records_bytes = 0
             if saving:
                 with clock("checkpoint"):
                     writer.wait()  # so that there is never more than one copy of the state
-                    state, size = (
-                        team.assemble(method.state()),
-                        journal.size() if team.rank == 0 else 0,
-                    )
+                    state = team.assemble(method.state())
+                    if team.rank == 0:
+                        records_bytes = journal.size()
+
             spent = clock.take()
             if team.rank == 0:
-                journal.append_spent(
-                    index, spent
-                )  # before the save: a round that is saved has its seconds
+                # Before the save: a round that is saved has its seconds.
+                journal.append_spent(round_index, spent)
                 if saving:
-                    writer.save(index, size, state)
-                observer.round_done(cell, record)
+                    writer.save(round_index, records_bytes, state)
+                observer.round_done(folder, record)
             state = {}  # held by nobody but the writer
 
 
-def checkpoint_due(system: System, index: int, writer: checkpoint.Writer, *, last: bool) -> bool:
-    """After the last round, and as often as asked for; else after the first, and when the last one is some time ago."""
-    every = system.checkpoint_every
-    return last or ((index == 1 or writer.rested) if every is None else index % every == 0)
+def checkpoint_due(
+    system: System, round_index: int, writer: checkpoint.Writer, *, last: bool
+) -> bool:
+    """Whether to save after this round: after the last one, and as often as asked for.
 
-
-def _write_down(journal: Journal, parts: Sequence[Record]) -> Record:
-    record = Record.joined(parts)
-    journal.append(record)
-    return record
+    If nothing is asked for, after the first round and when the last checkpoint is some time ago.
+    """
+    if last:
+        return True
+    if system.checkpoint_every is None:
+        return round_index == 1 or writer.rested
+    return round_index % system.checkpoint_every == 0
 
 
 def resume(
-    saves: Path, method: Method, journal: Journal, say: Callable[[str], None], team: ProcessGroup
+    checkpoints: Path,
+    method: Method,
+    journal: Journal,
+    say: Callable[[str], None],
+    team: ProcessGroup,
 ) -> int:
-    """The number of rounds already played; the method is as it was after them."""
-    saved = checkpoint.load_latest(saves, say) if team.rank == 0 else None
+    """Put the method into the state of the last checkpoint; returns the rounds played by then."""
+    saved = None
+    if team.rank == 0:
+        saved = checkpoint.load_latest(checkpoints, say)
     path = team.broadcast(None if saved is None else saved.path)
     if team.rank > 0 and path is not None:
         saved = checkpoint.read(path)
+
+    round_index = 0
+    records_bytes = 0
     if saved is not None:
         method.restore(saved.state)
+        round_index = saved.round_index
+        records_bytes = saved.records_bytes
     if team.rank == 0:
-        journal.rewind(saved.records_bytes if saved else 0, saved.round_index if saved else 0)
-    return saved.round_index if saved else 0
+        journal.rewind(records_bytes, round_index)
+    return round_index
 
 
 def play_round(
@@ -259,34 +626,3 @@ def play_round(
             traffic,
             distribution,
         )
-
-
-def _describe(setup: Setup, method: str, command: str) -> Description:
-    layout, ids = setup.layout, setup.shares.ids
-    return Description(
-        method=method,
-        seed=setup.seed,
-        task=setup.schema.task,
-        clients=list(ids),
-        distribution=None if setup.shares.distribution is None else list(setup.shares.distribution),
-        train_samples=[len(client.train) for client in setup.clients],
-        test_samples=[len(client.test) for client in setup.clients],
-        label_names=list(setup.schema.label_names),
-        label_counts=[
-            _label_counts(client, setup.schema.outputs)
-            for client in setup.clients
-            if setup.schema.label_names
-        ],
-        model_parameters=layout.parameters,
-        model_bytes=layout.size * layout.dtype.itemsize,
-        data_hash=setup.data_hash,
-        partition_hash=setup.shares.hash,
-        options=cell_options(setup.experiment, method),
-        versions={name: importlib.metadata.version(name) for name in ("federico", "torch", "numpy")}
-        | {"python": platform.python_version()},
-        command=command,
-    )
-
-
-def _label_counts(client: Client, outputs: int) -> list[int]:
-    return [int(count) for count in np.bincount(client.train.y.astype(np.int64), minlength=outputs)]

@@ -15,7 +15,7 @@ from federico.experiment.build import prepare
 from federico.experiment.config import load
 from federico.report.drawing import INK, SOFT, clean, sheet, subtitle, ticks
 from federico.report.posteriors import LABEL, Posteriors, read_posteriors
-from federico.runs.bundle import Bundle, folder_name
+from federico.runs.client_models import open_client
 from federico.runs.layout import CellDir
 from federico.runs.table import TableDescription
 from federico.types import FloatArray
@@ -97,7 +97,7 @@ def _interval(client: Client) -> tuple[float, float]:
 
 
 def _predict(cell: CellDir, client: Client, x: FloatArray) -> FloatArray:
-    bundle = Bundle(cell.path / "clients" / folder_name(client.id))
+    bundle = open_client(cell, client.id)
     predicted: FloatArray = bundle.predict(x)[:, 0]
     return predicted
 

@@ -1,51 +1,58 @@
-"""A client's folder: its personal model and all that is needed to predict with it, movable to another machine."""
+"""One client's personal model, with all that is needed to predict with it.
+
+A bundle comes from a run, where all clients share two files (`client_models.py`), or from a folder
+of its own that can be moved to another machine:
+
+    <folder>/  bundle.json         everything but the models
+               models.safetensors  the models of the mixture, tensors called <number>/<name>
+"""
 
 import hashlib
 import json
 import shutil
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 from urllib.parse import quote
 
 import numpy as np
 import torch
 from pydantic import BeforeValidator, InstanceOf, TypeAdapter, ValidationError
 from safetensors.torch import load
+from torch import Tensor
 
 from federico.data.arrays import as_inputs
-from federico.data.dataset import Client, Schema
+from federico.data.dataset import Schema
 from federico.data.inputs import read_inputs
 from federico.data.standardizer import Standardizer
 from federico.errors import DataError, RunError
-from federico.exchange.processes import ProcessGroup
 from federico.experiment.build import Setup
-from federico.learning.bank import Bank
 from federico.learning.layout import ModelLayout
 from federico.learning.mixture import MixturePredictor
 from federico.learning.models import Factory, ModelOptions
 from federico.methods.method import Method, Mixtures
 from federico.runs.atomic import PARTIAL, disk_errors, sync
 from federico.runs.tensor_file import save_tensors
-from federico.types import Array, FloatArray, IntArray
+from federico.types import Array, FloatArray
 
 FORMAT = 1
-MODELS = "models.safetensors"
-LONGEST = 200
+HEADER_FILE = "bundle.json"
+MODELS_FILE = "models.safetensors"
+LONGEST_NAME = 200
+"""Characters that a folder name may have."""
 
 
 def _standardizer(value: Any) -> Standardizer | None:
-    return (
-        None
-        if value is None
-        else Standardizer(**{name: np.array(numbers) for name, numbers in value.items()})
-    )
+    if value is None:
+        return None
+    return Standardizer(**{name: np.array(numbers) for name, numbers in value.items()})
 
 
 @dataclass(frozen=True)
 class Header:
-    """`bundle.json`: everything but the models."""
+    """Everything about a personal model but the numbers of its models."""
 
     client: str
     method: str
@@ -55,106 +62,27 @@ class Header:
     model: ModelOptions
     dtype: Literal["float32", "float64"]
     table: dict[str, list[str]] | None
-    """How the training table was read: `names` of its columns and `missing` markers; None if it was no table."""
+    """How the training table was read: `names` of its columns and `missing` markers; None if it
+    was no table."""
     owners: list[str]
     """Whose models make up the mixture, in the order they are stored."""
     weights: list[float]
-    models_sha256: str
     format: int = FORMAT
 
 
 HEADER = TypeAdapter(Header)
-
-
-def folder_name(client: str) -> str:
-    """A folder name for any client name."""
-    name = quote(client, safe=" ")
-    if name.strip(".") and len(name) <= LONGEST:
-        return name
-    return (
-        "%" + hashlib.sha256(client.encode()).hexdigest()[:32]
-    )  # "", "..", or more than a file system takes
-
-
-def save_clients(
-    folder: Path, setup: Setup, method: Method, mixtures: Mixtures, team: ProcessGroup
-) -> None:
-    """Write every client's folder, each where it is hosted; they appear all at once."""
-    partial = folder.with_name(folder.name + PARTIAL)
-    with disk_errors(folder):
-        if team.rank == 0:
-            shutil.rmtree(partial, ignore_errors=True)
-        team.wait()
-        for index in np.unique(mixtures.visits.clients).tolist():
-            client = setup.clients[index]
-            mine = np.flatnonzero(mixtures.visits.clients == index)
-            owners = mixtures.visits.owners[mine]
-            target = partial / folder_name(client.id)
-            target.mkdir(parents=True)
-            digest = _save_models(target, mixtures.bank, owners)
-            header = _header(setup, client, mixtures.weights[mine])
-            header |= {
-                "method": method.name,
-                "owners": [method.names[b] for b in owners],
-                "models_sha256": digest,
-            }
-            (target / "bundle.json").write_text(json.dumps(header, indent=1), encoding="utf-8")
-            for written in (target / MODELS, target / "bundle.json", target):
-                sync(written)
-        team.wait()
-        if team.rank == 0:
-            _swap(partial, folder)
-            sync(folder.parent)
-
-
-def _swap(new: Path, folder: Path) -> None:
-    """Put the new folder in the place of the old one, which is gone only once the new one is there."""
-    old = folder.with_name(f"{folder.name}.old{PARTIAL}")
-    shutil.rmtree(old, ignore_errors=True)
-    if folder.exists():
-        folder.replace(old)
-    new.replace(folder)
-    shutil.rmtree(old, ignore_errors=True)
-
-
-def _save_models(folder: Path, bank: Bank, owners: IntArray) -> str:
-    rows = [bank.rows[place].cpu() for place in bank.places(owners)]
-    room = bank.storage.empty(
-        len(rows), bank.layout.size, dtype=bank.layout.dtype, device=torch.device("cpu")
-    )
-    named = [bank.layout.named(row, place) for row, place in zip(rows, room, strict=True)]
-    tensors = {
-        f"{k}/{name}": tensor for k, model in enumerate(named) for name, tensor in model.items()
-    }
-    return save_tensors(folder / MODELS, tensors)
-
-
-def _header(setup: Setup, client: Client, weights: FloatArray) -> dict[str, Any]:
-    fitted = client.standardizer
-    return {
-        "format": FORMAT,
-        "client": client.id,
-        "seed": setup.seed,
-        "schema": asdict(setup.schema),
-        "standardizer": None
-        if fitted is None
-        else {name: value.tolist() for name, value in asdict(fitted).items()},
-        "model": setup.experiment.model.model_dump(),
-        "table": setup.experiment.data.model_dump(include={"names", "missing"})
-        if setup.schema.columns
-        else None,
-        "dtype": setup.experiment.system.dtype,
-        "weights": weights.tolist(),
-    }
+Rows: TypeAlias = Callable[[ModelLayout], list[Tensor]]
+"""Reads the models of a mixture, one row for each, given how models are laid out in rows."""
 
 
 class Bundle:
-    """A client's folder, read and checked."""
+    """One client's personal model: a few models under its posterior."""
 
-    def __init__(self, folder: Path, factory: Factory | None = None) -> None:
-        self.folder = folder
+    def __init__(self, header: Header, read_rows: Rows, factory: Factory | None = None) -> None:
+        """`factory` makes the module, where the run was given one in Python."""
+        self.header = header
+        self._read_rows = read_rows
         self._factory = factory
-        self.header = _read_header(folder / "bundle.json")
 
     @property
     def posterior(self) -> dict[str, float]:
@@ -164,10 +92,11 @@ class Bundle:
     def collaborators(self, at_least: float = 0.01) -> list[str]:
         """The other peers whose models weigh at least this much, heaviest first."""
         others = {
-            name: weight for name, weight in self.posterior.items() if name != self.header.client
+            name: weight
+            for name, weight in self.posterior.items()
+            if name != self.header.client and weight >= at_least
         }
-        ranked = sorted(others, key=lambda name: -others[name])
-        return [name for name in ranked if others[name] >= at_least]
+        return sorted(others, key=lambda name: -others[name])
 
     def probabilities(self, x: Array) -> FloatArray:
         """Class probabilities [n, classes]; for regression the predicted values [n, outputs]."""
@@ -179,65 +108,190 @@ class Bundle:
             raise DataError(
                 f"inputs of shape {x.shape[1:]}, where the model takes {tuple(schema.input_shape)}"
             )
-        return self._predictor(self.header.standardizer(x) if self.header.standardizer else x)
+        if self.header.standardizer is not None:
+            x = self.header.standardizer(x)
+        return self._predictor(x)
 
     def read(self, file: Path) -> Array:
         """New inputs from a CSV, Parquet or npz file, read as the training data was."""
         return read_inputs(file, self.header.schema, **(self.header.table or {}))
 
     def predict(self, x: Array) -> Array:
-        """For classification label names, or class numbers where those are the names; for regression values."""
+        """Label names, or class numbers where those are the names; values for regression."""
         outputs = self.probabilities(x)
-        if self.header.schema.task == "regression":
+        schema = self.header.schema
+        if schema.task == "regression":
             return outputs
-        if list(self.header.schema.label_names) == [
-            str(number) for number in range(self.header.schema.outputs)
-        ]:
-            numbers: Array = outputs.argmax(1)
-            return numbers
-        labels: Array = np.array(self.header.schema.label_names)[outputs.argmax(1)]
+        best: Array = outputs.argmax(1)
+        numbers = [str(number) for number in range(schema.outputs)]
+        if list(schema.label_names) == numbers:
+            return best
+        labels: Array = np.array(schema.label_names)[best]
         return labels
+
+    def save(self, folder: str | Path) -> None:
+        """Put this personal model into a folder of its own, which can be moved elsewhere."""
+        save_folder(Path(folder), self.header, self._layout, self._read_rows(self._layout))
+
+    @cached_property
+    def _layout(self) -> ModelLayout:
+        schema = self.header.schema
+        factory = self._factory
+        if factory is None:
+            factory = self.header.model.factory(tuple(schema.input_shape), schema.outputs)
+        return ModelLayout(factory, getattr(torch, self.header.dtype))
 
     @cached_property
     def _predictor(self) -> MixturePredictor:
-        header, schema = self.header, self.header.schema
-        factory = self._factory or header.model.factory(tuple(schema.input_shape), schema.outputs)
-        layout = ModelLayout(factory, getattr(torch, header.dtype))
-        stored = self._models()
-        rows = [
-            layout.from_named(
-                {
-                    name.partition("/")[2]: t
-                    for name, t in stored.items()
-                    if name.startswith(f"{k}/")
-                }
-            )
-            for k in range(len(header.owners))
-        ]
-        return MixturePredictor(layout, rows, np.array(header.weights), schema.task)
-
-    def _models(self) -> dict[str, torch.Tensor]:
-        file = self.folder / MODELS
-        try:
-            content = file.read_bytes()
-        except OSError as error:
-            raise RunError(f"{file}: cannot be read: {error.strerror}") from error
-        if hashlib.sha256(content).hexdigest() != self.header.models_sha256:
-            raise RunError(
-                f"{file}: damaged (its hash is not the one in bundle.json); in the run directory, delete done.json of "
-                "this method and run the experiment again: the models are written anew from the last checkpoint"
-            )
-        models: dict[str, torch.Tensor] = load(content)
-        return models
+        rows = self._read_rows(self._layout)
+        weights = np.array(self.header.weights)
+        return MixturePredictor(self._layout, rows, weights, self.header.schema.task)
 
 
-def _read_header(path: Path) -> Header:
+def open_folder(folder: Path, factory: Factory | None = None) -> Bundle:
+    """The personal model in a client's own folder."""
+    path = folder / HEADER_FILE
+    raw = read_json_header(path)
+    digest = str(raw.pop("models_sha256", ""))
+    header = validated_header(raw, path)
+
+    def read_rows(layout: ModelLayout) -> list[Tensor]:
+        stored = _stored_models(folder / MODELS_FILE, digest)
+        rows = []
+        for k in range(len(header.owners)):
+            prefix = f"{k}/"
+            model = {
+                name.removeprefix(prefix): tensor
+                for name, tensor in stored.items()
+                if name.startswith(prefix)
+            }
+            rows.append(layout.from_named(model))
+        return rows
+
+    return Bundle(header, read_rows, factory)
+
+
+def save_folder(folder: Path, header: Header, layout: ModelLayout, rows: Sequence[Tensor]) -> None:
+    """Write a client's own folder; it appears all at once."""
+    partial = folder.with_name(folder.name + PARTIAL)
+    with disk_errors(folder):
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+        tensors = {}
+        for k, row in enumerate(rows):
+            on_cpu = row.cpu()
+            named = layout.named(on_cpu, torch.empty_like(on_cpu))
+            for name, tensor in named.items():
+                tensors[f"{k}/{name}"] = tensor
+        digest = save_tensors(partial / MODELS_FILE, tensors)
+
+        content = HEADER.dump_python(header, mode="json", exclude={"standardizer"})
+        content["standardizer"] = standardizer_as_json(header.standardizer)
+        content["models_sha256"] = digest
+        text = json.dumps(content, indent=1)
+        (partial / HEADER_FILE).write_text(text, encoding="utf-8")
+        for written in (partial / MODELS_FILE, partial / HEADER_FILE, partial):
+            sync(written)
+        replace_folder(partial, folder)
+        sync(folder.parent)
+
+
+def save_hosted_clients(folder: Path, setup: Setup, method: Method, mixtures: Mixtures) -> None:
+    """Write a folder of its own for each client that this process hosts."""
+    for index, mine in mixtures.visits.by_client():
+        client = setup.clients[index]
+        owners = mixtures.visits.owners[mine]
+        header = Header(
+            client=client.id,
+            standardizer=client.standardizer,
+            owners=[method.names[b] for b in owners],
+            weights=mixtures.weights[mine].tolist(),
+            **common_header(setup, method.name),
+        )
+        rows = [mixtures.bank.rows[place] for place in mixtures.bank.places(owners).tolist()]
+        target = folder / folder_name(client.id)
+        save_folder(target, header, mixtures.bank.layout, rows)
+
+
+def common_header(setup: Setup, method: str) -> dict[str, Any]:
+    """What the headers of all clients of a cell have in common."""
+    table = None
+    if setup.schema.columns:
+        table = setup.experiment.data.model_dump(mode="json", include={"names", "missing"})
+    return {
+        "method": method,
+        "seed": setup.seed,
+        "schema": setup.schema,
+        "model": setup.experiment.model,
+        "dtype": setup.experiment.system.dtype,
+        "table": table,
+    }
+
+
+def folder_name(client: str) -> str:
+    """A folder name for any client name."""
+    name = quote(client, safe=" ")
+    if name.strip(".") and len(name) <= LONGEST_NAME:
+        return name
+    # "", "..", or longer than a file system takes
+    return "%" + hashlib.sha256(client.encode()).hexdigest()[:32]
+
+
+def standardizer_as_json(fitted: Standardizer | None) -> dict[str, list[float]] | None:
+    """What was done to a client's table, as lists of numbers."""
+    if fitted is None:
+        return None
+    return {name: values.tolist() for name, values in asdict(fitted).items()}
+
+
+def replace_folder(new: Path, folder: Path) -> None:
+    """Put the new folder in the place of the old one, which is removed only once that is done."""
+    old = folder.with_name(f"{folder.name}.old{PARTIAL}")
+    shutil.rmtree(old, ignore_errors=True)
+    if folder.exists():
+        folder.replace(old)
+    new.replace(folder)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def read_json_header(path: Path) -> dict[str, Any]:
+    """The content of a header file."""
     try:
-        return HEADER.validate_json(path.read_bytes())
+        found = json.loads(path.read_bytes())
     except OSError as error:
         raise RunError(f"{path}: cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise RunError(f"{path}: not a client's bundle: {error}") from None
+    if not isinstance(found, dict):
+        raise RunError(f"{path}: not a client's bundle: a table was expected")
+    return found
+
+
+def validated_header(raw: dict[str, Any], path: Path) -> Header:
+    """The header that a file describes."""
+    try:
+        return HEADER.validate_python(raw)
     except ValidationError as error:
         first = error.errors()[0]
-        raise RunError(
-            f"{path}: not a client's bundle: {'.'.join(map(str, first['loc']))}: {first['msg']}"
-        ) from None
+        place = ".".join(str(part) for part in first["loc"])
+        raise RunError(f"{path}: not a client's bundle: {place}: {first['msg']}") from None
+
+
+def damaged(file: Path) -> RunError:
+    """The error for models that are not what was saved."""
+    return RunError(
+        f"{file}: damaged (its hash is not the one that was saved); in the run directory, delete "
+        "done.json of this cell and run the experiment again: the models are written anew from the "
+        "last checkpoint"
+    )
+
+
+def _stored_models(file: Path, digest: str) -> dict[str, Tensor]:
+    try:
+        content = file.read_bytes()
+    except OSError as error:
+        raise RunError(f"{file}: cannot be read: {error.strerror}") from error
+    if hashlib.sha256(content).hexdigest() != digest:
+        raise damaged(file)
+    models: dict[str, Tensor] = load(content)
+    return models

@@ -4,6 +4,7 @@ The two newest are kept. A file that does not match its name is put aside and th
 """
 
 import re
+import shutil
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -123,6 +124,11 @@ def read(path: Path) -> Checkpoint:
         metadata = file.metadata()
         state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dictionary)
     return Checkpoint(path, int(metadata["round"]), int(metadata["records"]), state)
+
+
+def remove_all(folder: Path) -> None:
+    """Delete all checkpoints of a cell that nobody is going to resume."""
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _drop_old(folder: Path) -> None:

@@ -156,15 +156,32 @@ def read_results(folder: Path) -> tuple[list[CellResult], list[StoredAggregate]]
 
 
 def merge_results(target: Path, results: Iterable[CellResult]) -> None:
-    """Add results to a folder that keeps them: a union by key, the new ones count."""
+    """Add results to a folder that keeps them: a union by key, the new ones count.
+
+    Means from before are dropped where all their seeds have been measured again.
+    """
     kept, aggregates = read_results(target)
     union = {cell.key: cell for cell in kept}
     for result in results:
         union[result.key] = result
+    aggregates = [each for each in aggregates if not _measured_again(each, union.values())]
 
     lines = [json.dumps(asdict(each), allow_nan=False) for each in aggregates]
     lines += [json.dumps(asdict(each), allow_nan=False) for each in union.values()]
     publish_text(target / RESULTS, "".join(line + "\n" for line in lines))
+
+
+def _measured_again(aggregate: StoredAggregate, cells: Iterable[CellResult]) -> bool:
+    """Whether there is a cell of at least as many rounds for every seed of the means."""
+    place = (aggregate.row, aggregate.column, aggregate.rate_kind)
+    if aggregate.rate_kind == "tuning":
+        return False
+    seeds = {
+        cell.seed
+        for cell in cells
+        if (cell.row, cell.column, cell.rate_kind) == place and cell.rounds >= aggregate.rounds
+    }
+    return seeds >= aggregate.by_seed.keys()
 
 
 def _lines(path: Path) -> list[tuple[int, dict[str, Any]]]:

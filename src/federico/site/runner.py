@@ -32,7 +32,7 @@ from federico.network.exchange import NetworkExchange
 from federico.network.session import close, open_session
 from federico.network.wire.signing import Signer
 from federico.runs import checkpoint
-from federico.runs.bundle import save_clients
+from federico.runs.bundle import save_hosted_clients
 from federico.runs.layout import CellDir
 from federico.runs.records import Journal, Record, read_records
 from federico.site.certificates import check_certificate
@@ -245,7 +245,7 @@ class SitePeer:
         """Save the personal model in the form that `federico predict` reads."""
         predictors = self._method.predictors(round_index)
         folder = self._personal_model.parent
-        save_clients(folder, self._setup, self._method, predictors, SingleProcess())
+        save_hosted_clients(folder, self._setup, self._method, predictors)
         log.info("personal model in %s", self._personal_model)
 
     def _serve_again(self, status: StatusWriter) -> None:

@@ -1,0 +1,53 @@
+"""`federico reproduce`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from federico.cli.options import Json, Overrides, Quiet
+from federico.cli.run import (
+    Columns,
+    Directory,
+    DryRun,
+    Jobs,
+    Name,
+    Rates,
+    Rows,
+    RunOptions,
+    Save,
+    leaving_together,
+    perform,
+)
+from federico.paper import presets
+
+
+def reproduce(
+    preset: Annotated[str, typer.Argument(help=f"One of {', '.join(presets.names())}.")],
+    scale: Annotated[
+        float, typer.Option(help="Part of the rounds and seeds to run, for a smaller budget.")
+    ] = 1.0,
+    overrides: Overrides = [],  # noqa: B006 (typer copies it)
+    name: Name = "",
+    row: Rows = [],  # noqa: B006
+    column: Columns = [],  # noqa: B006
+    rate: Rates = [],  # noqa: B006
+    jobs: Jobs = 1,
+    dry_run: DryRun = False,
+    save: Save = False,
+    directory: Directory = Path("runs"),
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Run a table or figure of the paper with its settings, and show its figures beside ours."""
+    from federico.experiment.grid import load_grid, scaled
+
+    options = RunOptions(
+        overrides, name, row, column, rate, jobs, dry_run, save, directory, quiet, json
+    )
+    typed = ["reproduce", preset]
+    if scale != 1:
+        typed += ["--scale", f"{scale:g}"]
+    with leaving_together() as team:
+        grid = scaled(load_grid(presets.preset(preset), options.settings), scale)
+        perform(grid, options, typed, team)
