@@ -122,8 +122,7 @@ def overview(summary: Summary, trusted: Posteriors | None = None) -> Figure:
 def rounds(summary: Summary) -> Figure:
     """Each row's figure over the rounds, with a band of one standard deviation over seeds."""
     columns = _begun(summary)
-    name = summary.metric.name
-    title = f"{name[0].upper()}{name[1:]} over rounds"
+    title = f"{summary.metric.name.capitalize()} over rounds"
     figure = sheet(4.4 + 3.6 * len(columns), 4.4, title)
     grid = figure.subplots(1, len(columns), sharey=True, squeeze=False)
     for axes, column in zip(grid.flat, columns, strict=True):
@@ -202,19 +201,16 @@ def clients(summary: Summary) -> Figure:
     order = by_group(groups, len(everyone), MOST_ROWS)
     names = [everyone[place] for place in order]
 
-    name = summary.metric.name
-    title = f"{name[0].upper()}{name[1:]} of each client"
+    title = f"{summary.metric.name.capitalize()} of each client"
     title += some_of(len(names), len(everyone))
     figure = sheet(8, 1.9 + 0.26 * len(names), title)
     axes = figure.subplots()
 
-    # [clients, rows]
-    values = np.array(
-        [
-            [summary.metric.drawn(entry.by_client.get(client, np.nan)) for entry in entries]
-            for client in names
-        ]
-    )
+    by_row = []
+    for entry in entries:
+        own = [entry.by_client.get(client, np.nan) for client in names]
+        by_row.append([summary.metric.drawn(value) for value in own])
+    values = np.array(by_row).T  # [clients, rows]
     places = np.arange(len(names))
     for place, of_client in zip(places, values, strict=True):
         finite = of_client[np.isfinite(of_client)]
@@ -258,8 +254,8 @@ def _begun(summary: Summary) -> list[str]:
 
 def _direction(summary: Summary) -> str:
     better = "higher" if summary.metric.higher_is_better else "lower"
-    name = summary.metric.name
-    return f"{name[0].upper()}{name[1:]} on the clients' own test data ({better} is better)"
+    name = summary.metric.name.capitalize()
+    return f"{name} on the clients' own test data ({better} is better)"
 
 
 def _styles(summary: Summary, entries: Sequence[Entry]) -> dict[str, Look]:
@@ -349,24 +345,31 @@ def _trust(axes: Axes, shown: Posteriors) -> None:
     """Whose model each client uses, and how much."""
     order = by_group(shown.groups, len(shown.clients), MOST_HEAT)
     names = [shown.clients[place] for place in order]
-    groups = None
-    if shown.groups is not None:
-        groups = [shown.groups[place] for place in order]
-
     weights = _matrix(shown, order, names)  # [clients, models]
-    texts = [[_in_percent(weight) for weight in row] for row in weights]
-    heat(axes, weights, max(float(weights.max()), 2 / len(names)), texts)
+    texts = []
+    for row in weights:
+        texts.append([_in_percent(weight) for weight in row])
+
+    # Even trust in everybody stays light.
+    top = max(float(weights.max()), 2 / len(names))
+    heat(axes, weights, top, texts)
     ticks(axes, "x", names)
     ticks(axes, "y", names)
-    mark_groups(axes, groups, "xy")
-    axes.set(xlabel="whose model" + (", by true distribution" if groups else ""), ylabel="client")
+    axes.set(xlabel="whose model", ylabel="client")
+    if shown.groups is not None:
+        mark_groups(axes, [shown.groups[place] for place in order], "xy")
+        axes.set_xlabel("whose model, by true distribution")
     some = some_of(len(names), len(shown.clients))
     subtitle(axes, f"Whose models clients trust (%), {shown.title}, seed {shown.seed}{some}")
 
 
 def _matrix(shown: Posteriors, order: IntArray, names: Sequence[str]) -> FloatArray:
-    rows = [shown.latest[place] for place in order]
-    return np.array([[row.get(peer, 0.0) for peer in names] for row in rows])
+    """The weights that these clients give to each other's models."""
+    rows = []
+    for place in order:
+        posterior = shown.latest[place]
+        rows.append([posterior.get(peer, 0.0) for peer in names])
+    return np.array(rows)
 
 
 def _in_percent(weight: float) -> str:
@@ -378,7 +381,9 @@ def _label_heat(about: Description) -> Figure:
     groups = true_groups(about.distribution)
     order = by_group(groups, len(about.clients), MOST_HEAT)
     counts = np.array([about.label_counts[place] for place in order])  # [clients, labels]
-    texts = [[str(number) if number else "" for number in row] for row in counts]
+    texts = []
+    for row in counts:
+        texts.append([str(number) if number else "" for number in row])
 
     height = float(np.clip(1.8 + 0.3 * len(order), 3, 9))
     title = "Training samples of each client" + some_of(len(order), len(about.clients))

@@ -128,13 +128,12 @@ def _clients(summary: Summary) -> TextTable | None:
 
 
 def _clients_note(summary: Summary) -> str:
-    axis = summary.metric.axis
-    parts = [f"{axis[0].upper()}{axis[1:]} of each client, mean over seeds."]
+    what = f"{summary.metric.axis.capitalize()} of each client"
     columns = summary.table.columns
     if len(columns) > 1:
-        parts = [f"{axis[0].upper()}{axis[1:]} of each client in {columns[0]}, mean over seeds."]
+        what += f" in {columns[0]}"
     population = summary.population
-    parts.append(text.not_listed(summary.clients))
+    parts = [f"{what}, mean over seeds.", text.not_listed(summary.clients)]
     if population is not None and not population.same_on_every_seed:
         parts.append(
             "Each seed shares out the data anew: samples and distributions are those of seed "

@@ -339,8 +339,7 @@ def _figures(summary: Summary, rate_kind: ShownRate) -> TextTable:
             if in_paper:
                 line.append(_paper(summary, row, column))
 
-    axis = summary.metric.axis
-    title = f"{axis[0].upper()}{axis[1:]}, {text.rate(summary, rate_kind)}"
+    title = f"{summary.metric.axis.capitalize()}, {text.rate(summary, rate_kind)}"
     return TextTable(title, headings, lines)
 
 
@@ -431,15 +430,16 @@ def _megabytes_moved(entries: Sequence[Entry]) -> TableCell:
     """Megabytes of one run, mean over columns."""
     if not entries:
         return TableCell(NOTHING)
-    return TableCell(megabytes(float(np.mean([entry.bytes_moved[-1] for entry in entries]))))
+    moved = [entry.bytes_moved[-1] for entry in entries]
+    return TableCell(megabytes(float(np.mean(moved))))
 
 
 def _processor_seconds(entries: Sequence[Entry]) -> TableCell:
     """Processor seconds of one run, mean over columns."""
     if not entries:
         return TableCell(NOTHING)
-    seconds = float(np.mean([entry.processor_seconds[-1] for entry in entries]))
-    return TableCell(f"{seconds:,.1f}")
+    seconds = [entry.processor_seconds[-1] for entry in entries]
+    return TableCell(f"{np.mean(seconds):,.1f}")
 
 
 def _latex_text(plain: str) -> str:
