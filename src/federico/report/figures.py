@@ -53,7 +53,7 @@ CAPTIONS = {
     "rounds": "A line is the mean over runs, its band one standard deviation.",
     "cost": "How far each method gets with the megabytes it moves and the processor seconds it "
     "takes. A method that moves nothing is a level line at its end result.",
-    "clients": "One row for each client, mean over runs: where a dot is better than the grey one, "
+    "clients": "One row for each client, mean over runs: where a dot is better than Local's grey one, "
     "the client gains by collaborating.",
     "collaboration": "One panel for each client, one line for each peer in the colour of that "
     "peer's distribution (grey if not known), the client's own model dashed: lines that rise are "
