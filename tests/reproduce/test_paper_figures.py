@@ -4,7 +4,11 @@ from typing import Any
 import pytest
 from matplotlib.figure import Figure
 
+from federico.api import Quiet
+from federico.experiment.grid import load_grid
+from federico.experiment.runner import run_grid
 from federico.paper.figures import draw_figure, shown_cells, write_figure
+from federico.paper.presets import preset
 from federico.report.drawing import render
 from federico.runs.table import read_table, write_table
 from tests.support.results import make_table
@@ -83,6 +87,23 @@ def test_the_figure_lies_beside_the_results(tmp_path: Path) -> None:
 
     assert write_figure(tmp_path) == tmp_path / "figure.png"
     assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_figure_1_is_drawn_from_a_run_of_its_preset(tmp_path: Path) -> None:
+    grid = load_grid(preset("figure1"), ["rounds=2", "seeds=[10]"])
+    run_grid(grid, tmp_path, Quiet())
+
+    figure = draw_figure(tmp_path / "figure1")
+
+    assert figure is not None
+    assert titles(figure) == [
+        "Each client's points and what it predicts",
+        "Whose models each client uses",
+    ]
+    left, right = figure.axes
+    assert len(left.get_lines()) == 1 + 10 + 1, "the sine, a line for each client, and FedAvg's"
+    heights = [bar.get_y() + bar.get_height() for bar in right.patches]  # type: ignore[attr-defined]
+    assert max(heights) == pytest.approx(100)
 
 
 def test_figures_show_the_first_seed_and_column_at_the_given_rate(tmp_path: Path) -> None:
