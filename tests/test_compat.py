@@ -1,4 +1,4 @@
-"""What torch does not promise: the private call and its fallback give the same, and one that is gone is noticed."""
+"""A private call and its fallback give the same, and one that is gone is noticed."""
 
 import os
 import subprocess

@@ -148,7 +148,10 @@ def test_what_does_not_fit_lies_on_the_disk(tmp_path: Path) -> None:
 
 
 def test_what_cannot_fit_is_refused_with_the_numbers_and_a_remedy(tmp_path: Path) -> None:
-    said = r"needs about 5\.00 GiB, and 3\.00 GiB even with all models on the disk; there is 2\.50 GiB; use fewer"
+    said = (
+        r"needs about 5\.00 GiB, and 3\.00 GiB even with all models on the disk; "
+        r"there is 2\.50 GiB; use fewer"
+    )
     with pytest.raises(ConfigError, match=said):
         scratch_folder(weighing(3 << 30, 2 << 30), 5 << 29, tmp_path)
 

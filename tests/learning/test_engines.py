@@ -253,9 +253,10 @@ def test_a_single_model_is_measured_in_one_product_per_layer(
     layers, row = chain(layout), layout.initial(0, "a")[None]
     assert layers is not None
     x, called = torch.randn(1, samples, 4), []
-    engines = [Stacked(layers, objective_for("classification"), rows, torch.zeros_like(rows)) for rows in (
-        row, row.repeat(2, 1),
-    )]  # fmt: skip
+    objective = objective_for("classification")
+    engines = [
+        Stacked(layers, objective, rows, torch.zeros_like(rows)) for rows in (row, row.repeat(2, 1))
+    ]
     linear = compat.fused_linear
     monkeypatch.setattr(
         compat, "fused_linear", lambda *arguments: called.append(1) or linear(*arguments)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from federico.learning import rows as rows_module
 from federico.learning import workers as workers_module
 from federico.learning.bank import Bank
-from federico.learning.learner import ClientData, Learner, Proximal, held_out
+from federico.learning.learner import ClientData, DataPart, Learner, Proximal, held_out
 from federico.learning.models import perceptron
 from federico.learning.optimizers import SGD, Adam
 from federico.learning.rows import RowsInFiles, RowStorage
@@ -181,11 +181,13 @@ def test_sample_weights_multiply_the_loss_of_each_sample(ragged: Learner) -> Non
 def test_a_proximal_term_pulls_every_step_by_hand(
     learner: Callable[..., Learner], wrapped: bool
 ) -> None:
-    """f(x) = w x + b with squared error on one sample (2, 1) per client; two steps of SGD at rate 0.1.
+    """f(x) = w x + b with squared error on one sample (2, 1) per client; two steps of SGD at 0.1.
 
-    From w = 1, b = 0 towards w = 0, b = 1 with strength 0.5: the first gradient is 2 (2 - 1) (2, 1) = (4, 2), the pull
-    0.5 (1, -1), so w = 1 - 0.45 = 0.55 and b = -0.15. There f = 0.95, the gradient is -0.1 (2, 1) = (-0.2, -0.1), the
-    pull 0.5 (0.55, -1.15) = (0.275, -0.575), so w = 0.55 - 0.0075 = 0.5425 and b = -0.15 + 0.0675 = -0.0825.
+    From w = 1, b = 0 towards w = 0, b = 1 with strength 0.5: the first gradient is
+    2 (2 - 1) (2, 1) = (4, 2), the pull 0.5 (1, -1), so w = 1 - 0.45 = 0.55 and b = -0.15.
+    There f = 0.95, the gradient is -0.1 (2, 1) = (-0.2, -0.1), the pull is
+    0.5 (0.55, -1.15) = (0.275, -0.575), so w = 0.55 - 0.0075 = 0.5425 and
+    b = -0.15 + 0.0675 = -0.0825.
     """
     sample = np.array([[2.0]]), np.array([[1.0]])
     clients = [ClientData(name, sample, sample) for name in "ab"]
@@ -202,7 +204,8 @@ def test_a_proximal_term_pulls_every_step_by_hand(
     deltas = plain.train(bank, visits, 1, epochs=2, proximal=Proximal(0.5, towards)).as_tensor()
     np.testing.assert_allclose(deltas[0], [0.5425 - 1, -0.0825], atol=1e-12)
 
-    # Towards where it began: the first step is not pulled, w = 0.6 and b = -0.2; f = 1, so the second is the pull alone.
+    # Towards where it began: the first step is not pulled, w = 0.6 and b = -0.2. There f = 1, so
+    # the second is the pull alone.
     np.testing.assert_allclose(deltas[1], [-0.4 + 0.1 * 0.2, -0.2 + 0.1 * 0.1], atol=1e-12)
 
 
@@ -329,8 +332,10 @@ def test_losses_are_those_of_the_samples_and_evaluation_is_their_mean(
     ours = learner(blobs(sizes), model=MODELS[model])
     bank = bank_for(ours)
     visits = Visits.of([(i, b) for i in range(len(sizes)) for b in range(len(sizes))])
-    for part in ("train", "test"):
-        means, losses = (verb(bank, visits, part) for verb in (ours.evaluate, ours.losses))  # type: ignore[operator]
+    parts: tuple[DataPart, ...] = ("train", "test")
+    for part in parts:
+        means = ours.evaluate(bank, visits, part)
+        losses = ours.losses(bank, visits, part)
         for mean, loss, (client, owner) in zip(means, losses, visits.pairs, strict=True):
             x, y = data_of(ours, client, part)
             module = module_of(ours, bank.rows[owner]).eval().requires_grad_(False)
