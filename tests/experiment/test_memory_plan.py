@@ -15,6 +15,7 @@ from federico.experiment.config import Experiment
 from federico.experiment.memory_plan import (
     HEAP_LOSS,
     LATER_BYTES,
+    PAIR_BYTES,
     ROWS,
     MemoryPlan,
     memory_limit,
@@ -183,6 +184,13 @@ def test_updates_that_are_compared_side_by_side_are_part_of_the_workspace(tiny: 
         parts(tiny(methods=methods))["workspace"] for methods in (["local"], ["local", "clustered"])
     )
     assert torn == alone + 2 * 4 * ROW
+
+
+def test_models_met_are_remembered_however_small_they_are(tiny: Tiny) -> None:
+    one = parts(tiny(methods=["local"]))
+    many = parts(tiny(methods=["local", "fedem"], fedem={"components": 3}))
+    assert one["bookkeeping"] == 4 * PAIR_BYTES
+    assert many["bookkeeping"] == 3 * 4 * PAIR_BYTES, "everybody meets every component"
 
 
 def test_true_distributions_are_not_looked_at(tiny: Tiny) -> None:

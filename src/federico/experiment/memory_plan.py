@@ -34,6 +34,9 @@ LATER_BYTES = 64 << 20
 """What the libraries take once they are at work."""
 SESSION_BYTES = 8 << 20
 """What a peer's session takes with nothing under way."""
+PAIR_BYTES = 512
+"""What Python keeps of a client and a model that it has met, however small the model is: its losses,
+its weight, its place among the optimizers."""
 HEAP_LOSS = 1.4
 """How much of the heap large blocks of different sizes take for each byte that they hold."""
 ROWS = ("models", "optimizers", "updates", "checkpoint")
@@ -78,6 +81,7 @@ def plan_simulation(setup: Setup, *, seeds_held: int = 1, ranks: int = 1) -> Mem
 
     in_memory = _in_memory(setup, seeds_held=seeds_held, ranks=ranks)
     in_memory["workspace"] += most_copies * _row_bytes(setup)
+    in_memory["bookkeeping"] = max(_pairs_met(needs) for needs in all_needs) * PAIR_BYTES
     return MemoryPlan(in_memory | most_rows)
 
 
@@ -96,6 +100,7 @@ def plan_peer(setup: Setup, limits: Limits) -> MemoryPlan:
 
     optimizers = pairs * _moments_bytes(setup)
     in_memory = _in_memory(setup)
+    in_memory["bookkeeping"] = _divided(_pairs_met(needs), members) * PAIR_BYTES
     in_memory["network"] = _network(setup, limits, neighbors=visits - 1)
     rows = {
         "models": max(visits, pairs) * _row_bytes(setup),
@@ -187,6 +192,11 @@ def _needs(setup: Setup, method: str) -> Needs:
     experiment = setup.experiment
     options = experiment.method_options(method)
     return experiment.method(method).memory(options, len(setup.clients), experiment.rounds)
+
+
+def _pairs_met(needs: Needs) -> int:
+    """Pairs of a client and a model that the method knows something about, at most."""
+    return max(needs.pairs, needs.updates)
 
 
 def _row_bytes(setup: Setup) -> int:
