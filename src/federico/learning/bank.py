@@ -176,8 +176,12 @@ class Bank:
 
     def _know(self, visiting: Mapping[int, int]) -> None:
         """From now on the models here are those hosted and these, owner to row."""
-        owners = np.array([*self.owners, *visiting.keys()], dtype=np.int64)
-        places = np.array([*range(len(self.owners)), *visiting.values()], dtype=np.int64)
+        hosted_places = np.arange(len(self.owners))
+        visiting_owners = np.array(list(visiting.keys()), dtype=np.int64)
+        visiting_places = np.array(list(visiting.values()), dtype=np.int64)
+
+        owners = np.concatenate([self.owners, visiting_owners])
+        places = np.concatenate([hosted_places, visiting_places])
         order = np.argsort(owners)
         self._known_owners = owners[order]
         self._known_places = places[order]

@@ -369,9 +369,11 @@ class Learner:
         if len(owners) == 0:  # torch refuses a step of nothing
             return
         size = self.layout.parameters
-        states = self.states.of([(owner, owner) for owner in owners.tolist()])
+        own_pairs = [(owner, owner) for owner in owners.tolist()]
+        states = self.states.of(own_pairs)
         parameters = [bank.rows[place, :size] for place in bank.places(owners)]
-        self.optimizer.step(parameters, list(gradients[:, :size].unbind()), states)
+        parameter_gradients = gradients[:, :size].unbind()
+        self.optimizer.step(parameters, list(parameter_gradients), states)
 
     def _run_epochs(
         self, workspace: Workspace, visits: Visits, states: PairStates, training: LocalTraining

@@ -393,10 +393,14 @@ class RowStorage:
         """
         is_large = size * dtype.itemsize >= LARGE
         if self._outbox is None or device.type != "cpu" or not is_large:
-            return Rows.of(self.empty(count, size, dtype=dtype, device=device, every_round=True))
+            tensor = self.empty(count, size, dtype=dtype, device=device, every_round=True)
+            return Rows.of(tensor)
 
-        name = str(dtype).removeprefix("torch.")
-        return RowsInFiles([RowFile.somewhere(size, name, self._outbox) for _ in range(count)])
+        numpy_dtype = str(dtype).removeprefix("torch.")
+        files: list[RowFile] = []
+        for _ in range(count):
+            files.append(RowFile.somewhere(size, numpy_dtype, self._outbox))
+        return RowsInFiles(files)
 
 
 class ReusedPages:
