@@ -118,7 +118,7 @@ def refused(federico: Callable[..., Any], small: Path, files: Path) -> Callable[
         ),
         (
             ["partition={kind='natural'}"],
-            "kind = natural: the data does not say whose each sample is",
+            "kind = natural: the data does not say who owns each sample",
         ),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
