@@ -32,6 +32,7 @@ from federico.experiment.memory_plan import (
     plan_simulation,
     scratch_folder,
 )
+from federico.experiment.personal_models import save_clients
 from federico.experiment.problems import ProblemCache, by_problem, explain
 from federico.experiment.recording import record_round
 from federico.experiment.tuning import best_rate
@@ -41,7 +42,6 @@ from federico.methods.method import Method
 from federico.runs import checkpoint
 from federico.runs.atomic import publish, publish_text
 from federico.runs.cell_result import cell_result
-from federico.runs.client_models import save_clients
 from federico.runs.layout import CellDir, RunDir, another_experiment, first_difference
 from federico.runs.records import Journal, Record
 from federico.runs.results import CellResult, StoredAggregate, append_result, read_results

@@ -28,11 +28,9 @@ from federico.data.dataset import Schema
 from federico.data.inputs import read_inputs
 from federico.data.standardizer import Standardizer
 from federico.errors import DataError, RunError
-from federico.experiment.build import Setup
 from federico.learning.layout import ModelLayout
 from federico.learning.mixture import MixturePredictor
 from federico.learning.models import Factory, ModelOptions
-from federico.methods.method import Method, Mixtures
 from federico.runs.atomic import PARTIAL, disk_errors, sync
 from federico.runs.tensor_file import save_tensors
 from federico.types import Array, FloatArray
@@ -194,38 +192,6 @@ def save_folder(folder: Path, header: Header, layout: ModelLayout, rows: Sequenc
             sync(written)
         replace_folder(partial, folder)
         sync(folder.parent)
-
-
-def save_hosted_clients(folder: Path, setup: Setup, method: Method, mixtures: Mixtures) -> None:
-    """Write a folder of its own for each client that this process hosts."""
-    for index, mine in mixtures.visits.by_client():
-        client = setup.clients[index]
-        owners = mixtures.visits.owners[mine]
-        header = Header(
-            client=client.id,
-            standardizer=client.standardizer,
-            owners=[method.names[b] for b in owners],
-            weights=mixtures.weights[mine].tolist(),
-            **common_header(setup, method.name),
-        )
-        rows = [mixtures.bank.rows[place] for place in mixtures.bank.places(owners).tolist()]
-        target = folder / folder_name(client.id)
-        save_folder(target, header, mixtures.bank.layout, rows)
-
-
-def common_header(setup: Setup, method: str) -> dict[str, Any]:
-    """What the headers of all clients of a cell have in common."""
-    table = None
-    if setup.schema.columns:
-        table = setup.experiment.data.model_dump(mode="json", include={"names", "missing"})
-    return {
-        "method": method,
-        "seed": setup.seed,
-        "schema": setup.schema,
-        "model": setup.experiment.model,
-        "dtype": setup.experiment.system.dtype,
-        "table": table,
-    }
 
 
 def folder_name(client: str) -> str:

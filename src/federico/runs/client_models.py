@@ -12,67 +12,28 @@ method `save` writes it to a folder of its own.
 """
 
 import hashlib
-import json
-import shutil
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from federico.data.standardizer import Standardizer
 from federico.errors import ConfigError, RunError
-from federico.exchange.processes import ProcessGroup
-from federico.experiment.build import Setup
-from federico.learning.bank import Bank
 from federico.learning.layout import ModelLayout
 from federico.learning.models import Factory
-from federico.methods.method import Method, Mixtures
-from federico.runs.atomic import PARTIAL, disk_errors, sync
 from federico.runs.bundle import (
-    FORMAT,
-    HEADER,
     MODELS_FILE,
     Bundle,
     Header,
-    common_header,
     damaged,
     read_json_header,
-    replace_folder,
     validated_header,
 )
 from federico.runs.layout import CellDir
-from federico.runs.tensor_file import save_tensors
-from federico.types import IntArray
 
 INDEX_FILE = "index.json"
 STANDARDIZER = ("median", "mean", "scale")
-
-
-def save_clients(
-    folder: Path, setup: Setup, method: Method, mixtures: Mixtures, team: ProcessGroup
-) -> None:
-    """Write the personal models of all clients; they appear all at once."""
-    everything = _assemble(mixtures, team)
-    if team.rank > 0:
-        team.wait()
-        return
-
-    tensors = _tensors(setup, everything)
-    partial = folder.with_name(folder.name + PARTIAL)
-    with disk_errors(folder):
-        shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir(parents=True)
-        save_tensors(partial / MODELS_FILE, tensors)
-        index = _index(setup, method, mixtures.bank.layout, everything["owners"], tensors)
-        (partial / INDEX_FILE).write_text(json.dumps(index), encoding="utf-8")
-        for written in (partial / MODELS_FILE, partial / INDEX_FILE, partial):
-            sync(written)
-        replace_folder(partial, folder)
-        sync(folder.parent)
-    team.wait()
 
 
 def open_client(cell: CellDir, name: str, factory: Factory | None = None) -> Bundle:
@@ -103,92 +64,13 @@ def open_client(cell: CellDir, name: str, factory: Factory | None = None) -> Bun
     return Bundle(header, read_rows, factory)
 
 
-def _assemble(mixtures: Mixtures, team: ProcessGroup) -> dict[str, Tensor]:
-    """The mixtures of all clients and the models in them, at the first process of the team.
-
-    Every process brings the models that it hosts.
-    """
-    visits = mixtures.visits
-    by_rank = team.gather(np.unique(visits.owners))
-    used = team.broadcast(np.unique(np.concatenate(by_rank)) if by_rank else visits.owners)
-    here = np.intersect1d(mixtures.bank.owners, used)
-    return team.assemble(
-        {
-            "rows": _rows(mixtures.bank, here),
-            "owners": torch.from_numpy(here),
-            "visits.clients": torch.from_numpy(visits.clients),
-            "visits.owners": torch.from_numpy(visits.owners),
-            "visits.weights": torch.from_numpy(np.asarray(mixtures.weights, dtype=np.float64)),
-        }
-    )
-
-
-def _rows(bank: Bank, owners: IntArray) -> Tensor:
-    """The models of these owners side by side, without a copy where they already are."""
-    places = bank.places(owners)
-    if torch.equal(places.cpu(), torch.arange(len(places))):
-        return bank.rows[: len(places)].cpu()
-    return bank.rows.index_select(0, places).cpu()
-
-
-def _tensors(setup: Setup, everything: dict[str, Tensor]) -> dict[str, Tensor]:
-    """What goes into the file of models."""
-    owners = everything["owners"].numpy()
-    rows = everything["rows"]
-    if (np.diff(owners) < 0).any():  # several processes: models that no client owns come early
-        order = np.argsort(owners)
-        rows = rows[torch.from_numpy(order)]
-        owners = owners[order]
-        everything["owners"] = torch.from_numpy(owners)
-
-    clients = everything["visits.clients"].numpy()
-    order = np.argsort(clients, kind="stable")
-    models = np.searchsorted(owners, everything["visits.owners"].numpy()[order])
-    counts = np.bincount(clients, minlength=len(setup.clients))
-    tensors = {
-        "rows": rows,
-        "mixture.counts": torch.from_numpy(counts),
-        "mixture.models": torch.from_numpy(models),
-        "mixture.weights": everything["visits.weights"][torch.from_numpy(order)],
-    }
-    fitted = [client.standardizer for client in setup.clients]
-    if all(each is not None for each in fitted):
-        for name in STANDARDIZER:
-            values = np.stack([getattr(each, name) for each in fitted])
-            tensors[f"standardizer.{name}"] = torch.from_numpy(values)
-    return tensors
-
-
-def _index(
-    setup: Setup,
-    method: Method,
-    layout: ModelLayout,
-    owners: Tensor,
-    tensors: dict[str, Tensor],
-) -> dict[str, Any]:
-    """Everything that is not a number of a model."""
-    placeholder = Header(
-        client="", standardizer=None, owners=[], weights=[], **common_header(setup, method.name)
-    )
-    common = HEADER.dump_python(placeholder, mode="json")
-    return {
-        "format": FORMAT,
-        "common": common,
-        "clients": [client.id for client in setup.clients],
-        "owners": [method.names[owner] for owner in owners.tolist()],
-        "slots": _slots(layout),
-        "sha256": [_digest(row) for row in tensors["rows"]],
-        "mixtures_sha256": _mixtures_digest(tensors),
-    }
-
-
-def _slots(layout: ModelLayout) -> list[list[Any]]:
+def slots_of(layout: ModelLayout) -> list[list[Any]]:
     """The names and shapes of a model's tensors, in the order they have in a row."""
     return [[slot.name, list(slot.shape)] for slot in layout.slots]
 
 
 def _check_layout(layout: ModelLayout, slots: list[list[Any]]) -> None:
-    wanted = _slots(layout)
+    wanted = slots_of(layout)
     if wanted != slots:
         raise ConfigError(f"model: the stored tensors {slots} are not those of this model {wanted}")
 
@@ -207,7 +89,7 @@ def _mixture(
         raise RunError(f"{file}: cannot be read: there is no such file") from None
     except (OSError, SafetensorError):
         raise damaged(file) from None
-    if _mixtures_digest(tensors) != index["mixtures_sha256"]:
+    if mixtures_digest(tensors) != index["mixtures_sha256"]:
         raise damaged(file)
 
     counts = tensors["mixture.counts"]
@@ -228,7 +110,7 @@ def _read_rows(file: Path, models: Tensor, digests: list[str]) -> list[Tensor]:
             stored = opened.get_slice("rows")
             for model in models.tolist():
                 row = stored[model : model + 1][0].clone()
-                if _digest(row) != digests[model]:
+                if row_digest(row) != digests[model]:
                     raise damaged(file)
                 rows.append(row)
     except FileNotFoundError:
@@ -238,7 +120,7 @@ def _read_rows(file: Path, models: Tensor, digests: list[str]) -> list[Tensor]:
     return rows
 
 
-def _mixtures_digest(tensors: dict[str, Tensor]) -> str:
+def mixtures_digest(tensors: dict[str, Tensor]) -> str:
     """A hash of all that is not a model."""
     digest = hashlib.sha256()
     for name in sorted(tensors):
@@ -248,5 +130,6 @@ def _mixtures_digest(tensors: dict[str, Tensor]) -> str:
     return digest.hexdigest()
 
 
-def _digest(row: Tensor) -> str:
+def row_digest(row: Tensor) -> str:
+    """A hash of one model."""
     return hashlib.sha256(row.contiguous().numpy().data).hexdigest()

@@ -24,6 +24,7 @@ from federico.exchange.processes import SingleProcess
 from federico.exchange.protocol import ByteCount, Hosting, Purpose
 from federico.experiment.build import Setup
 from federico.experiment.memory_plan import peer_storage
+from federico.experiment.personal_models import save_hosted_clients
 from federico.experiment.runner import checkpoint_due, play_round, resume
 from federico.learning.bank import Bank
 from federico.learning.visits import Visits
@@ -32,7 +33,6 @@ from federico.network.exchange import NetworkExchange
 from federico.network.session import close, open_session
 from federico.network.wire.signing import Signer
 from federico.runs import checkpoint
-from federico.runs.bundle import save_hosted_clients
 from federico.runs.layout import CellDir
 from federico.runs.records import Journal, Record, read_records
 from federico.site.certificates import check_certificate

@@ -1,0 +1,170 @@
+"""Writes the personal models of a cell's clients, as `federico.runs` reads them."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from federico.exchange.processes import ProcessGroup
+from federico.experiment.build import Setup
+from federico.learning.bank import Bank
+from federico.learning.layout import ModelLayout
+from federico.methods.method import Method, Mixtures
+from federico.runs.atomic import PARTIAL, disk_errors, sync
+from federico.runs.bundle import (
+    FORMAT,
+    HEADER,
+    MODELS_FILE,
+    Header,
+    folder_name,
+    replace_folder,
+    save_folder,
+)
+from federico.runs.client_models import (
+    INDEX_FILE,
+    STANDARDIZER,
+    mixtures_digest,
+    row_digest,
+    slots_of,
+)
+from federico.runs.tensor_file import save_tensors
+from federico.types import IntArray
+
+
+def save_clients(
+    folder: Path, setup: Setup, method: Method, mixtures: Mixtures, processes: ProcessGroup
+) -> None:
+    """Write the personal models of all clients; they appear all at once."""
+    everything = _assemble(mixtures, processes)
+    if processes.rank > 0:
+        processes.wait()
+        return
+
+    tensors = _tensors(setup, everything)
+    partial = folder.with_name(folder.name + PARTIAL)
+    with disk_errors(folder):
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+        save_tensors(partial / MODELS_FILE, tensors)
+        index = _index(setup, method, mixtures.bank.layout, everything["owners"], tensors)
+        (partial / INDEX_FILE).write_text(json.dumps(index), encoding="utf-8")
+        for written in (partial / MODELS_FILE, partial / INDEX_FILE, partial):
+            sync(written)
+        replace_folder(partial, folder)
+        sync(folder.parent)
+    processes.wait()
+
+
+def save_hosted_clients(folder: Path, setup: Setup, method: Method, mixtures: Mixtures) -> None:
+    """Write a folder of its own for each client that this process hosts."""
+    for index, mine in mixtures.visits.by_client():
+        client = setup.clients[index]
+        owners = mixtures.visits.owners[mine]
+        header = Header(
+            client=client.id,
+            standardizer=client.standardizer,
+            owners=[method.names[b] for b in owners],
+            weights=mixtures.weights[mine].tolist(),
+            **_common_header(setup, method.name),
+        )
+        rows = [mixtures.bank.rows[place] for place in mixtures.bank.places(owners).tolist()]
+        target = folder / folder_name(client.id)
+        save_folder(target, header, mixtures.bank.layout, rows)
+
+
+def _common_header(setup: Setup, method: str) -> dict[str, Any]:
+    """What the headers of all clients of a cell have in common."""
+    table = None
+    if setup.schema.columns:
+        table = setup.experiment.data.model_dump(mode="json", include={"names", "missing"})
+    return {
+        "method": method,
+        "seed": setup.seed,
+        "schema": setup.schema,
+        "model": setup.experiment.model,
+        "dtype": setup.experiment.system.dtype,
+        "table": table,
+    }
+
+
+def _assemble(mixtures: Mixtures, processes: ProcessGroup) -> dict[str, Tensor]:
+    """The mixtures of all clients and the models in them, at the first process.
+
+    Every process brings the models that it hosts.
+    """
+    visits = mixtures.visits
+    by_rank = processes.gather(np.unique(visits.owners))
+    used = processes.broadcast(np.unique(np.concatenate(by_rank)) if by_rank else visits.owners)
+    here = np.intersect1d(mixtures.bank.owners, used)
+    return processes.assemble(
+        {
+            "rows": _rows(mixtures.bank, here),
+            "owners": torch.from_numpy(here),
+            "visits.clients": torch.from_numpy(visits.clients),
+            "visits.owners": torch.from_numpy(visits.owners),
+            "visits.weights": torch.from_numpy(np.asarray(mixtures.weights, dtype=np.float64)),
+        }
+    )
+
+
+def _rows(bank: Bank, owners: IntArray) -> Tensor:
+    """The models of these owners side by side, without a copy where they already are."""
+    places = bank.places(owners)
+    if torch.equal(places.cpu(), torch.arange(len(places))):
+        return bank.rows[: len(places)].cpu()
+    return bank.rows.index_select(0, places).cpu()
+
+
+def _tensors(setup: Setup, everything: dict[str, Tensor]) -> dict[str, Tensor]:
+    """What goes into the file of models."""
+    owners = everything["owners"].numpy()
+    rows = everything["rows"]
+    if (np.diff(owners) < 0).any():  # several processes: models that no client owns come early
+        order = np.argsort(owners)
+        rows = rows[torch.from_numpy(order)]
+        owners = owners[order]
+        everything["owners"] = torch.from_numpy(owners)
+
+    clients = everything["visits.clients"].numpy()
+    order = np.argsort(clients, kind="stable")
+    models = np.searchsorted(owners, everything["visits.owners"].numpy()[order])
+    counts = np.bincount(clients, minlength=len(setup.clients))
+    tensors = {
+        "rows": rows,
+        "mixture.counts": torch.from_numpy(counts),
+        "mixture.models": torch.from_numpy(models),
+        "mixture.weights": everything["visits.weights"][torch.from_numpy(order)],
+    }
+    fitted = [client.standardizer for client in setup.clients]
+    if all(each is not None for each in fitted):
+        for name in STANDARDIZER:
+            values = np.stack([getattr(each, name) for each in fitted])
+            tensors[f"standardizer.{name}"] = torch.from_numpy(values)
+    return tensors
+
+
+def _index(
+    setup: Setup,
+    method: Method,
+    layout: ModelLayout,
+    owners: Tensor,
+    tensors: dict[str, Tensor],
+) -> dict[str, Any]:
+    """Everything that is not a number of a model."""
+    placeholder = Header(
+        client="", standardizer=None, owners=[], weights=[], **_common_header(setup, method.name)
+    )
+    common = HEADER.dump_python(placeholder, mode="json")
+    return {
+        "format": FORMAT,
+        "common": common,
+        "clients": [client.id for client in setup.clients],
+        "owners": [method.names[owner] for owner in owners.tolist()],
+        "slots": slots_of(layout),
+        "sha256": [row_digest(row) for row in tensors["rows"]],
+        "mixtures_sha256": mixtures_digest(tensors),
+    }
