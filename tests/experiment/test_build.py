@@ -11,7 +11,7 @@ from federico.data.arrays import dataset_from_clients
 from federico.errors import ConfigError, DataError
 from federico.experiment.build import device, prepare
 from federico.experiment.config import Experiment, load
-from federico.experiment.runner import to_toml
+from federico.experiment.grid import Grid
 from federico.methods import METHODS
 
 Tiny = Callable[..., Experiment]
@@ -166,7 +166,7 @@ def test_what_a_run_of_few_clients_writes_down_can_be_run_again(
     partition = {"kind": "label-groups", "clients": clients, "groups": 2}
     first = tiny(methods=["federico", "fedfomo"], partition=partition, federico={})
     file = tmp_path / "config.toml"
-    file.write_text(to_toml(first), encoding="utf-8")
+    file.write_text(Grid(first).to_toml(), encoding="utf-8")
     assert "neighbors = 3" in file.read_text()
     again = load(file, ['name="tiny"'])
     assert again == first
