@@ -83,8 +83,10 @@ def test_the_trust_of_clients_stands_beside_the_overview(tmp_path: Path) -> None
     write_table(tmp_path, make_table("federico", rounds=2))
     cell = write_cell(tmp_path, "federico", *learning(0.5, 0.9))
 
-    _, right = drawn(overview(summarize(tmp_path), read_posteriors(cell)))
+    figure = overview(summarize(tmp_path), read_posteriors(cell))
 
+    _, right = drawn(figure)
+    assert figure.get_suptitle() == "FedeRiCo reaches 90.0 % accuracy"
     assert texts(right) == ["60", "40", "", "30", "70", "", "10", "", "90"]
 
 

@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from federico.report import text
 from federico.report.aggregate import Entry, Summary
 from federico.report.details import RunDetails
 from federico.report.drawing import (
@@ -98,7 +99,8 @@ def overview(summary: Summary, trusted: Posteriors | None = None) -> Figure:
 
     height = 1.9 + 0.4 * len(rows)
     if trusted is not None:
-        figure = sheet(11, max(height, 4.8), summary.table.title)
+        title = text.headline(summary, short=True).rstrip(".")
+        figure = sheet(11, max(height, 4.8), title)
         left, right = figure.subplots(1, 2, width_ratios=[1, 1.05])
         _trust(right, trusted)
         grid = [left]

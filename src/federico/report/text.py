@@ -20,15 +20,15 @@ COST = (
 )
 
 
-def headline(summary: Summary) -> str:
-    """The main result in one sentence."""
+def headline(summary: Summary, *, short: bool = False) -> str:
+    """The main result in one sentence; `short` for the title of a picture."""
     if not summary.entries:
         return "Nothing has been evaluated yet."
     winners = _winners(summary)
     if not winners:
         return "Rows were run for different numbers of rounds, so none is called best."
     if len(winners) == 1:
-        return _winner(summary, winners[0])
+        return _winner(summary, winners[0], short=short)
 
     # Several columns: the row that wins most of them, of equals the first.
     wins: dict[str, int] = {}
@@ -54,13 +54,14 @@ def _winners(summary: Summary) -> list[Entry]:
     return [entry for entry in found if entry is not None]
 
 
-def _winner(summary: Summary, best: Entry) -> str:
+def _winner(summary: Summary, best: Entry, *, short: bool) -> str:
     """The best row of a single column, and how far it is above the reference."""
     metric = summary.metric
     reached = f"a {metric.name} of {metric.bare(best.mean)}"
     if metric.higher_is_better:
         reached = f"{metric.text(best.mean)} accuracy"
-    reached += " on the clients' own test data"
+    if not short:
+        reached += " on the clients' own test data"
 
     alone = len(summary.column(best.column, best.rate_kind)) == 1
     sentence = f"{best.title} reaches {reached}" if alone else f"{best.title} is best: {reached}"
