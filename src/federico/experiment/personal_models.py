@@ -61,13 +61,14 @@ def save_clients(
 
 def save_hosted_clients(folder: Path, setup: Setup, method: Method, mixtures: Mixtures) -> None:
     """Write a folder of its own for each client that this process hosts."""
+    names = method.names
     for index, mine in mixtures.visits.by_client():
         client = setup.clients[index]
         owners = mixtures.visits.owners[mine]
         header = Header(
             client=client.id,
             standardizer=client.standardizer,
-            owners=[method.names[b] for b in owners],
+            owners=[names[b] for b in owners],
             weights=mixtures.weights[mine].tolist(),
             **_common_header(setup, method.name),
         )
@@ -159,11 +160,12 @@ def _index(
         client="", standardizer=None, owners=[], weights=[], **_common_header(setup, method.name)
     )
     common = HEADER.dump_python(placeholder, mode="json")
+    names = method.names  # worked out anew each time it is asked for
     return {
         "format": FORMAT,
         "common": common,
         "clients": [client.id for client in setup.clients],
-        "owners": [method.names[owner] for owner in owners.tolist()],
+        "owners": [names[owner] for owner in owners.tolist()],
         "slots": slots_of(layout),
         "sha256": [row_digest(row) for row in tensors["rows"]],
         "mixtures_sha256": mixtures_digest(tensors),

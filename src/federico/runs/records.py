@@ -109,7 +109,7 @@ class Journal:
     def append(self, record: Record) -> None:
         """Add what a round did."""
         with disk_errors(self.records):
-            _append(self.records, _without_none(asdict(record)))
+            _append(self.records, _without_none(dict(vars(record))))
 
     def append_spent(self, round_index: int, spent: Spent) -> None:
         """Add what a round took, by phase."""

@@ -127,7 +127,7 @@ class StoredAggregate:
 
 def append_result(folder: Path, result: CellResult) -> None:
     """Add the line of a finished cell to the results of a run."""
-    line = json.dumps(asdict(result), allow_nan=False)
+    line = _as_line(result)
     path = folder / RESULTS
     with disk_errors(path), path.open("a", encoding="utf-8") as file:
         file.write(line + "\n")
@@ -167,8 +167,14 @@ def merge_results(target: Path, results: Iterable[CellResult]) -> None:
     aggregates = [each for each in aggregates if not _measured_again(each, union.values())]
 
     lines = [json.dumps(asdict(each), allow_nan=False) for each in aggregates]
-    lines += [json.dumps(asdict(each), allow_nan=False) for each in union.values()]
+    lines += [_as_line(each) for each in union.values()]
     publish_text(target / RESULTS, "".join(line + "\n" for line in lines))
+
+
+def _as_line(result: CellResult) -> str:
+    # Not `asdict`: it copies every number, of which there may be millions.
+    fields = vars(result) | {"provenance": asdict(result.provenance)}
+    return json.dumps(fields, allow_nan=False)
 
 
 def _measured_again(aggregate: StoredAggregate, cells: Iterable[CellResult]) -> bool:
