@@ -288,7 +288,7 @@ class GridRun:
         """
         refuse_changed(self.run, cells)
         unfinished = cells if everything else self.unfinished(cells)
-        several = len(self.grid.places()) > 1
+        several = bool(self.grid.options.rows) or len(self.grid.columns) > 1
         checked: set[tuple[str, int]] = set()
         planned: set[str] = set()
         remarks: list[str] = []
