@@ -136,6 +136,9 @@ def test_posteriors_of_many_clients_are_drawn_for_some(tmp_path: Path) -> None:
     assert len(drawn(figure)) == 12
     assert figure.get_suptitle() == "Weights, 12 of 300 clients"
     assert "256 of 300 clients" in partition(cell.description).get_suptitle()
+    summary = aggregate(make_table("federico"), [make_cell("federico", 0.5)])
+    first = dict(draw_all(summary, RunDetails([], shown)))["overview"]
+    assert len(first.axes) == 1, "some of 300 clients say little about whom all of them trust"
 
 
 def test_a_method_without_posteriors_has_none_to_draw(tmp_path: Path) -> None:

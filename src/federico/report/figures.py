@@ -71,7 +71,8 @@ def draw_all(summary: Summary, details: RunDetails) -> Iterator[tuple[str, Figur
     posteriors = details.posteriors
 
     if summary.entries:
-        yield "overview", overview(summary, posteriors if len(table.columns) == 1 else None)
+        beside = posteriors if trust_beside(summary, posteriors) else None
+        yield "overview", overview(summary, beside)
     if few_rows and any(len(entry.evaluated) > 1 for entry in summary.entries):
         yield "rounds", rounds(summary)
     if summary.entries and len(methods) == len(table.rows) > 1:
@@ -82,6 +83,16 @@ def draw_all(summary: Summary, details: RunDetails) -> Iterator[tuple[str, Figur
         yield "collaboration", collaboration(posteriors)
     if details.descriptions:
         yield "partition", partition(details.descriptions[0])
+
+
+def trust_beside(summary: Summary, posteriors: Posteriors | None) -> bool:
+    """Whether the overview shows whom clients trust.
+
+    Of thousands of clients only some could be drawn, and these rarely trust each other.
+    """
+    if posteriors is None or len(summary.table.columns) > 1:
+        return False
+    return len(posteriors.clients) <= MOST_HEAT
 
 
 def overview(summary: Summary, trusted: Posteriors | None = None) -> Figure:
@@ -361,8 +372,7 @@ def _trust(axes: Axes, shown: Posteriors) -> None:
     if shown.groups is not None:
         mark_groups(axes, [shown.groups[place] for place in order], "xy")
         axes.set_xlabel("whose model, by true distribution")
-    some = some_of(len(names), len(shown.clients))
-    subtitle(axes, f"Whose models clients trust (%), {shown.title}, seed {shown.seed}{some}")
+    subtitle(axes, f"Whose models clients trust (%), {short(shown.title)}, seed {shown.seed}")
 
 
 def _matrix(shown: Posteriors, order: IntArray, names: Sequence[str]) -> FloatArray:

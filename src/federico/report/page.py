@@ -11,7 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from federico.report import text
 from federico.report.aggregate import Summary
 from federico.report.details import RunDetails
-from federico.report.figures import CAPTIONS
+from federico.report.figures import CAPTIONS, trust_beside
 from federico.report.tables import TableCell, TextTable, all_tables
 from federico.runs.layout import Description
 
@@ -83,8 +83,7 @@ def _pictures(
     found = []
     for name, png in images.items():
         caption = CAPTIONS[name]
-        trust_beside = details.posteriors is not None and len(summary.table.columns) == 1
-        if name == "overview" and trust_beside:
+        if name == "overview" and trust_beside(summary, details.posteriors):
             caption = f"{caption} {CAPTIONS['trust']}"
         encoded = base64.b64encode(png).decode("ascii")
         found.append(PagePicture(caption, f"data:image/png;base64,{encoded}"))
