@@ -72,11 +72,11 @@ def test_every_command_has_help(federico: Command, command: list[str]) -> None:
 def test_exit_codes_are_in_the_help(federico: Command) -> None:
     text = " ".join(federico("--help").out.split())
     for words in (
-        "0 fine",
-        "1 unexpected",
-        "2 wrong option",
-        "3 wrong data",
-        "4 run directory",
+        "0 success",
+        "1 unexpected error",
+        "2 invalid option",
+        "3 invalid data",
+        "4 unusable run directory",
         "130 interrupted",
     ):
         assert words in text

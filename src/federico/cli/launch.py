@@ -24,19 +24,17 @@ SHOWN_COLLABORATORS = 4
 
 
 def launch(
-    peers: Annotated[int, typer.Argument(help="How many peers.", min=2)],
+    peers: Annotated[int, typer.Argument(help="Number of peers.", min=2)],
     file: Annotated[Path, typer.Argument(help="Experiment file (TOML).")],
     overrides: Overrides = [],  # noqa: B006 (typer copies it)
     directory: Annotated[
         Path | None,
-        typer.Option(
-            help="Where certificates and sites are kept; a temporary folder if not given."
-        ),
+        typer.Option(help="Folder for certificates and sites (default: a temporary one)."),
     ] = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Try it: a federation of real peer processes on this machine, with throw-away certificates."""
+    """Try a federation of real peer processes on this machine, with temporary certificates."""
     from federico.experiment.build import prepare
     from federico.experiment.config import load
     from federico.site.local_federation import (

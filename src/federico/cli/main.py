@@ -23,7 +23,7 @@ from federico.errors import FedericoError
 
 
 class Commands(TyperGroup):
-    """Says what Ctrl-C means; typer would leave without a word.
+    """Explains what Ctrl-C did; typer would exit without a word.
 
     What is lost then, and what SIGTERM does: see `experiment/runner.py`, and `site/runner.py` for a
     peer.
@@ -44,14 +44,15 @@ app = typer.Typer(
     cls=Commands,
     name="federico",
     help="Decentralised, personalised federated learning with the right collaborators.",
-    epilog="Exit codes: 0 fine, 1 unexpected, 2 wrong option or experiment, 3 wrong data, 4 run directory unusable, "
-    "5 package missing, 6 wrong key or certificate, 7 network, 130 interrupted.",
+    epilog="Exit codes: 0 success, 1 unexpected error, 2 invalid option or experiment, 3 invalid data, "
+    "4 unusable run directory, 5 missing package, 6 invalid key or certificate, 7 network error, "
+    "130 interrupted.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-data_app = typer.Typer(help="Get and list data sets.", no_args_is_help=True)
+data_app = typer.Typer(help="Download and list data sets.", no_args_is_help=True)
 app.command()(run)
 app.command()(reproduce)
 app.command()(report)
@@ -76,7 +77,7 @@ def _federico(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", callback=_show_version, is_eager=True, help="Print the version and leave."
+            "--version", callback=_show_version, is_eager=True, help="Print the version and exit."
         ),
     ] = False,
 ) -> None:
@@ -85,7 +86,7 @@ def _federico(
 
 @data_app.command("list")
 def data_list(json: Json = False) -> None:
-    """List the kinds of data an experiment can name, and which are here."""
+    """List the kinds of data that an experiment can use, and which are on this machine."""
     from federico.cli.data import show_sources
 
     show_sources(as_json=json)
@@ -94,11 +95,15 @@ def data_list(json: Json = False) -> None:
 @data_app.command("get")
 def data_get(
     name: Annotated[str, typer.Argument(help="cifar10 or cifar100.")],
-    url: Annotated[str | None, typer.Option(help="Another copy of the archive.")] = None,
-    md5: Annotated[str | None, typer.Option(help="Checksum of that copy.")] = None,
+    url: Annotated[
+        str | None, typer.Option(help="Download the archive from this address instead.")
+    ] = None,
+    md5: Annotated[
+        str | None, typer.Option(help="MD5 checksum of the archive at that address.")
+    ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Download a data set into FEDERICO_DATA (or ./data); a cut download goes on where it was."""
+    """Download a data set into FEDERICO_DATA (or ./data); an interrupted download resumes."""
     from federico.cli.data import get_data
 
     get_data(name, url=url, md5=md5, quiet=quiet)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def methods(
     own: Annotated[
         list[str] | None,
-        typer.Argument(help="Your own methods instead of the built-in ones: file.py:Class."),
+        typer.Argument(help="Your own methods, as file.py:Class, instead of the built-in ones."),
     ] = None,
     json: Json = False,
 ) -> None:

@@ -4,11 +4,9 @@ from typing import Annotated
 
 import typer
 
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON and nothing else.")]
+Json = Annotated[bool, typer.Option("--json", help="Print only the result, as JSON.")]
 Overrides = Annotated[
     list[str],
     typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, e.g. federico.epsilon=0.1."),
 ]
-Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="Print nothing but warnings and errors.")
-]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only warnings and errors.")]

@@ -35,14 +35,14 @@ class PeerCommands(TyperGroup):
 
 
 peer_app = typer.Typer(
-    cls=PeerCommands, help="Run one site's peer, check it, look at it.", no_args_is_help=True
+    cls=PeerCommands, help="Run, check or inspect the peer of one site.", no_args_is_help=True
 )
 SiteFile = Annotated[Path, typer.Argument(help="Site file (TOML).")]
 
 
 @peer_app.command("run")
 def run(file: SiteFile, quiet: Quiet = False) -> None:
-    """Join, train, serve; resumes after a stop. SIGTERM or Ctrl-C: end the round, save, leave."""
+    """Join, train and serve; resumes if interrupted. SIGTERM or Ctrl-C: finish the round, save, leave."""
     from federico.runs.atomic import disk_errors
     from federico.site.runner import run_peer
     from federico.site.site_file import load_site
@@ -56,7 +56,7 @@ def run(file: SiteFile, quiet: Quiet = False) -> None:
 
 @peer_app.command("check")
 def check(file: SiteFile, json: Json = False) -> None:
-    """Find what would fail before anything is started."""
+    """Find problems before anything is started."""
     from federico.site.preflight import check_site
     from federico.site.site_file import load_site
 

@@ -13,12 +13,12 @@ from federico.cli.options import Json
 if TYPE_CHECKING:
     from federico.site.certificates import CertificateInfo
 
-pki_app = typer.Typer(help="Certificates: who is who in a federation.", no_args_is_help=True)
+pki_app = typer.Typer(help="Create keys and certificates for a federation.", no_args_is_help=True)
 
 Authority = Annotated[
     Path, typer.Option("--ca", help="Folder of the authority: ca.pem and ca.key.")
 ]
-Days = Annotated[int, typer.Option(help="Days the certificate is valid.", min=1, max=825)]
+Days = Annotated[int, typer.Option(help="Days for which the certificate is valid.", min=1, max=825)]
 
 
 @pki_app.command("init")
@@ -28,7 +28,7 @@ def init(
     ),
     name: Annotated[str, typer.Option(help="Name of the authority.")] = "federation",
 ) -> None:
-    """Make the federation's certificate authority."""
+    """Create the federation's certificate authority."""
     from federico.site.certificates import create_authority
 
     authority = create_authority(folder, name)
@@ -42,13 +42,13 @@ def request(
     name: Annotated[str, typer.Argument(help="The peer's name, as in the federation's members.")],
     address: Annotated[
         list[str],
-        typer.Option(help="Host name or IP address that others dial; several times for several."),
+        typer.Option(help="Host name or IP address that others dial; can be repeated."),
     ] = [],  # noqa: B006 (typer copies it)
     keys: Annotated[Path, typer.Option(help="Folder of the site's key and certificate.")] = Path(
         "keys"
     ),
 ) -> None:
-    """On the site: make a key, which stays, and a request to be signed."""
+    """At the site: create a key, which stays there, and a request to be signed."""
     from federico.site.certificates import create_request
 
     path = create_request(keys, name, address)
@@ -65,7 +65,7 @@ def approve(
     ca: Authority = Path("ca"),
     days: Days = 90,
 ) -> None:
-    """At the authority: sign a request whose sender you know; the certificate appears beside it."""
+    """At the authority: sign a request whose sender you know; the certificate is written beside it."""
     from federico.site.certificates import approve_request
 
     certificate = approve_request(request, ca, days)
@@ -79,7 +79,7 @@ def renew(
     ca: Authority = Path("ca"),
     days: Days = 90,
 ) -> None:
-    """At the authority: make a certificate valid for longer; the site's key stays the same."""
+    """At the authority: extend a certificate; the site's key stays the same."""
     from federico.site.certificates import renew_certificate
 
     _print_signed(renew_certificate(certificate, ca, days))
@@ -90,7 +90,7 @@ def show(
     certificates: Annotated[list[Path], typer.Argument(help="Certificates (.pem).")],
     json: Json = False,
 ) -> None:
-    """Show what certificates say."""
+    """Show the content of certificates."""
     from federico.site.certificates import read_certificate
 
     shown = {str(path): read_certificate(path) for path in certificates}

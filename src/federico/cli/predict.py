@@ -19,29 +19,31 @@ FORMATS = (".csv", ".parquet")
 
 
 def predict(
-    run: Annotated[Path, typer.Argument(help="Run directory, or one client's folder.")],
+    run: Annotated[
+        Path, typer.Argument(help="Run directory, or the folder of one personal model.")
+    ],
     file: Annotated[Path, typer.Argument(help="New data: CSV, Parquet or npz.")],
     client: Annotated[
-        str, typer.Option(help="Whose personal model; not needed with a client's folder.")
+        str, typer.Option(help="Whose personal model; not needed with its own folder.")
     ] = "",
     output: Annotated[
         Path | None,
-        typer.Option(
-            help="Where to write (.csv or .parquet); <file>-predictions.csv if not given."
-        ),
+        typer.Option(help="Output file, .csv or .parquet (default: <file>-predictions.csv)."),
     ] = None,
-    method: Annotated[str, typer.Option(help="Which method's model.")] = "federico",
+    method: Annotated[str, typer.Option(help="The method that trained the model.")] = "federico",
     seed: Annotated[
-        int | None, typer.Option(help="Which seed's model; the first if not given.")
+        int | None, typer.Option(help="The seed of the run (default: the first).")
     ] = None,
     row: Annotated[
-        str, typer.Option(help="Which row's model, where the run has a grid; the first if not.")
+        str, typer.Option(help="The row, if the run has a grid (default: the first).")
     ] = "",
-    column: Annotated[str, typer.Option(help="Which column's model, likewise.")] = "",
+    column: Annotated[
+        str, typer.Option(help="The column, if the run has a grid (default: the first).")
+    ] = "",
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Predict with one client's personal model; writes labels and probabilities."""
+    """Predict with one client's personal model, and write labels and probabilities."""
     from federico.runs.atomic import publish
 
     target = _target(file, output)

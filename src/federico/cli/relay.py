@@ -19,7 +19,7 @@ def relay(
     ),
     quiet: Quiet = False,
 ) -> None:
-    """Relay the messages of sites that can only dial out; needs no data, sees who talks to whom."""
+    """Relay messages for sites that can only dial out; needs no data, but sees who talks to whom."""
     from federico.site.relay import run_relay
 
     with logging_to(None, quiet=quiet):

@@ -14,7 +14,7 @@ def report(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Write report.html and figures for a run, and print its table."""
+    """Write report.html, tables and figures for a run, and print its table."""
     from federico.cli.run import show_results
     from federico.report import write_report
 

@@ -25,7 +25,7 @@ from federico.paper import presets
 def reproduce(
     preset: Annotated[str, typer.Argument(help=f"One of {', '.join(presets.names())}.")],
     scale: Annotated[
-        float, typer.Option(help="Part of the rounds and seeds to run, for a smaller budget.")
+        float, typer.Option(help="Fraction of the rounds and seeds to run, to save time.")
     ] = 1.0,
     overrides: Overrides = [],  # noqa: B006 (typer copies it)
     name: Name = "",
@@ -39,7 +39,7 @@ def reproduce(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Run a table or figure of the paper with its settings, and show its figures beside ours."""
+    """Run a table or figure of the paper with its settings, and show the paper's numbers and ours."""
     from federico.experiment.grid import load_grid, scaled
 
     options = RunOptions(

@@ -24,22 +24,20 @@ if TYPE_CHECKING:
 KEPT = Path("results")
 """Where `--save` keeps results."""
 
-Rows = Annotated[
-    list[str], typer.Option("--row", help="Run this row only; may be given several times.")
-]
+Rows = Annotated[list[str], typer.Option("--row", help="Run only this row; can be repeated.")]
 Columns = Annotated[
-    list[str], typer.Option("--column", help="Run this column only; may be given several times.")
+    list[str], typer.Option("--column", help="Run only this column; can be repeated.")
 ]
 Rates = Annotated[
-    list[str], typer.Option("--rate", help="Run at this learning rate only: given or best.")
+    list[str], typer.Option("--rate", help="Run only at this learning rate: given or best.")
 ]
-Jobs = Annotated[int, typer.Option(help="Runs at a time, each in a process of its own.")]
+Jobs = Annotated[int, typer.Option(help="How many runs at a time, each in its own process.")]
 DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Run nothing but a miniature; say how long it would take.")
+    bool, typer.Option("--dry-run", help="Estimate the time from a few rounds; run nothing else.")
 ]
-Save = Annotated[bool, typer.Option("--save", help="Add the results to those in results/<name>.")]
-Name = Annotated[str, typer.Option(help="Name of the run directory; the file's name if not given.")]
-Directory = Annotated[Path, typer.Option(help="Where run directories are kept.")]
+Save = Annotated[bool, typer.Option("--save", help="Also add the results to results/<name>.")]
+Name = Annotated[str, typer.Option(help="Name of the run directory (default: that of the file).")]
+Directory = Annotated[Path, typer.Option(help="Folder for run directories.")]
 
 
 @dataclass(frozen=True)
@@ -92,9 +90,9 @@ def run(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Run an experiment: all its methods on all seeds, and its rows and columns if it has a grid.
+    """Run an experiment: all its methods on all seeds, in all rows and columns of its grid.
 
-    A stopped run resumes from its last checkpoints; a finished one says so and shows its table.
+    An interrupted run resumes from its last checkpoints; a finished one only shows its table.
     """
     from federico.experiment.grid import load_grid
 

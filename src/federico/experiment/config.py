@@ -36,17 +36,17 @@ NOT_PART_OF_A_CELL = {"name", "methods", "seeds", "rounds", "system", "grid", "p
 
 
 class Split(Options):
-    """How much data there is, and how each client's share is divided."""
+    """How many samples are used, and how each client's are divided into training and test samples."""
 
     samples: PositiveInt | None = None
-    """Draw this many of all samples before they are shared out; all of them if not set."""
+    """Number of samples to draw before they are distributed among clients; all if not set."""
     test_fraction: float = Field(default=0.2, gt=0, lt=1)
-    """Part of each client's samples that it is tested on."""
+    """Fraction of each client's samples that it is tested on."""
     max_train: PositiveInt | None = None
-    """Most training samples a client may have."""
+    """Maximum number of training samples per client."""
     validation_fraction: float = Field(default=0.0, ge=0, lt=1)
-    """Part of each client's training samples that is kept from training and scored instead of its
-    test samples, which are then not looked at: to choose options by."""
+    """Fraction of each client's training samples to hold out and evaluate on instead of the test
+    samples, in order to choose options without looking at test data."""
     seed: NonNegativeInt | None = None
     """Seed of noise, partition and split; the run's own seed if not set."""
 
@@ -57,37 +57,36 @@ class Training(Options):
     optimizer: OptimizerOptions = Adam()
     """What each client trains with."""
     batch_size: PositiveInt = 50
-    """Samples per step; the last batch of an epoch may be smaller, none is dropped."""
+    """Samples per step; the last batch of an epoch may be smaller and is not dropped."""
     local_epochs: PositiveInt = 1
     """Passes over a client's data per round."""
     precision: Literal["float32", "bfloat16"] = "float32"
-    """What layers compute and hand on. `bfloat16` takes about half the time for convolutions where
-    a processor has instructions for it, and differs by more than rounding. Models, losses,
-    optimizers and messages stay as they are, and `federico predict` computes in the models' own
-    precision."""
+    """Precision in which layers compute. `bfloat16` halves the time for convolutions on processors
+    that support it; results differ by more than rounding. Models, losses, optimizers and messages
+    keep their precision, and `federico predict` does not use it."""
 
 
 class System(Options):
-    """Where and how it runs; nothing here changes a result beyond rounding."""
+    """Where and how the experiment runs; nothing here changes a result beyond rounding."""
 
     device: str = "cpu"
-    """`cpu`, `cuda`, `cuda:1`, `mps`, or `auto` for the best there is."""
+    """`cpu`, `cuda`, `cuda:1`, `mps`, or `auto` for the best available."""
     dtype: Literal["float32", "float64"] = "float32"
     """Precision of models and inputs."""
     threads: PositiveInt | None = None
-    """Threads for computing; as many as there are cores if not set."""
+    """Number of threads; as many as there are cores if not set."""
     memory: ByteSize | None = None
-    """How much memory all processes on a machine may take, such as "8GiB"; what is free if not set.
-    Where models and optimizers do not fit, they lie on the disk of the run directory."""
+    """Memory that all processes on a machine may use, such as "8GiB"; what is free if not set. Models
+    and optimizers that do not fit are kept on the disk of the run directory."""
     evaluate_every: PositiveInt = 1
     """Rounds between evaluations on the clients' test data; the last round is always evaluated."""
     checkpoint_every: PositiveInt | None = None
-    """Rounds between checkpoints; if not set, one begins when ten seconds have passed since the
+    """Rounds between checkpoints; if not set, one is written when ten seconds have passed since the
     last."""
 
 
 class Experiment(Options):
-    """A whole experiment file. `experiment_type` adds a table for the options of each method."""
+    """A whole experiment file. Each method adds a table for its options."""
 
     own_methods: ClassVar[Mapping[str, OwnMethod]] = {}
     """Methods from people's own files, by name."""
@@ -96,7 +95,7 @@ class Experiment(Options):
     """Name of the run directory."""
     methods: tuple[str, ...] = ("federico", "local")
     """The methods to compare: names that `federico methods` lists, or your own as `file.py:Class`
-    (the path counts from the experiment file) or `package.module:Class`."""
+    (relative to the experiment file) or `package.module:Class`."""
     seeds: tuple[NonNegativeInt, ...] = (0,)
     """One run of every method per seed."""
     rounds: PositiveInt = 30
@@ -104,7 +103,7 @@ class Experiment(Options):
     data: Source = Digits()
     """Where the samples come from."""
     partition: Partitioning = LabelGroups()
-    """How they are shared out among clients."""
+    """How they are distributed among clients."""
     split: Split = Split()
     """How much there is, and what is kept for testing."""
     model: ModelOptions = MLP()
@@ -114,11 +113,11 @@ class Experiment(Options):
     system: System = System()
     """Where it runs."""
     grid: GridOptions = GridOptions()
-    """Rows, columns and learning rates to run it for; if not set, every method as the file says."""
+    """Rows, columns and learning rates to run it for; if not set, every method with the settings of the file."""
     paper: ReportedValues = ReportedValues()
-    """What a paper reports of the same experiment, to be shown beside the result."""
+    """What a paper reports for the same experiment, shown beside the result."""
     figure: FigureOptions | None = None
-    """A figure in the manner of the paper, drawn besides the usual ones."""
+    """A figure in the style of the paper, in addition to the usual ones."""
 
     @field_validator("methods")
     @classmethod

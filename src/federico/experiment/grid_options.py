@@ -26,19 +26,19 @@ class GridRow(Options):
     """A method, with options of its own."""
 
     name: str
-    """What the row is called; the name of a method stands for its title."""
+    """Name of the row; if it is the name of a method, the method's title is shown."""
     method: str = "federico"
     """The method that the row runs."""
     set: dict[str, Any] = Field(default={})
-    """What the row changes in the experiment, by dotted keys; it overrules its column."""
+    """What the row changes in the experiment, by dotted keys; it takes precedence over its column."""
     panel: str = ""
-    """The panel of a figure of curves that the row is drawn in."""
+    """The panel that the row is drawn in, in a figure with `draw = "curves"`."""
 
 
 class TuningOptions(Options):
     """How the best learning rate of a row is found: on training data alone, never on test data.
 
-    A rate that was found in the same way before, and saved in `results/<name>`, is used from there.
+    A rate that was found in the same way before and saved in `results/<name>` is used again.
     """
 
     rates: tuple[PositiveFloat, ...] = (0.01, 0.003, 0.001, 0.0003)
@@ -49,30 +49,30 @@ class TuningOptions(Options):
     """The column that a row's rate is chosen in, for all columns; if not set, each column has its
     own."""
     seeds: PositiveInt = 1
-    """How many of the seeds are tuned on, from the first."""
+    """How many seeds to tune on, starting with the first."""
     validation_fraction: float = Field(default=0.2, gt=0, lt=1)
-    """Part of each client's training samples that a tuning run is scored on."""
+    """Fraction of each client's training samples that a tuning run is evaluated on."""
 
 
 class GridOptions(Options):
-    """Which cells an experiment has: every row in every column, at every kind of learning rate."""
+    """What is run: every row in every column, at every kind of learning rate, on every seed."""
 
     title: str = ""
-    """The title of tables and page; the file's name if not set."""
+    """Title of the tables and the page; the file's name if not set."""
     columns: tuple[GridColumn, ...] = (GridColumn(),)
     """The problems; the file's own if not set."""
     rows: tuple[GridRow, ...] = ()
     """The methods and variants; a row for each of the file's `methods` if not set."""
     rates: tuple[ShownRate, ...] = ("given",)
-    """Learning rates: the one that the file gives, and the best for each row and column as found by
-    tuning."""
+    """Learning rates: `given` is the one in the file, `best` is found by tuning for each row and
+    column."""
     tuning: TuningOptions = TuningOptions()
     """How the best rate is found."""
     reference: str | None = None
-    """The row that others are compared with, seed by seed; the first that runs `local` if not
-    set."""
+    """The row that the others are compared with, seed by seed; if not set, the first that runs
+    `local`."""
     spread: Literal["seeds", "clients"] = "seeds"
-    """What a standard deviation is taken over."""
+    """Whether standard deviations are over seeds or over clients."""
 
     @field_validator("columns", "rows", "rates")
     @classmethod

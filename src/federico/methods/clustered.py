@@ -25,15 +25,15 @@ class ClusteredOptions(Options):
     """Options of Clustered FL."""
 
     eps1: PositiveFloat = 0.4
-    """A cluster may split while its average update is shorter than this: it has come to rest as a
-    whole."""
+    """A cluster may split while its average update is shorter than this: it has
+    converged as a whole."""
     eps2: NonNegativeFloat = 1.6
-    """A cluster may split while the longest update of a client is longer than this: somebody is not
-    at rest."""
+    """A cluster may split while the longest update of a client is longer than this: some
+    client has not converged."""
     min_round: NonNegativeInt = 0
-    """Nobody splits up to and including this round."""
+    """No cluster splits up to and including this round."""
     relative: bool = False
-    """Take `eps1` as a share of the longest update. Under Adam every update is long, and so is
+    """Take `eps1` as a fraction of the longest update. Under Adam every update is long, and so is
     their average."""
     compat: Literal["none", "fedem"] = "none"
     """`fedem` compares `eps2` to the largest single coordinate of an update, as FedEM's published

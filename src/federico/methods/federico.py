@@ -59,14 +59,14 @@ precision."""
 class FedericoOptions(Options):
     """Options of FedeRiCo.
 
-    `docs/explanation-open-points.md` says why each default is what it is.
+    `docs/explanation-open-points.md` gives the reasons for the defaults.
     """
 
     preset: Literal["federico", "literal"] = "federico"
     """`literal` sets the options you do not set yourself to Algorithm 1 as printed."""
     neighbors: NonNegativeInt = 3
     """M: how many other peers each peer visits per round; 0 is training alone, K-1 is all-to-all.
-    Where there are fewer others than the default, it means all of them."""
+    If there are fewer others than the default, it means all of them."""
     sampler: Literal["epsilon_greedy", "uniform", "everyone"] = "epsilon_greedy"
     """How neighbors are chosen; `everyone` takes all others whatever `neighbors` says."""
     epsilon: float = Field(default=0.3, ge=0, le=1)
@@ -83,26 +83,25 @@ class FedericoOptions(Options):
     debias: bool = False
     """Correct the moving average for its start at 0."""
     loss: Literal["mean", "sum"] = "mean"
-    """Whether the posterior is made of the mean or of the sum of a peer's losses over its
-    samples."""
+    """Whether the posterior uses the mean or the sum of a peer's losses over its samples."""
     temperature: PositiveFloat = 1.0
     """Divides the tracked losses before the softmax; higher spreads the posterior."""
     worse_than_guess: Literal["ignored", "tracked"] = "ignored"
-    """A model whose mean loss is above ln C, that of giving all C classes the same probability: it
-    has no weight until a later visit finds it below, and is remembered as no worse than ln C
-    (`ignored`); or every loss is tracked as it is. Where all are worse, one's own model has all the
-    weight. Without effect in regression."""
+    """What to do with a model whose mean loss is above ln C, the loss of giving all C classes the
+    same probability. `ignored`: it gets no weight until a later visit finds it better, and its loss
+    is tracked as ln C; if all models are worse, a peer's own gets all the weight. `tracked`: its
+    loss is tracked like any other. No effect in regression."""
     w_min: float = Field(default=1e-4, ge=0, lt=1)
     """Posterior weights below this train nothing, send nothing and predict nothing; but with
     `m_step = "epochs"` a peer's own model is always trained."""
     solo_rounds: NonNegativeInt = 1
-    """Rounds of own training before anybody samples."""
+    """Initial rounds in which every peer trains alone."""
     anchor: float = Field(default=0.0, ge=0, le=1)
-    """Least share of a peer's own data in the update of its own model."""
+    """Minimum share of a peer's own data in the update of its own model."""
     start: Literal["independent", "same"] = "independent"
     """Whether every peer starts from its own random model or all from one."""
     m_step: Literal["epochs", "gradient"] = "epochs"
-    """Send the move of local epochs, or one full-data gradient into an optimizer at the owner."""
+    """Send the delta of local epochs, or one full-data gradient to an optimizer at the owner."""
     optimizer_state: Literal["kept", "fresh"] = "kept"
     """Whether a visitor keeps its optimizer's moments for a model between its visits."""
     buffers: Buffers = "average"

@@ -30,16 +30,15 @@ class FedFomoOptions(Options):
     """Options of FedFomo."""
 
     neighbors: NonNegativeInt = 3
-    """M: how many other models each client tries per round; all of them where there are fewer than
-    the default."""
+    """M: how many other models each client tries per round; all of them if there are
+    fewer than the default."""
     epsilon: float = Field(default=0.3, ge=0, le=1)
-    """Probability that a candidate is drawn uniformly instead of by its past merit; one coin per
+    """Probability that a candidate is drawn uniformly instead of by its propensity; one coin per
     candidate."""
     epsilon_decay: NonNegativeFloat = 0.05
-    """How much `epsilon` falls every round, down to 0."""
+    """How much `epsilon` decreases every round, down to 0."""
     validation: float = Field(default=0.2, gt=0, lt=1)
-    """Part of a client's training samples that it holds out to judge models by, and never trains
-    on."""
+    """Fraction of a client's training samples that is held out to evaluate models."""
 
 
 class FedFomo(Local):

@@ -28,7 +28,7 @@ ShownRate: TypeAlias = Literal["given", "best"]
 
 
 class ReportedValues(Options):
-    """What a paper reports of the same experiment, to be shown beside the result."""
+    """What a paper reports for the same experiment, shown beside the result."""
 
     where: str = ""
     """The paper's table or figure."""
@@ -41,13 +41,13 @@ class ReportedValues(Options):
     finding: str = ""
     """What the paper concludes, in a sentence."""
     differs: tuple[str, ...] = ()
-    """How this experiment differs from the paper's, whatever the number of rounds and runs."""
+    """How this experiment differs from the paper's, apart from the number of rounds and runs."""
     values: dict[str, dict[str, tuple[NonNegativeFloat, NonNegativeFloat]]] = Field(default={})
     """Mean and standard deviation by row and column; accuracies in percent."""
 
 
 class FigureOptions(Options):
-    """A figure in the manner of the paper, drawn from the runs besides the usual ones."""
+    """A figure in the style of the paper, in addition to the usual ones."""
 
     draw: Literal["lines", "posteriors", "variants", "curves"]
     """`lines`: the fitted curves of a one-dimensional regression, and posteriors as bars.
