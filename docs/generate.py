@@ -32,7 +32,8 @@ def options_page() -> str:
     """All tables of an experiment file."""
     parts = ["# Reference: options of an experiment file\n", NOTE]
     parts += [
-        "Every key can also be set on the command line: `federico run FILE --set federico.epsilon=0.1`.\n"
+        "Every key can also be set on the command line: "
+        "`federico run FILE --set federico.epsilon=0.1`.\n"
     ]
     parts += [_table(title, cls) for title, cls in _tables("", experiment_type())]
     return "\n".join(parts)
@@ -130,11 +131,12 @@ def _parts(annotation: Any) -> Iterator[Any]:
 
 
 def _table(title: str, cls: type[BaseModel]) -> str:
-    rows = [
-        f"| `{name}` | {_default(field)} | {' '.join((field.description or '').split())}{_bounds(field)} |"
-        for name, field in cls.model_fields.items()
-        if name != "kind" and not _models(field)
-    ]
+    rows = []
+    for name, field in cls.model_fields.items():
+        if name == "kind" or _models(field):
+            continue
+        sentence = " ".join((field.description or "").split())
+        rows.append(f"| `{name}` | {_default(field)} | {sentence}{_bounds(field)} |")
     head = f"## {title}\n\n{inspect.getdoc(cls)}\n"
     return head + (
         "\n| key | default | meaning |\n|---|---|---|\n" + "\n".join(rows) + "\n" if rows else ""

@@ -242,7 +242,8 @@ def test_own_module_by_import_path_needs_nothing_but_its_file(
     monkeypatch.chdir(tmp_path)
     Path("nets.py").write_text(OWN_MODULE)
     Path("own.toml").write_text(
-        'rounds = 2\nmethods = ["federico"]\n[split]\nsamples = 200\n[partition]\nkind = "iid"\nclients = 4\n'
+        'rounds = 2\nmethods = ["federico"]\n[split]\nsamples = 200\n'
+        '[partition]\nkind = "iid"\nclients = 4\n'
         '[model]\nkind = "import"\npath = "nets.py:Net"\narguments = { width = 5 }\n'
     )
     federico.run("own.toml")
@@ -287,7 +288,8 @@ def test_warnings_go_to_standard_error(
 def test_settings_change_tables_of_a_file_key_by_key(tmp_path: Path) -> None:
     file = tmp_path / "small.toml"
     file.write_text(
-        'rounds = 1\nmethods = ["federico"]\nsplit = { max_train = 9 }\ntraining = { batch_size = 3 }\n'
+        'rounds = 1\nmethods = ["federico"]\nsplit = { max_train = 9 }\n'
+        "training = { batch_size = 3 }\n"
         'federico = { neighbors = 2, epsilon = 0.1 }\nmodel = { kind = "mlp", hidden = [4] }\n'
     )
     federico.run(file, directory=tmp_path, federico={"neighbors": 1}, model=None, split={"seed": 5})
@@ -320,7 +322,8 @@ def test_bytes_that_are_no_images_predict_as_they_were_trained(tmp_path: Path) -
 def test_a_preset_is_replaced_whole(tmp_path: Path) -> None:
     file = tmp_path / "literal.toml"
     file.write_text(
-        'rounds = 1\nmethods = ["federico"]\nfederico = { preset = "literal" }\nsplit = { max_train = 9 }\n'
+        'rounds = 1\nmethods = ["federico"]\nfederico = { preset = "literal" }\n'
+        "split = { max_train = 9 }\n"
     )
     federico.run(file, directory=tmp_path, federico={"preset": "federico"})
     options = json.loads((tmp_path / "literal" / "federico-0" / "cell.json").read_text())["options"]

@@ -94,7 +94,7 @@ def names_something(dotted: str) -> bool:
 
 
 def commands(text: str) -> list[list[str]]:
-    """What follows `federico` in code: the lines of blocks without a language, and spans of text."""
+    """What follows `federico` in code: lines of blocks without a language, and spans of text."""
     block = re.compile(r"^```(\w*)\n(.*?)^```", re.S | re.M)
     lines: list[str] = []
     for language, code in block.findall(text):

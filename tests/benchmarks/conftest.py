@@ -8,7 +8,10 @@ from benchmarks.tables import PHASES
 
 
 def model_measurement(speed: float = 1.0) -> dict[str, Any]:
-    """Two turns of a made-up workload; twice the speed is half the time of federico's E- and M-step."""
+    """Two turns of a made-up workload.
+
+    Twice the speed is half the time of federico's E- and M-step.
+    """
     phases = dict.fromkeys(PHASES, 0.01) | {"e_step": 1.0 / speed, "m_step": 3.0 / speed}
     turn = {
         "whole": 4.0 / speed + 0.4,

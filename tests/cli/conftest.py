@@ -66,7 +66,10 @@ def run(digits_run: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def hospitals(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A finished run on a table of two hospitals with telling names; the table lies beside `runs`."""
+    """A finished run on a table of two hospitals with telling names.
+
+    The table lies beside `runs`.
+    """
     folder = tmp_path_factory.mktemp("hospitals")
     rng = np.random.default_rng(0)
     rows = [

@@ -44,7 +44,10 @@ def archive() -> bytes:
 
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, str]]:
-    """Address and checksum of a small archive on a server of our own; data goes to `tmp_path/data`."""
+    """Address and checksum of a small archive on a server of our own.
+
+    Data goes to `tmp_path/data`.
+    """
     content = archive()
     folder = tmp_path / "www"
     folder.mkdir()

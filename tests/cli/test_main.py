@@ -132,7 +132,8 @@ def test_ctrl_c_says_how_to_resume_and_leaves_with_130(tiny: Path, tmp_path: Pat
         "rounds=1000000",
     ]
     records = tmp_path / "runs" / "tiny" / "local-0" / "records.jsonl"
-    # Where the tests run in the background of a shell they are deaf to it, and so would be what they start.
+    # Where the tests run in the background of a shell they are deaf to it, and so would be what
+    # they start.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     process = subprocess.Popen(
         command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True

@@ -49,7 +49,8 @@ def content(run: RunDir) -> dict[str, bytes]:
 def test_run_directory_holds_all_that_is_promised(finished: RunDir) -> None:
     cell = finished.cell("federico", 0)
     assert {path.name for path in cell.path.iterdir()} == {
-        ".lock", "cell.json", "partition.npz", "records.jsonl", "timings.jsonl", "checkpoint", "clients", "done.json",
+        ".lock", "cell.json", "partition.npz", "records.jsonl", "timings.jsonl",
+        "checkpoint", "clients", "done.json",
     }  # fmt: skip
     assert {path.name for path in finished.path.iterdir() if path.is_file()} == {
         ".lock", "config.toml", "table.json", "results.jsonl",

@@ -205,9 +205,8 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for site, scale in (("north", 1.0), ("south", 100.0)):
         for row in range(20):
             age = scale * rng.normal(50, 10)
-            lines.append(
-                f"{site},{'' if row == 4 else round(age, 3)},{'ab'[row % 2]},{int(age > 50 * scale)}"
-            )
+            shown = "" if row == 4 else round(age, 3)
+            lines.append(f"{site},{shown},{'ab'[row % 2]},{int(age > 50 * scale)}")
     (tmp_path / "people.csv").write_text("\n".join(lines) + "\n")
     monkeypatch.setenv("FEDERICO_DATA", str(tmp_path))
     return tmp_path / "people.csv"

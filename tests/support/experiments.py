@@ -1,4 +1,4 @@
-"""Experiments that are over in a tenth of a second, and an observer that remembers what it was told."""
+"""Experiments that take a tenth of a second, and an observer that remembers what it was told."""
 
 import copy
 from collections.abc import Callable, Sequence

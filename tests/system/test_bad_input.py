@@ -1,4 +1,4 @@
-"""What cannot work is refused before the first round: in one line, with its exit code, and nothing left behind."""
+"""What cannot work is refused before the first round: one line, its exit code, nothing left."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Kill the process at any moment, resume: the end is that of a run nobody disturbed, bit for bit."""
+"""Kill the process at any moment, resume: it ends like a run nobody disturbed, bit for bit."""
 
 import json
 import os

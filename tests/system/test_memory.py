@@ -1,4 +1,4 @@
-"""A run whose models do not fit into memory: it stays within its bounds and ends as if there were none."""
+"""A run whose models do not fit into memory: it stays within bounds and ends the same."""
 
 import subprocess
 import sys
@@ -20,7 +20,8 @@ model = { kind = "mlp", hidden = [8000] }
 federico = { neighbors = 3, worse_than_guess = "tracked" }
 system = { threads = 1, checkpoint_every = 1 }
 """
-"""Models of 2.3 MiB, with updates, moments and a checkpoint 450 MiB in all; 45 MiB of work on one at a time."""
+"""Models of 2.3 MiB, with updates, moments and a checkpoint 450 MiB in all; 45 MiB of work on one
+at a time."""
 
 BOUNDED = """
 import re, resource, sys

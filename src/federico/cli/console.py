@@ -1,4 +1,4 @@
-"""Where output goes: results to standard output, everything about the way there to standard error."""
+"""Where output goes: results to standard output, everything else to standard error."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""How long an experiment will take, from a miniature of each row or from what it has already run."""
+"""How long an experiment will take, from a miniature of each row or from what has been run."""
 
 import tempfile
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Whether the figure that an experiment file asks for can be drawn, found out before the first run."""
+"""Whether the figure that an experiment file asks for can be drawn, found out before it runs."""
 
 from federico.errors import ConfigError
 from federico.experiment.build import load_problem

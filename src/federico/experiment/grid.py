@@ -71,7 +71,7 @@ class Cell:
 
     @cached_property
     def identity(self) -> str:
-        """What is the same for two cells that would compute the same numbers, whatever their rows."""
+        """The same for two cells that would compute the same numbers, whatever their rows."""
         return identity_of(self.method, self.seed, self.options)
 
     @property

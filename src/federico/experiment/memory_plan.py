@@ -35,8 +35,8 @@ LATER_BYTES = 64 << 20
 SESSION_BYTES = 8 << 20
 """What a peer's session takes with nothing under way."""
 PAIR_BYTES = 512
-"""What Python keeps of a client and a model that it has met, however small the model is: its losses,
-its weight, its place among the optimizers."""
+"""What Python keeps of a client and a model that it has met, however small the model is: its
+losses, its weight, its place among the optimizers."""
 HEAP_LOSS = 1.4
 """How much of the heap large blocks of different sizes take for each byte that they hold."""
 ROWS = ("models", "optimizers", "updates", "checkpoint")

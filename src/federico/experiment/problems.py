@@ -1,4 +1,4 @@
-"""Sets up cells, loading the data of each problem once for all cells on it, and checks every cell."""
+"""Sets up cells, loading the data of each problem once, and checks every cell."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -103,7 +103,10 @@ def _on_own(
     clients: int,
     distribution: Sequence[int] | None,
 ) -> list[float] | None:
-    """Each client's weight on peers of its own distribution; None for models that no client owns."""
+    """Each client's weight on peers of its own distribution.
+
+    None for models that no client owns.
+    """
     if distribution is None:
         return None
 

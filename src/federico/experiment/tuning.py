@@ -39,7 +39,9 @@ def tuning_scores(
     results: Iterable[CellResult],
     aggregates: Iterable[StoredAggregate] = (),
 ) -> dict[float, float]:
-    """By rate, how well it did: higher is better. Rates that were not tried on enough seeds are missing.
+    """By rate, how well it did: higher is better.
+
+    Rates that were not tried on enough seeds are missing.
 
     Which seeds does not matter: where runs are added to a result, nothing is tuned again.
     """
@@ -75,7 +77,7 @@ def _score(line: CellResult) -> float:
 
 
 def final_figure(line: CellResult) -> float | None:
-    """Accuracy or loss after the last evaluated round, weighted by the size of each client's data."""
+    """Accuracy or loss after the last evaluated round, weighted by the clients' sample counts."""
     by_round = line.figures["accuracy" if line.task == "classification" else "loss"]
     if not by_round:
         return None

@@ -151,7 +151,10 @@ class RequestSender:
         deadline: Deadline,
         repetition: Repetition,
     ) -> bool:
-        """Send requests 0 to count - 1, a window of them at a time; returns whether all succeeded."""
+        """Send requests 0 to count - 1, a window of them at a time.
+
+        Returns whether all succeeded.
+        """
         waiting = deque(range(count))
         under_way: deque[tuple[int, PendingAnswer]] = deque()
         lost = False

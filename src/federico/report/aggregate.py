@@ -323,7 +323,7 @@ class Summary:
 
     @property
     def shown_rate(self) -> ShownRate:
-        """The learning rate that headlines and pictures are for: the best ones if they are known."""
+        """The learning rate that headlines and pictures show: the best ones if they are known."""
         return "best" if self.filled("best") else "given"
 
     @property

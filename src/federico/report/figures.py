@@ -49,12 +49,14 @@ MOST_CURVES = 10
 CAPTIONS = {
     "figure": "A figure in the manner of the paper, drawn from these runs.",
     "overview": "A large dot is a mean, a line one standard deviation, a small dot a run.",
-    "trust": "Cells show how much of its trust a client (row) gives to each model (column); squares "
+    "trust": "Cells show how much of its trust a client (row) gives to each model (column); "
+    "squares "
     "along the diagonal are clients that found each other.",
     "rounds": "A line is the mean over runs, its band one standard deviation.",
     "cost": "How far each method gets with the megabytes it moves and the processor seconds it "
     "takes. A method that moves nothing is a level line at its end result.",
-    "clients": "One row for each client, mean over runs: where a dot is better than Local's grey one, "
+    "clients": "One row for each client, mean over runs: where a dot is better than Local's "
+    "grey one, "
     "the client gains by collaborating.",
     "collaboration": "One panel for each client, one line for each peer in the colour of that "
     "peer's distribution (grey if not known), the client's own model dashed: lines that rise are "

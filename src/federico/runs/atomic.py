@@ -19,14 +19,18 @@ def disk_errors(path: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}:
             raise RunError(
-                f"{path}: no space left on the disk. Nothing is lost: free some space and start again, "
+                f"{path}: no space left on the disk. Nothing is lost: free some space and start "
+                "again, "
                 "the run goes on from its last checkpoint"
             ) from error
         raise RunError(f"{path}: cannot be written: {error.strerror}") from error
 
 
 def publish(path: Path, write: Callable[[Path], None]) -> None:
-    """Let `write` make the file under another name, then put it in place in one step that survives a power cut."""
+    """Let `write` make the file under another name, then put it in place in one step.
+
+    The step survives a power cut: the file is whole, or it is not there.
+    """
     partial = path.with_name(path.name + PARTIAL)
     with disk_errors(path):
         try:

@@ -1,6 +1,7 @@
-"""The state at a round's close, in one file whose name holds its hash: published whole, or not at all.
+"""The state after a round, in one file whose name holds its hash: whole, or not there at all.
 
-The two newest are kept. A file that does not match its name is put aside and the one before it is used.
+The two newest are kept. A file that does not match its name is put aside and the one before it is
+used.
 """
 
 import re
@@ -21,7 +22,8 @@ from federico.runs.tensor_file import digest, save_tensors
 
 KEPT = 2
 PAUSE = 10.0
-"""Seconds between the end of one checkpoint and the begin of the next, where nobody asks for certain rounds."""
+"""Seconds between the end of one checkpoint and the begin of the next, where nobody asks for
+certain rounds."""
 SHOWN = 32
 """Digits of the hash that are in a name."""
 NAME = re.compile(rf"round-(\d+)-([0-9a-f]{{{SHOWN}}})\.safetensors")
@@ -44,7 +46,7 @@ class Writer:
     """
 
     def __init__(self, folder: Path, records: Path) -> None:
-        """Checkpoints into `folder`, each once the part of `records` that it counts on is on the disk too."""
+        """Save into `folder`, each time after the records that the state goes with are on disk."""
         self._folder, self._records = folder, records
         self._thread = ThreadPoolExecutor(max_workers=1)
         self._pending: Future[None] | None = None
@@ -113,7 +115,8 @@ def load_latest(folder: Path, say: Callable[[str], None]) -> Checkpoint | None:
             return read(path)
         path.rename(path.with_suffix(".damaged"))
         say(
-            f"{path.name} is damaged (its content does not match its hash): put aside, the one before it is used"
+            f"{path.name} is damaged (its content does not match its hash): put aside, "
+            "the one before it is used"
         )
     return None
 
