@@ -42,7 +42,10 @@ SiteFile = Annotated[Path, typer.Argument(help="Site file (TOML).")]
 
 @peer_app.command("run")
 def run(file: SiteFile, quiet: Quiet = False) -> None:
-    """Join, train and serve; resumes if interrupted. SIGTERM or Ctrl-C: finish the round, save, leave."""
+    """Join, train and serve.
+
+    Resumes if interrupted. SIGTERM or Ctrl-C: finish the round, save, leave.
+    """
     from federico.runs.atomic import disk_errors
     from federico.site.runner import run_peer
     from federico.site.site_file import load_site

@@ -65,7 +65,10 @@ def approve(
     ca: Authority = Path("ca"),
     days: Days = 90,
 ) -> None:
-    """At the authority: sign a request whose sender you know; the certificate is written beside it."""
+    """At the authority: sign a request whose sender you know.
+
+    The certificate is written beside it.
+    """
     from federico.site.certificates import approve_request
 
     certificate = approve_request(request, ca, days)

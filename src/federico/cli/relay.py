@@ -19,7 +19,10 @@ def relay(
     ),
     quiet: Quiet = False,
 ) -> None:
-    """Relay messages for sites that can only dial out; needs no data, but sees who talks to whom."""
+    """Relay messages for sites that can only dial out.
+
+    Needs no data, but sees who talks to whom.
+    """
     from federico.site.relay import run_relay
 
     with logging_to(None, quiet=quiet):

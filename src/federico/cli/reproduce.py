@@ -39,7 +39,7 @@ def reproduce(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Run a table or figure of the paper with its settings, and show the paper's numbers and ours."""
+    """Run a table or figure of the paper with its settings; show the paper's numbers and ours."""
     from federico.experiment.grid import load_grid, scaled
 
     options = RunOptions(

@@ -36,7 +36,7 @@ NOT_PART_OF_A_CELL = {"name", "methods", "seeds", "rounds", "system", "grid", "p
 
 
 class Split(Options):
-    """How many samples are used, and how each client's are divided into training and test samples."""
+    """How many samples are used, and how each client's are divided for training and testing."""
 
     samples: PositiveInt | None = None
     """Number of samples to draw before they are distributed among clients; all if not set."""
@@ -76,8 +76,8 @@ class System(Options):
     threads: PositiveInt | None = None
     """Number of threads; as many as there are cores if not set."""
     memory: ByteSize | None = None
-    """Memory that all processes on a machine may use, such as "8GiB"; what is free if not set. Models
-    and optimizers that do not fit are kept on the disk of the run directory."""
+    """Memory that all processes on a machine may use, such as "8GiB"; what is free if not set.
+    Models and optimizers that do not fit are kept on the disk of the run directory."""
     evaluate_every: PositiveInt = 1
     """Rounds between evaluations on the clients' test data; the last round is always evaluated."""
     checkpoint_every: PositiveInt | None = None
@@ -113,7 +113,8 @@ class Experiment(Options):
     system: System = System()
     """Where it runs."""
     grid: GridOptions = GridOptions()
-    """Rows, columns and learning rates to run it for; if not set, every method with the settings of the file."""
+    """Rows, columns and learning rates to run it for; if not set, every method with the settings of
+    the file."""
     paper: ReportedValues = ReportedValues()
     """What a paper reports for the same experiment, shown beside the result."""
     figure: FigureOptions | None = None

@@ -30,7 +30,8 @@ class GridRow(Options):
     method: str = "federico"
     """The method that the row runs."""
     set: dict[str, Any] = Field(default={})
-    """What the row changes in the experiment, by dotted keys; it takes precedence over its column."""
+    """What the row changes in the experiment, by dotted keys; it takes precedence over its
+    column."""
     panel: str = ""
     """The panel that the row is drawn in, in a figure with `draw = "curves"`."""
 

@@ -38,7 +38,8 @@ def _refuse_changed(target: Path, results: Sequence[CellResult]) -> None:
         if settings.get(place, line.settings) != line.settings:
             column = f", column {line.column!r}" if line.column else ""
             raise RunError(
-                f"{target}: holds another experiment (row {line.row!r}{column} had other settings). "
+                f"{target}: holds another experiment (row {line.row!r}{column} had other "
+                "settings). "
                 "Choose another --name, or move the folder away"
             )
 

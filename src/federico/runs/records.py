@@ -99,7 +99,8 @@ class Journal:
             with self.records.open("ab") as file:
                 if file.tell() < records_bytes:
                     raise RunError(
-                        f"{self.records}: shorter than at the last checkpoint; bring the lost lines "
+                        f"{self.records}: shorter than at the last checkpoint; bring the lost "
+                        "lines "
                         f"back, or delete {self.records.parent} to start it anew"
                     )
                 file.truncate(records_bytes)
@@ -122,7 +123,7 @@ class Journal:
 
 
 def iterate_records(folder: Path) -> Iterator[Record]:
-    """The rounds of a cell one after the other: thousands of clients do not fit in memory at once."""
+    """The rounds of a cell one by one: those of thousands of clients do not fit in memory."""
     for line in _lines(folder / RECORDS):
         yield Record(**line)
 
@@ -225,7 +226,8 @@ def _parsed(line: str, path: Path) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(line)
     except ValueError as error:
         raise RunError(
-            f"{path}: damaged ({error}); delete the folder {path.parent} and run the experiment again"
+            f"{path}: damaged ({error}); delete the folder {path.parent} and run the "
+            "experiment again"
         ) from None
     return found
 

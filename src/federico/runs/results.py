@@ -150,7 +150,8 @@ def read_results(folder: Path) -> tuple[list[CellResult], list[StoredAggregate]]
                 cells[cell.key] = cell
         except (TypeError, KeyError, AttributeError, ValueError) as error:
             raise RunError(
-                f"{path}: line {number} is not a result ({error}); delete that line to read the rest"
+                f"{path}: line {number} is not a result ({error}); delete that line to read "
+                "the rest"
             ) from None
     return list(cells.values()), aggregates
 
@@ -191,7 +192,10 @@ def _measured_again(aggregate: StoredAggregate, cells: Iterable[CellResult]) -> 
 
 
 def _lines(path: Path) -> list[tuple[int, dict[str, Any]]]:
-    """The whole lines of the file with their numbers; a last line cut short by a crash is left out."""
+    """The whole lines of the file with their numbers.
+
+    A last line cut short by a crash is left out.
+    """
     if not path.exists():
         return []
     text = path.read_text(encoding="utf-8")
