@@ -1,25 +1,25 @@
-# Everything a person types. Set-up happens by itself, once.
+# All commands for people. Set-up runs automatically, once.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test lint types layers pytest soak fuzz bench bench-check docs clean
 
-help: ## List what can be made
+help: ## List all targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
 
-setup: $(VENV)/ready ## Make .venv with the tested set of packages
+setup: $(VENV)/ready ## Create .venv with the tested packages
 
 $(VENV)/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
-demo: setup ## FedeRiCo against training alone and FedAvg on real digits: a table and a picture, in a minute
+demo: setup ## Compare FedeRiCo with local training and FedAvg on real digits: a table and a report, in a minute
 	$(BIN)/federico run experiments/digits.toml > /dev/null
 	$(BIN)/federico report runs/digits
 
-test: setup lint types layers pytest ## All that CI runs
+test: setup lint types layers pytest ## Run everything that CI runs
 
 lint: setup
 	$(BIN)/ruff check .
@@ -34,19 +34,19 @@ layers: setup
 pytest: setup
 	$(BIN)/pytest
 
-soak: setup ## The tests that take minutes
+soak: setup ## Run the tests that take minutes
 	$(BIN)/pytest -m slow
 
-fuzz: setup ## 200,000 spoilt messages through the decoder
+fuzz: setup ## Send 200,000 corrupted messages through the decoder
 	FEDERICO_FUZZ=200000 $(BIN)/pytest tests/network/test_fuzz.py
 
 bench: setup ## Measure everything, five processes a row, and write docs/reference-benchmarks.md (half an hour on two cores)
 	$(BIN)/python -m benchmarks.run --write
 
-bench-check: setup ## Measure again; fail where a ratio is worse than the stored one by more than its spread
+bench-check: setup ## Measure again; fail if a ratio is worse than the stored one by more than its spread
 	$(BIN)/python -m benchmarks.run --check
 
-docs: setup ## Write the generated pages of docs/ anew
+docs: setup ## Regenerate the generated pages of docs/
 	$(BIN)/python docs/generate.py
 	$(BIN)/python -m benchmarks.page
 

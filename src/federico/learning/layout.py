@@ -200,7 +200,7 @@ class ModelLayout:
         if any(id(tensor) in mine for tensor in (*another.parameters(), *another.buffers())):
             raise ConfigError(
                 "model: the function returns the same module every time, or one with the same "
-                "parts; let it make all of it anew"
+                "parts; let it create all of them"
             )
 
 

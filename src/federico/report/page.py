@@ -135,8 +135,8 @@ def _clients_note(summary: Summary) -> str:
     parts = [f"{what}, mean over seeds.", text.not_listed(summary.clients)]
     if population is not None and not population.same_on_every_seed:
         parts.append(
-            "Each seed shares out the data anew: samples and distributions are those of seed "
-            f"{population.seed}."
+            "Each seed distributes the data differently: samples and distributions are those of "
+            f"seed {population.seed}."
         )
     return " ".join(part for part in parts if part)
 

@@ -21,7 +21,7 @@ def disk_errors(path: Path) -> Iterator[None]:
             raise RunError(
                 f"{path}: no space left on the disk. Nothing is lost: free some space and start "
                 "again, "
-                "the run goes on from its last checkpoint"
+                "the run resumes from its last checkpoint"
             ) from error
         raise RunError(f"{path}: cannot be written: {error.strerror}") from error
 

@@ -247,8 +247,8 @@ def damaged(file: Path) -> RunError:
     """The error for models that are not what was saved."""
     return RunError(
         f"{file}: damaged (its hash is not the one that was saved); in the run directory, delete "
-        "done.json of this cell and run the experiment again: the models are written anew from the "
-        "last checkpoint"
+        "done.json of this cell and run the experiment again: the models are written again from "
+        "the last checkpoint"
     )
 
 

@@ -181,7 +181,7 @@ def another_experiment(path: Path, difference: str) -> RunError:
     """The error for a folder that must not be added to."""
     return RunError(
         f"{path}: holds another experiment ({difference}). "
-        "Choose another --name, or delete the folder to start anew"
+        "Choose another --name, or delete the folder to start over"
     )
 
 

@@ -101,7 +101,7 @@ class Journal:
                     raise RunError(
                         f"{self.records}: shorter than at the last checkpoint; bring the lost "
                         "lines "
-                        f"back, or delete {self.records.parent} to start it anew"
+                        f"back, or delete {self.records.parent} to start over"
                     )
                 file.truncate(records_bytes)
             kept = [line for line in _timings(self.timings) if line["round"] <= round_index]

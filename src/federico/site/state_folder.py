@@ -45,5 +45,5 @@ def _refuse_other_federation(site: Site) -> None:
         raise RunError(
             f"{site.state}: holds the state of another site, or of another version of the "
             "federation file or of federico; choose another state folder, or delete this one "
-            "to start anew"
+            "to start over"
         )
