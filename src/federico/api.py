@@ -11,7 +11,8 @@ from federico.data.arrays import dataset_from_clients
 from federico.errors import ConfigError, RunError
 from federico.experiment.config import read
 from federico.experiment.grid import make_grid
-from federico.experiment.runner import Observer, Silent, run_grid
+from federico.experiment.observer import Observer, Silent
+from federico.experiment.runner import run_grid
 from federico.runs.bundle import Bundle
 from federico.runs.client_models import open_client
 from federico.runs.layout import CellDir, RunDir

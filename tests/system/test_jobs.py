@@ -8,7 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from federico.experiment.grid import load_grid
-from federico.experiment.runner import Silent, run_grid
+from federico.experiment.observer import Silent
+from federico.experiment.runner import run_grid
 from federico.runs.layout import CellDir, RunDir
 
 EXPERIMENT = """

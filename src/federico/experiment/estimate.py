@@ -11,6 +11,7 @@ from federico import compat
 from federico.exchange.processes import SingleProcess
 from federico.experiment.figure_check import check_figure
 from federico.experiment.grid import Cell, Grid
+from federico.experiment.observer import Silent
 from federico.experiment.problems import ProblemCache
 from federico.experiment.runner import (
     EVERYTHING,
@@ -18,7 +19,6 @@ from federico.experiment.runner import (
     GridRun,
     KnownResults,
     Selection,
-    Silent,
     best_cells,
     first_cells,
     prepare_process,

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from federico import compat
 from federico.data.dataset import Dataset
@@ -32,10 +31,12 @@ from federico.experiment.memory_plan import (
     plan_simulation,
     scratch_folder,
 )
+from federico.experiment.observer import Observer, Silent
 from federico.experiment.personal_models import save_clients
 from federico.experiment.problems import ProblemCache, by_problem, explain
 from federico.experiment.recording import record_round
 from federico.experiment.tuning import best_rate
+from federico.experiment.workers import run_in_workers
 from federico.learning.models import Factory
 from federico.learning.rows import RowStorage
 from federico.methods.method import Method
@@ -49,44 +50,6 @@ from federico.runs.table import ShownRate, write_table
 
 PATIENCE = 60.0
 """Seconds that a worker process whose parent was killed may take to leave its cell."""
-
-
-class Observer(Protocol):
-    """Is told how the run goes, to show it to somebody."""
-
-    def started(self, cells: Sequence[Cell], finished: Sequence[CellResult]) -> None:
-        """These cells are asked for; some may have their results already."""
-
-    def cell_started(self, cell: CellDir, rounds_before: int) -> None:
-        """A cell starts, or resumes after this many rounds."""
-
-    def round_done(self, cell: CellDir, record: Record) -> None:
-        """A round is over and recorded."""
-
-    def cell_finished(self, cell: CellDir, results: Sequence[CellResult]) -> None:
-        """A cell has all its rounds; it may stand in several rows of the table."""
-
-    def say(self, message: str) -> None:
-        """Something a person should know."""
-
-
-class Silent:
-    """An observer that shows nothing."""
-
-    def started(self, cells: Sequence[Cell], finished: Sequence[CellResult]) -> None:
-        """Nothing to show."""
-
-    def cell_started(self, cell: CellDir, rounds_before: int) -> None:
-        """Nothing to show."""
-
-    def round_done(self, cell: CellDir, record: Record) -> None:
-        """Nothing to show."""
-
-    def cell_finished(self, cell: CellDir, results: Sequence[CellResult]) -> None:
-        """Nothing to show."""
-
-    def say(self, message: str) -> None:
-        """Nothing to say."""
 
 
 @dataclass(frozen=True)
@@ -339,20 +302,18 @@ class GridRun:
             by_identity.setdefault(cell.identity, []).append(cell)
         waiting = [same[0] for same in by_identity.values()]
         if self.jobs > 1 and len(waiting) > 1:
-            from federico.experiment.workers import run_in_workers
-
             size = min(self.jobs, len(waiting))
             work = [(cell, self.folder(cell)) for cell in waiting]
-            for cell, folder in run_in_workers(work, size, self.observer, self.command):
+            for cell, folder in run_in_workers(work, size, run_one, self.observer, self.command):
                 self._finish(by_identity[cell.identity], folder)
             return
 
         with _threads_restored() as threads:
             for cell in waiting:
                 folder = self.folder(cell)
-                setup = self.problems.setup(cell)
-                storage = prepare_process(setup, self.run, self.team, threads)
-                run_cell(folder, cell, setup, self.observer, self.command, self.team, storage)
+                run_one(
+                    cell, folder, self.problems, self.observer, self.command, self.team, threads
+                )
                 self._finish(by_identity[cell.identity], folder)
 
     def _finish(self, cells: Sequence[Cell], folder: CellDir) -> None:
@@ -423,6 +384,21 @@ def refuse_changed(run: RunDir, cells: Sequence[Cell]) -> None:
         difference = first_difference(before, now)
         if difference:
             raise another_experiment(folder.path, difference)
+
+
+def run_one(
+    cell: Cell,
+    folder: CellDir,
+    problems: ProblemCache,
+    observer: Observer,
+    command: str,
+    team: ProcessGroup,
+    threads: int,
+) -> None:
+    """Run one cell in this process, which uses its share of so many threads."""
+    setup = problems.setup(cell)
+    storage = prepare_process(setup, RunDir(folder.path.parent), team, threads)
+    run_cell(folder, cell, setup, observer, command, team, storage)
 
 
 def prepare_process(setup: Setup, run: RunDir, team: ProcessGroup, threads: int) -> RowStorage:

@@ -9,7 +9,7 @@ import os
 import signal
 import threading
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -17,11 +17,11 @@ from typing import NoReturn, TypeAlias
 
 from federico import compat
 from federico.errors import FedericoError, RunError
-from federico.exchange.processes import SingleProcess
+from federico.exchange.processes import ProcessGroup, SingleProcess
 from federico.experiment.grid import Cell
+from federico.experiment.observer import Observer
 from federico.experiment.problems import ProblemCache
-from federico.experiment.runner import Observer, prepare_process, run_cell
-from federico.runs.layout import CellDir, RunDir
+from federico.runs.layout import CellDir
 from federico.runs.records import Record
 from federico.runs.results import CellResult
 
@@ -65,13 +65,15 @@ class CellFailed:
 
 News: TypeAlias = CellStarted | RoundDone | Remark | CellDone | CellFailed
 Work: TypeAlias = tuple[Cell, CellDir]
+RunOne: TypeAlias = Callable[[Cell, CellDir, ProblemCache, Observer, str, ProcessGroup, int], None]
+"""Runs one cell in the process that calls it, as `federico.experiment.runner.run_one` does."""
 
 
 def run_in_workers(
-    work: Sequence[Work], size: int, observer: Observer, command: str
+    work: Sequence[Work], size: int, run_one: RunOne, observer: Observer, command: str
 ) -> Iterator[Work]:
     """Run all cells in so many processes; each is given back when it has all its rounds."""
-    workers = [_Worker(command, size) for _ in range(size)]
+    workers = [_Worker(run_one, command, size) for _ in range(size)]
     try:
         yield from _distribute(list(work), workers, observer)
     finally:
@@ -101,12 +103,12 @@ def _distribute(
 class _Worker:
     """A process that runs one cell at a time, seen from the process that started it."""
 
-    def __init__(self, command: str, size: int) -> None:
+    def __init__(self, run_one: RunOne, command: str, size: int) -> None:
         """`size`: how many workers share the cores and the memory."""
         context = multiprocessing.get_context("spawn")  # a fork would share the threads of torch
         self.pipe, theirs = context.Pipe()
         self.process: BaseProcess = context.Process(
-            target=_work, args=(theirs, command, size), daemon=True
+            target=_work, args=(theirs, run_one, command, size), daemon=True
         )
         self.process.start()
         theirs.close()
@@ -154,7 +156,7 @@ class _Worker:
         self.pipe.close()
 
 
-def _work(pipe: Connection, command: str, size: int) -> NoReturn:
+def _work(pipe: Connection, run_one: RunOne, command: str, size: int) -> NoReturn:
     """What a worker process does: wait for a cell, run it, say so."""
     # Ctrl-C is for the process that started this one, and which then ends it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -166,9 +168,7 @@ def _work(pipe: Connection, command: str, size: int) -> NoReturn:
     while True:
         cell, folder = pipe.recv()
         try:
-            setup = problems.setup(cell)
-            storage = prepare_process(setup, RunDir(folder.path.parent), team, threads)
-            run_cell(folder, cell, setup, observer, command, team, storage)
+            run_one(cell, folder, problems, observer, command, team, threads)
             pipe.send(CellDone())
         except Exception as error:
             user_error = error if isinstance(error, FedericoError) else None

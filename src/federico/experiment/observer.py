@@ -1,0 +1,47 @@
+"""Who is told how a run goes."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from federico.experiment.grid import Cell
+from federico.runs.layout import CellDir
+from federico.runs.records import Record
+from federico.runs.results import CellResult
+
+
+class Observer(Protocol):
+    """Is told how the run goes, to show it to somebody."""
+
+    def started(self, cells: Sequence[Cell], finished: Sequence[CellResult]) -> None:
+        """These cells are asked for; some may have their results already."""
+
+    def cell_started(self, cell: CellDir, rounds_before: int) -> None:
+        """A cell starts, or resumes after this many rounds."""
+
+    def round_done(self, cell: CellDir, record: Record) -> None:
+        """A round is over and recorded."""
+
+    def cell_finished(self, cell: CellDir, results: Sequence[CellResult]) -> None:
+        """A cell has all its rounds; it may stand in several rows of the table."""
+
+    def say(self, message: str) -> None:
+        """Something a person should know."""
+
+
+class Silent:
+    """An observer that shows nothing."""
+
+    def started(self, cells: Sequence[Cell], finished: Sequence[CellResult]) -> None:
+        """Nothing to show."""
+
+    def cell_started(self, cell: CellDir, rounds_before: int) -> None:
+        """Nothing to show."""
+
+    def round_done(self, cell: CellDir, record: Record) -> None:
+        """Nothing to show."""
+
+    def cell_finished(self, cell: CellDir, results: Sequence[CellResult]) -> None:
+        """Nothing to show."""
+
+    def say(self, message: str) -> None:
+        """Nothing to say."""
