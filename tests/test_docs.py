@@ -5,6 +5,7 @@ import pydoc
 import re
 import shlex
 import tomllib
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -137,6 +138,26 @@ def test_commands_and_their_options_exist(page: Path) -> None:
     """Not in results.md: it quotes commands as they were typed on the day of a measurement."""
     wrong = {" ".join(words): mistakes(words) for words in commands(page.read_text())}
     assert {command: found for command, found in wrong.items() if found} == {}
+
+
+def experiments_with_settings() -> list[tuple[str, list[str]]]:
+    """The experiment file and the settings of every command in the pages that has both."""
+    found = []
+    for page in PAGES:
+        for words in commands(page.read_text()):
+            files = [word for word in words if word.startswith("experiments/")]
+            settings = [
+                value for word, value in pairwise(words) if word == "--set" and "$" not in value
+            ]
+            if files and settings and (ROOT / files[0]).is_file():
+                found.append((files[0], settings))
+    assert found, "there are commands with settings in the documentation"
+    return found
+
+
+@pytest.mark.parametrize(("file", "settings"), experiments_with_settings())
+def test_settings_of_commands_are_valid(file: str, settings: list[str]) -> None:
+    load(ROOT / file, settings)
 
 
 def test_a_command_that_does_not_exist_is_found() -> None:
