@@ -51,8 +51,8 @@ def main() -> None:
     plan = planned(file, settings)
     peak, own = measured(file, settings)
     total = float(plan["memory needed at the peak, about"].removesuffix(" GiB"))
-    where = plan["models and optimizers lie"]
-    print(f"models and optimizers lie {where}, of {plan['memory it may take']}")
+    where = plan["models and optimizers are kept"]
+    print(f"models and optimizers are kept {where}, of {plan['memory it may take']}")
 
     taken = peak / 2**30
     print(f"planned {total:.2f} GiB, measured {taken:.2f} GiB: {total / taken:.2f} times as much")

@@ -71,7 +71,7 @@ def measure(setup: Setup) -> tuple[dict[str, int], bool]:
             for site in create_federation(Path(folder), setup, limits={"deadline": 120.0}).values()
         ]
         try:
-            return watch(peers), "lie on the disk" in (peers[0].folder / "output.txt").read_text()
+            return watch(peers), "are kept on disk" in (peers[0].folder / "output.txt").read_text()
         finally:
             for peer in peers:
                 peer.process.kill()

@@ -49,7 +49,7 @@ def test_experiment_is_weighed(federico: Command, tiny: Path) -> None:
     assert len(parts) == 8
     assert sizes["memory for models"] > 0
     assert sizes["memory needed at the peak, about"] == pytest.approx(sum(parts), abs=0.08)
-    assert facts["models and optimizers lie"] == "in memory"
+    assert facts["models and optimizers are kept"] == "in memory"
 
 
 def test_models_that_do_not_fit_are_told_to_lie_on_the_disk(
@@ -60,7 +60,7 @@ def test_models_that_do_not_fit_are_told_to_lie_on_the_disk(
     answer = federico("doctor", tiny, "--json", "--set", "system.memory=1GiB", *wide)
     assert answer.code == 0
     assert json.loads(answer.out)["memory it may take"] == "1.00 GiB"
-    assert json.loads(answer.out)["models and optimizers lie"] == "on the disk"
+    assert json.loads(answer.out)["models and optimizers are kept"] == "on disk"
 
 
 def test_table_says_the_same(federico: Command, tiny: Path) -> None:

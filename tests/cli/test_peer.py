@@ -161,6 +161,15 @@ def test_status_is_quick_because_nothing_heavy_is_imported(site: Path) -> None:
     assert done.stderr == ""
 
 
+def test_launch_refuses_fewer_peers_than_the_partition_has_groups(
+    federico: Command, tiny: Path
+) -> None:
+    groups = ["--set", 'partition={kind="label-groups", clients=3, groups=3}']
+    answer = federico("launch", "2", tiny, *groups)
+    assert answer.code == 2
+    assert "2 peers: partition: groups = 3 is more than clients = 2" in answer.err
+
+
 @pytest.mark.parametrize("command", ["pki", "peer", "relay", "launch"])
 def test_help_is_quick_because_nothing_heavy_is_imported(command: str) -> None:
     arguments = [sys.executable, "-c", WHAT_WAS_IMPORTED, command, "--help"]

@@ -338,7 +338,7 @@ def test_models_on_the_disk_give_the_same_bytes(
     small, told = play(tmp_path / "small", **changes, **on_disk)
     assert set(places) == {small.path}
     assert len(told.said) == 1
-    assert "of models and optimizers lie on the disk" in told.said[0]
+    assert "of models and optimizers are kept on disk" in told.said[0]
     assert content(small) | {"config.toml": b""} == content(usual) | {"config.toml": b""}
 
 

@@ -56,13 +56,13 @@ def test_what_fits_lies_in_memory_and_what_does_not_on_the_disk(
 ) -> None:
     north.state.mkdir()
     assert peer_storage(setup, Limits(), north.state).scratch is None
-    assert "lie in memory" in peer_outlook(setup, Limits(), north.state)
+    assert "are kept in memory" in peer_outlook(setup, Limits(), north.state)
     needed = plan_peer(setup, Limits())
     monkeypatch.setattr(memory_plan, "plan_peer", lambda *_: needed)
     monkeypatch.setattr(memory_plan, "memory_limit", lambda *_: needed.total - 1)
     assert peer_storage(setup, Limits(), north.state).scratch == north.state
-    assert "lie on the disk" in caplog.text
-    assert "lie on the disk" in peer_outlook(setup, Limits(), north.state)
+    assert "are kept on disk" in caplog.text
+    assert "are kept on disk" in peer_outlook(setup, Limits(), north.state)
 
 
 def test_what_fits_nowhere_is_refused(north: Site, tmp_path: Path) -> None:

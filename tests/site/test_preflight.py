@@ -36,7 +36,7 @@ def test_a_site_that_is_ready(
     assert {grade for grade, _ in findings.values()} == {"ok"}
     assert findings[f"connect {north.options.listen[0]}"][1] == "0 answers"
     assert "samples to train on" in findings["data and model"][1]
-    assert "models and optimizers lie in memory" in findings["memory"][1]
+    assert "models and optimizers are kept in memory" in findings["memory"][1]
     assert {"member 0", "member 2"} < findings.keys()
 
 

@@ -63,5 +63,5 @@ def test_models_that_do_not_fit_take_no_memory_and_change_no_byte(
     assert run(tmp_path, "crash", bound=200).returncode != 0, "the bound is one"
     bounded = run(tmp_path, "bounded", 200, "system.memory=700MiB")
     assert bounded.returncode == 0, bounded.stderr
-    assert "lie on the disk" in bounded.stderr
+    assert "are kept on disk" in bounded.stderr
     assert outcome_of(tmp_path / "runs" / "bounded") == outcome_of(tmp_path / "runs" / "free")

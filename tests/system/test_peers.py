@@ -109,7 +109,7 @@ def test_a_finished_peer_that_is_started_again_says_so_and_touches_nothing(
     site.start()
     assert site.wait() == 0
     assert time.monotonic() - begun < site.options["wait_for_members"]
-    assert "all 6 rounds are played already" in site.said[said:]
+    assert "all 6 rounds are finished already" in site.said[said:]
     assert "alone" not in site.said[said:]
     assert outcome_of(lock_step / "0") == kept, (
         "its personal model holds those of others, who are away now"

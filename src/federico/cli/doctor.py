@@ -77,7 +77,7 @@ def _needs(needed: "MemoryPlan", limit: int) -> dict[str, str]:
     facts = {f"memory for {name}": gib(size) for name, size in needed.parts.items()}
     facts["memory needed at the peak, about"] = gib(needed.total)
     facts["memory it may take"] = gib(limit)
-    facts["models and optimizers lie"] = "in memory" if needed.total <= limit else "on the disk"
+    facts["models and optimizers are kept"] = "in memory" if needed.total <= limit else "on disk"
     return facts
 
 

@@ -149,7 +149,7 @@ def disk_warning(plan: MemoryPlan, limit: int) -> str:
     """What it means that rows lie on the disk."""
     return (
         f"it needs about {gib(plan.total)} of memory and has {gib(limit)}: {gib(plan.rows)} of "
-        "models and optimizers lie on the disk, which takes longer"
+        "models and optimizers are kept on disk, which takes longer"
     )
 
 
@@ -172,10 +172,9 @@ def peer_outlook(setup: Setup, limits: Limits, folder: Path) -> str:
     limit = memory_limit(setup)
     where = "in memory"
     if scratch_folder(plan, limit, folder) is not None:
-        where = "on the disk, which takes longer"
-    return (
-        f"about {gib(plan.total)} at the peak, of {gib(limit)}; models and optimizers lie {where}"
-    )
+        where = "on disk, which takes longer"
+    peak = f"about {gib(plan.total)} at the peak, of {gib(limit)}"
+    return f"{peak}; models and optimizers are kept {where}"
 
 
 def _free_on_disk(folder: Path) -> int:

@@ -10,6 +10,7 @@ from pathlib import Path
 import tomli_w
 from pydantic import ByteSize
 
+from federico.config_file import validated
 from federico.errors import ConfigError, NetworkError, RunError
 from federico.experiment.build import Setup
 from federico.experiment.config import Experiment
@@ -60,7 +61,7 @@ def with_clients(experiment: Experiment, peers: int) -> Experiment:
     partition: Options = experiment.partition
     if "clients" in type(partition).model_fields:
         changed = {**partition.model_dump(), "clients": peers}
-        partition = type(partition).model_validate(changed)
+        partition = validated(type(partition), changed, f"{peers} peers: partition")
     return experiment.model_copy(update={"partition": partition, "methods": ("federico",)})
 
 

@@ -254,7 +254,7 @@ class SitePeer:
         The personal model stays as it is: the models of others that it consists of may be away now.
         """
         log.info(
-            "all %d rounds are played already: the personal model is in %s",
+            "all %d rounds are finished already: the personal model is in %s",
             self._rounds,
             self._personal_model,
         )
