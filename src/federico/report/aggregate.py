@@ -9,12 +9,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
 from federico.errors import RunError
-from federico.report.metric import Metric, metric_of
+from federico.report.metric import Metric, known_or_infinite, metric_of
 from federico.runs.results import CellResult, Provenance, RateKind, StoredAggregate
 from federico.runs.table import ShownRate, TableDescription, TableRow
 from federico.types import FloatArray, Task
@@ -23,6 +23,7 @@ Place: TypeAlias = tuple[str, str, str]
 """(row, column, kind of learning rate): where a figure stands."""
 Command: TypeAlias = tuple[str, str]
 """What was typed, and the commit of the code that ran it."""
+Key = TypeVar("Key")
 
 
 @dataclass(frozen=True)
@@ -52,10 +53,15 @@ class SeedResult:
     """Whether only means over seeds were stored, and all but the last figure is made up of them."""
     finished: bool = True
 
+    @property
+    def commands(self) -> set[Command]:
+        """The commands that its values come from."""
+        return {command_of(source) for source in self.provenance}
+
     def at(self, values: Sequence[float], rounds: Sequence[int]) -> list[float]:
         """The entries of one of the lists above at some of the evaluated rounds."""
-        place = {index: number for number, index in enumerate(self.evaluated)}
-        return [values[place[index]] for index in rounds]
+        by_round = dict(zip(self.evaluated, values, strict=False))
+        return [by_round[index] for index in rounds]
 
 
 @dataclass(frozen=True)
@@ -154,12 +160,14 @@ class Entry:
         for seed in self.seeds:
             for client, value in seed.by_client.items():
                 values[client].append(value)
-        return {client: _mean(seen) for client, seen in values.items()}
+        return _means(values)
 
     @cached_property
     def curve(self) -> Curve:
         """The figure over the rounds."""
-        by_seed = [seed.at(seed.figure, self.evaluated) for seed in self.seeds]
+        by_seed = []
+        for seed in self.seeds:
+            by_seed.append(seed.at(seed.figure, self.evaluated))
         values = np.array(by_seed)  # [seeds, rounds]
         mean = values.mean(axis=0)
 
@@ -174,13 +182,17 @@ class Entry:
     @cached_property
     def bytes_moved(self) -> list[float]:
         """Bytes of all messages up to each round of the curve, mean over seeds."""
-        by_seed = [seed.at(seed.bytes_moved, self.evaluated) for seed in self.seeds]
+        by_seed = []
+        for seed in self.seeds:
+            by_seed.append(seed.at(seed.bytes_moved, self.evaluated))
         return _mean_lists(by_seed)
 
     @cached_property
     def processor_seconds(self) -> list[float]:
         """Seconds of all threads up to each round of the curve, mean over seeds."""
-        by_seed = [seed.at(seed.processor_seconds, self.evaluated) for seed in self.seeds]
+        by_seed = []
+        for seed in self.seeds:
+            by_seed.append(seed.at(seed.processor_seconds, self.evaluated))
         return _mean_lists(by_seed)
 
     @property
@@ -201,8 +213,10 @@ class Entry:
     @cached_property
     def commands(self) -> set[Command]:
         """The commands that its runs come from."""
-        sources = [source for seed in self.seeds for source in seed.provenance]
-        return {(source.command, source.commit) for source in sources}
+        found: set[Command] = set()
+        for seed in self.seeds:
+            found |= seed.commands
+        return found
 
 
 @dataclass(frozen=True)
@@ -243,7 +257,7 @@ class ResultSource:
     @property
     def command(self) -> Command:
         """What was typed, and the commit of the code that ran it."""
-        return self.provenance.command, self.provenance.commit
+        return command_of(self.provenance)
 
 
 @dataclass(frozen=True)
@@ -292,9 +306,17 @@ class Summary:
                 there += len(entry.seeds)
         return max(asked - there, 0)
 
+    @property
+    def lengths(self) -> set[int]:
+        """The rounds after which figures were taken: more than one where some ran for longer."""
+        return {entry.rounds for entry in self.entries}
+
     @cached_property
     def _by_place(self) -> dict[Place, Entry]:
-        return {(entry.row.name, entry.column, entry.rate_kind): entry for entry in self.entries}
+        found: dict[Place, Entry] = {}
+        for entry in self.entries:
+            found[entry.row.name, entry.column, entry.rate_kind] = entry
+        return found
 
     def entry(self, row: str, column: str, rate_kind: ShownRate) -> Entry | None:
         """What is known of this row and column."""
@@ -302,8 +324,21 @@ class Summary:
 
     def column(self, column: str, rate_kind: ShownRate) -> list[Entry]:
         """A whole column, in the order of the rows."""
-        found = [self.entry(row.name, column, rate_kind) for row in self.table.rows]
-        return [entry for entry in found if entry is not None]
+        found = []
+        for row in self.table.rows:
+            entry = self.entry(row.name, column, rate_kind)
+            if entry is not None:
+                found.append(entry)
+        return found
+
+    def row(self, row: str, rate_kind: ShownRate) -> list[Entry]:
+        """A whole row, in the order of the columns."""
+        found = []
+        for column in self.table.columns:
+            entry = self.entry(row, column, rate_kind)
+            if entry is not None:
+                found.append(entry)
+        return found
 
     def best(self, column: str, rate_kind: ShownRate) -> Entry | None:
         """The row with the best figure; none where some were run for more rounds than others."""
@@ -321,16 +356,24 @@ class Summary:
         """Whether anything is known at this learning rate."""
         return any(entry.rate_kind == rate_kind for entry in self.entries)
 
+    def rates(self, rate_kind: ShownRate) -> set[float]:
+        """The learning rates of this kind that rows were run at."""
+        return {entry.rate for entry in self.entries if entry.rate_kind == rate_kind}
+
     @property
     def shown_rate(self) -> ShownRate:
         """The learning rate that headlines and pictures show: the best ones if they are known."""
-        return "best" if self.filled("best") else "given"
+        if self.filled("best"):
+            return "best"
+        return "given"
 
     @property
     def reference_title(self) -> str:
         """The reference row's name for people; empty where there is none."""
-        titles = [row.title for row in self.table.rows if row.name == self.table.reference]
-        return titles[0] if titles else ""
+        for row in self.table.rows:
+            if row.name == self.table.reference:
+                return row.title
+        return ""
 
     @property
     def stored_as_means(self) -> list[Entry]:
@@ -359,18 +402,7 @@ def aggregate(
     for cell in unfinished:
         going_on[_place(cell)].append(replace(from_cell(cell), finished=False))
 
-    entries = []
-    for rate_kind in table.rates:
-        for column in table.columns:
-            for row in table.rows:
-                place = (row.name, column, rate_kind)
-                seeds = _that_count(finished.get(place, []), table.rounds)
-                if not seeds:
-                    seeds = going_on.get(place, [])
-                entry = Entry(row, column, rate_kind, tuple(seeds))
-                if seeds and entry.evaluated:
-                    entries.append(entry)
-
+    entries = _entries(table, finished, going_on)
     begun = [*cells, *unfinished]
     facts = _Facts.of(table, begun)
     summary = Summary(
@@ -384,8 +416,32 @@ def aggregate(
         pending=_pending(table, unfinished),
         population=_population(table, begun),
     )
-    compared = [replace(entry, versus=_versus(summary, entry)) for entry in entries]
+    # Differences need the entries of the reference row, so they are taken when all are there.
+    compared = []
+    for entry in entries:
+        versus = _versus(summary, entry)
+        compared.append(replace(entry, versus=versus))
     return replace(summary, entries=compared)
+
+
+def _entries(
+    table: TableDescription,
+    finished: Mapping[Place, Sequence[SeedResult]],
+    going_on: Mapping[Place, Sequence[SeedResult]],
+) -> list[Entry]:
+    """Every place of the table that has a figure; finished runs count before those going on."""
+    found = []
+    for rate_kind in table.rates:
+        for column in table.columns:
+            for row in table.rows:
+                place = (row.name, column, rate_kind)
+                seeds: Sequence[SeedResult] = _that_count(finished.get(place, []), table.rounds)
+                if not seeds:
+                    seeds = going_on.get(place, [])
+                entry = Entry(row, column, rate_kind, tuple(seeds))
+                if seeds and entry.evaluated:
+                    found.append(entry)
+    return found
 
 
 def from_cell(cell: CellResult) -> SeedResult:
@@ -397,7 +453,7 @@ def from_cell(cell: CellResult) -> SeedResult:
     by_client: dict[str, float] = {}
     if by_round:
         for client, value in zip(cell.clients, by_round[-1], strict=True):
-            by_client[client] = math.inf if value is None else value
+            by_client[client] = known_or_infinite(value)
 
     return SeedResult(
         seed=cell.seed,
@@ -482,7 +538,9 @@ def _that_count(found: Sequence[SeedResult], rounds: int) -> list[SeedResult]:
     if not found:
         return []
     lengths = {seed.rounds for seed in found}
-    length = rounds if rounds in lengths else max(lengths)
+    length = max(lengths)
+    if rounds in lengths:
+        length = rounds
     as_long = [seed for seed in found if seed.rounds == length]
 
     last = as_long[-1]
@@ -508,13 +566,18 @@ def _versus(summary: Summary, entry: Entry) -> Difference | None:
             differences.append(_difference(ours, reference.by_seed[seed]))
     if not differences:
         return None
-    better = sum(summary.metric.gain(difference) > 0 for difference in differences)
+    better = 0
+    for difference in differences:
+        if summary.metric.gain(difference) > 0:
+            better += 1
     return Difference(_mean(differences), better, len(differences))
 
 
 def _difference(one: float, other: float) -> float:
     """One minus the other; two that have both diverged are equally bad."""
-    return 0.0 if one == other else one - other
+    if one == other:
+        return 0.0  # infinite minus infinite would not be a number
+    return one - other
 
 
 def _tuned(
@@ -541,9 +604,9 @@ def _tuned_rate(
         same_attempt = (seed.settings, seed.rounds) == (last.settings, last.rounds)
         if same_attempt and seed.figure:
             values[seed.rate].append(seed.figure[-1])
-            commands |= {(source.command, source.commit) for source in seed.provenance}
+            commands |= seed.commands
 
-    scores = {rate: _mean(seen) for rate, seen in values.items()}
+    scores = _means(values)
     best = best_rate(scores, metric)
     return TunedRate(row, column, last.rounds, scores, best, commands)
 
@@ -553,7 +616,9 @@ def best_rate(scores: Mapping[float, float], metric: Metric) -> float:
 
     def gain(rate: float) -> float:
         score = scores[rate]
-        return metric.gain(score) if math.isfinite(score) else -math.inf
+        if not math.isfinite(score):
+            return -math.inf
+        return metric.gain(score)
 
     return max(scores, key=gain)
 
@@ -565,31 +630,45 @@ def _sources(
     provenance: dict[Command, Provenance] = {}
     for aggregate_line in stored:
         for source in aggregate_line.provenance:
-            provenance[source.command, source.commit] = source
+            provenance[command_of(source)] = source
+
     seconds: dict[Command, float] = {}
     if table.stored is not None:
         for command in table.stored.commands:
             seconds[command.command, command.commit] = command.seconds
 
     for cell in cells:
-        key = (cell.provenance.command, cell.provenance.commit)
+        key = command_of(cell.provenance)
         provenance[key] = cell.provenance
-        seconds[key] = seconds.get(key, 0.0) + math.fsum(cell.wall_seconds.values())
-    return [
-        ResultSource(provenance[key], spent) for key, spent in seconds.items() if key in provenance
-    ]
+        spent = math.fsum(cell.wall_seconds.values())
+        seconds[key] = seconds.get(key, 0.0) + spent
+
+    found = []
+    for key, spent in seconds.items():
+        # Of a command that the table names, no result may be left.
+        if key in provenance:
+            found.append(ResultSource(provenance[key], spent))
+    return found
+
+
+def command_of(provenance: Provenance) -> Command:
+    """What was typed, and the commit of the code that ran it."""
+    return provenance.command, provenance.commit
 
 
 def _pending(table: TableDescription, unfinished: Sequence[CellResult]) -> list[Pending]:
     """The cells that are going on, in the order of the table."""
-    rows = {row.name: row for row in table.rows}
-    order = list(rows)
-    known = [cell for cell in unfinished if cell.row in rows]
-    found = [
-        Pending(rows[cell.row], cell.column, cell.rate_kind, cell.seed, cell.rounds)
-        for cell in known
-    ]
-    return sorted(found, key=lambda cell: (order.index(cell.row.name), cell.column, cell.seed))
+    found = []
+    for row in table.rows:
+        of_row = []
+        for cell in unfinished:
+            if cell.row == row.name:
+                of_row.append(
+                    Pending(row, cell.column, cell.rate_kind, cell.seed, round_index=cell.rounds)
+                )
+        of_row.sort(key=lambda pending: (pending.column, pending.seed))
+        found += of_row
+    return found
 
 
 @dataclass(frozen=True)
@@ -624,28 +703,42 @@ def _population(table: TableDescription, cells: Iterable[CellResult]) -> Populat
         return table.columns.index(cell.column), rows.index(cell.row), cell.seed
 
     first = min(known, key=order)
-    same = all(
-        cell.train_samples == first.train_samples and cell.distribution == first.distribution
-        for cell in known
-        if cell.column == first.column and cell.rate_kind == first.rate_kind
-    )
     return Population(
-        first.seed,
-        first.clients,
-        first.distribution,
-        first.train_samples,
-        first.test_samples,
-        same,
+        seed=first.seed,
+        clients=first.clients,
+        distribution=first.distribution,
+        train_samples=first.train_samples,
+        test_samples=first.test_samples,
+        same_on_every_seed=_same_data(first, known),
     )
+
+
+def _same_data(first: CellResult, cells: Sequence[CellResult]) -> bool:
+    """Whether all cells of this one's column and learning rate share out the data as it does."""
+    for cell in cells:
+        # Other columns may be about other data, and tuning holds back a part of it.
+        if (cell.column, cell.rate_kind) != (first.column, first.rate_kind):
+            continue
+        if cell.train_samples != first.train_samples or cell.distribution != first.distribution:
+            return False
+    return True
 
 
 def _mean(values: Sequence[float]) -> float:
     return float(np.mean(values))
 
 
+def _means(values: Mapping[Key, Sequence[float]]) -> dict[Key, float]:
+    """The mean of every list, under its key."""
+    return {key: _mean(seen) for key, seen in values.items()}
+
+
 def _mean_of_known(values: Iterable[float | None]) -> float | None:
+    """The mean of those that are not None; None where all are."""
     known = [value for value in values if value is not None]
-    return _mean(known) if known else None
+    if not known:
+        return None
+    return _mean(known)
 
 
 def _mean_lists(rows: Sequence[Sequence[float]]) -> list[float]:

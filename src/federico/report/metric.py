@@ -24,44 +24,58 @@ class Metric:
     @property
     def axis(self) -> str:
         """The label of an axis that shows it."""
-        return f"{self.name} (%)" if self.higher_is_better else self.name
+        if self.higher_is_better:
+            return f"{self.name} (%)"
+        return self.name
 
     def mean(self, by_client: Sequence[float | None], samples: Sequence[int]) -> float:
         """The paper's figure: each client's own, weighted by the size of its data.
 
         A client whose figure is not finite (None) makes the mean infinite.
         """
-        finite = [math.inf if value is None else value for value in by_client]
-        return float(np.average(finite, weights=samples))
+        figures = [known_or_infinite(value) for value in by_client]
+        return float(np.average(figures, weights=samples))
 
     def drawn(self, value: float) -> float:
         """The value as an axis shows it; a gap for what is not finite."""
-        return self.scaled(value) if math.isfinite(value) else math.nan
+        if not math.isfinite(value):
+            return math.nan
+        return self.scaled(value)
 
     def scaled(self, value: float) -> float:
         """The value in the unit of the axis."""
-        return 100 * value if self.higher_is_better else value
+        if self.higher_is_better:
+            return 100 * value
+        return value
 
     def text(self, value: float) -> str:
         """The value with its unit."""
-        return f"{self.bare(value)} %" if self.higher_is_better else self.bare(value)
+        if self.higher_is_better:
+            return f"{self.bare(value)} %"
+        return self.bare(value)
 
     def bare(self, value: float) -> str:
         """The value without its unit, where a heading gives it."""
         if not math.isfinite(value):
             return "diverged"
-        return f"{self.scaled(value):.1f}" if self.higher_is_better else f"{value:.3g}"
+        if self.higher_is_better:
+            return f"{self.scaled(value):.1f}"
+        return f"{value:.3g}"
 
     def spread(self, sd: float | None) -> str:
         """What follows a figure: its standard deviation, or nothing."""
         if not sd:
             return ""
-        return f" ± {self.scaled(sd):.1f}" if self.higher_is_better else f" ± {sd:.2g}"
+        if self.higher_is_better:
+            return f" ± {self.scaled(sd):.1f}"
+        return f" ± {sd:.2g}"
 
     def distance(self, difference: float) -> str:
         """The size of a difference: 6.9 points."""
         size = self.bare(abs(difference))
-        return f"{size} points" if self.higher_is_better else size
+        if self.higher_is_better:
+            return f"{size} points"
+        return size
 
     def signed(self, difference: float) -> str:
         """A difference with its sign: +6.9."""
@@ -76,7 +90,9 @@ class Metric:
 
     def gain(self, difference: float) -> float:
         """The difference turned so that positive is better."""
-        return difference if self.higher_is_better else -difference
+        if self.higher_is_better:
+            return difference
+        return -difference
 
 
 ACCURACY = Metric("accuracy", higher_is_better=True, recorded_as="accuracy")
@@ -85,4 +101,13 @@ SQUARED_ERROR = Metric("mean squared error", higher_is_better=False, recorded_as
 
 def metric_of(task: Task) -> Metric:
     """The figure that a task is judged by."""
-    return ACCURACY if task == "classification" else SQUARED_ERROR
+    if task == "classification":
+        return ACCURACY
+    return SQUARED_ERROR
+
+
+def known_or_infinite(value: float | None) -> float:
+    """A client's figure; results store one that is not finite as None."""
+    if value is None:
+        return math.inf
+    return value

@@ -1,6 +1,8 @@
 """Results in sentences: the main result, how much was run, who learns with whom."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 
 from federico.report.aggregate import Command, Entry, Pending, ResultSource, Summary
 from federico.runs.table import ReportedValues, ShownRate
@@ -30,28 +32,34 @@ def headline(summary: Summary, *, short: bool = False) -> str:
     if len(winners) == 1:
         return _winner(summary, winners[0], short=short)
 
-    # Several columns: the row that wins most of them, of equals the first.
-    wins: dict[str, int] = {}
-    for winner in winners:
-        wins[winner.title] = wins.get(winner.title, 0) + 1
-    title = max(wins, key=lambda name: wins[name])
-    sentence = f"{title} is best in {wins[title]} of {count(len(winners), 'column')}"
-
-    own = [
-        entry
-        for column in summary.table.columns
-        for entry in summary.column(column, summary.shown_rate)
-        if entry.title == title and entry.versus is not None
-    ]
-    if own:
-        sentence += f": {_against_reference(summary, own)}"
-    return f"{sentence}."
+    return _winner_of_most(summary, winners)
 
 
 def _winners(summary: Summary) -> list[Entry]:
     """The best row of every column that has one."""
-    found = [summary.best(column, summary.shown_rate) for column in summary.table.columns]
-    return [entry for entry in found if entry is not None]
+    found = []
+    for column in summary.table.columns:
+        best = summary.best(column, summary.shown_rate)
+        if best is not None:
+            found.append(best)
+    return found
+
+
+def _winner_of_most(summary: Summary, winners: Sequence[Entry]) -> str:
+    """The row that is best in most of several columns, and how it compares in all of them."""
+    wins = Counter(winner.title for winner in winners)
+    # Of equals the first.
+    ((title, most),) = wins.most_common(1)
+    sentence = f"{title} is best in {most} of {count(len(winners), 'column')}"
+
+    compared = []
+    for column in summary.table.columns:
+        for entry in summary.column(column, summary.shown_rate):
+            if entry.title == title and entry.versus is not None:
+                compared.append(entry)
+    if compared:
+        sentence += f": {_against_reference(summary, compared)}"
+    return f"{sentence}."
 
 
 def _winner(summary: Summary, best: Entry, *, short: bool) -> str:
@@ -63,8 +71,10 @@ def _winner(summary: Summary, best: Entry, *, short: bool) -> str:
     if not short:
         reached += " on the clients' own test data"
 
-    alone = len(summary.column(best.column, best.rate_kind)) == 1
-    sentence = f"{best.title} reaches {reached}" if alone else f"{best.title} is best: {reached}"
+    sentence = f"{best.title} is best: {reached}"
+    rows = summary.column(best.column, best.rate_kind)
+    if len(rows) == 1:
+        sentence = f"{best.title} reaches {reached}"
     if len(summary.table.columns) > 1:
         sentence += f" ({best.column})"
     if best.versus is not None:
@@ -88,32 +98,33 @@ def _against_reference(summary: Summary, entries: Sequence[Entry]) -> str:
     often = f"better in {better} of {count(runs, 'run')}"
     if len(means) > 1:
         sizes = listed([metric.signed(mean) for mean in means])
-        unit = " points" if metric.higher_is_better else ""
-        return f"{sizes}{unit} against {reference} ({often})"
+        if metric.higher_is_better:
+            sizes += " points"
+        return f"{sizes} against {reference} ({often})"
 
     (mean,) = means
     if mean == 0:
         return f"the same as {reference} ({often})"
-    side = "above" if mean > 0 else "below"
+    side = "below"
+    if mean > 0:
+        side = "above"
     return f"{metric.distance(mean)} {side} {reference} ({often})"
 
 
 def trust(summary: Summary) -> str:
     """Where the posteriors lie; empty where no row of the first column has any."""
     column = summary.table.columns[0]
-    weighed = [
-        entry
-        for entry in summary.column(column, summary.shown_rate)
-        if entry.effective_collaborators is not None
-    ]
+    weighed = []
+    for entry in summary.column(column, summary.shown_rate):
+        if entry.effective_collaborators is not None:
+            weighed.append(entry)
     if not weighed:
         return ""
-    weighed.sort(key=lambda entry: entry.row.method != "federico")
-    shown = weighed[0]
-    sentence = (
-        f"With {shown.title}, a client predicts with {shown.effective_collaborators:.1f} models "
-        "on average"
-    )
+
+    # FedeRiCo's first row if there is one, else the first of any method.
+    shown = min(weighed, key=lambda entry: entry.row.method != "federico")
+    models = f"{shown.effective_collaborators:.1f} models"
+    sentence = f"With {shown.title}, a client predicts with {models} on average"
     if shown.on_own_distribution is not None:
         share = percent(shown.on_own_distribution)
         sentence += f", and {share} of its trust lies on clients of its own distribution"
@@ -145,7 +156,10 @@ def _progress_of(summary: Summary, cell: Pending) -> str:
 
 def extent(summary: Summary) -> str:
     """How much was run."""
-    seeds = {seed for entry in summary.entries for seed in entry.by_seed}
+    seeds: set[int] = set()
+    for entry in summary.entries:
+        seeds.update(entry.by_seed)
+
     parts = [count(summary.clients, "client")]
     if summary.entries:
         parts.append(_rounds(summary))
@@ -157,12 +171,15 @@ def extent(summary: Summary) -> str:
 def notes(summary: Summary) -> str:
     """How to read the tables."""
     parts = ["Each client is tested on its own test data and counts by the size of its data."]
-    if any(entry.sd(summary.table.spread) for entry in summary.entries):
-        over = "runs" if summary.table.spread == "seeds" else "clients"
+    spread = summary.table.spread
+    if any(entry.sd(spread) for entry in summary.entries):
+        over = "clients"
+        if spread == "seeds":
+            over = "runs"  # a seed is a run
         parts.append(f"Figures are means over runs; ± is the standard deviation over {over}.")
     if len(summary.table.rows) > 1:
         parts.append("The best is in bold.")
-    if len({entry.rounds for entry in summary.entries}) > 1:
+    if len(summary.lengths) > 1:
         parts.append(
             "Rows were run for different numbers of rounds: in a column where they differ, none "
             "is called best."
@@ -191,10 +208,16 @@ def stored_as_means(summary: Summary) -> str:
 
 
 def _how_tuned(summary: Summary) -> str:
-    lengths = {tuned.rounds for tuned in summary.tuned}
+    lengths: set[int] = set()
+    rows: set[str] = set()
+    for tuned in summary.tuned:
+        lengths.add(tuned.rounds)
+        rows.add(tuned.row.name)
+
     after = listed([count(rounds, "round") for rounds in sorted(lengths)])
-    rows = {tuned.row.name for tuned in summary.tuned}
-    each = "row and column" if len(summary.tuned) > len(rows) else "row"
+    each = "row"
+    if len(summary.tuned) > len(rows):
+        each = "row and column"
     return (
         f"Best learning rates were chosen after {after} on a validation part of the clients' "
         f"training data, for each {each}; no test data was looked at."
@@ -205,7 +228,7 @@ def rate(summary: Summary, rate_kind: ShownRate) -> str:
     """Which learning rate a table is for."""
     if rate_kind == "best":
         return "each at its own best learning rate"
-    used = {entry.rate for entry in summary.entries if entry.rate_kind == rate_kind}
+    used = summary.rates(rate_kind)
     in_order = [f"{rate:g}" for rate in sorted(used)]
     return f"learning rate {listed(in_order)}"
 
@@ -224,28 +247,26 @@ def differences(summary: Summary) -> list[str]:
     paper = table.paper
     found = list(paper.differs)
 
-    if paper.rounds and {paper.rounds} != {entry.rounds for entry in summary.entries}:
+    if paper.rounds and summary.lengths != {paper.rounds}:
         found.append(f"{_rounds(summary)}; the paper has {paper.rounds}.")
 
     runs = len(table.seeds)
     if paper.runs and paper.runs != runs:
         found.append(f"{count(runs, 'run')} (a seed and a split each); the paper has {paper.runs}.")
 
-    given = {entry.rate for entry in summary.entries if entry.rate_kind == "given"}
-    if paper.rate and given - {paper.rate}:
+    if paper.rate and summary.rates("given") - {paper.rate}:
         used = rate(summary, "given").capitalize()
         found.append(f"{used}; the paper has {paper.rate:g}.")
 
     if summary.unfinished:
-        verb = "is" if summary.unfinished == 1 else "are"
+        verb = _is_or_are(summary.unfinished)
         found.append(f"{count(summary.unfinished, 'run')} of this table {verb} not finished.")
     return found
 
 
 def _rounds(summary: Summary) -> str:
     """The rounds of all entries: some may have been run for longer than others."""
-    lengths = {entry.rounds for entry in summary.entries}
-    *fewer, most = sorted(lengths)
+    *fewer, most = sorted(summary.lengths)
     named = [str(rounds) for rounds in fewer]
     named.append(count(most, "round"))
     return listed(named)
@@ -259,9 +280,14 @@ def part(summary: Summary, command: Command) -> str:
         if rows:
             parts.append(f"{rows} at the {rate_kind} rate")
 
-    tuned = [tuned.row.title for tuned in summary.tuned if command in tuned.commands]
-    if tuned:
-        parts.append(f"learning rates chosen for {listed(list(dict.fromkeys(tuned)))}")
+    # A row is tuned in each column, and named once.
+    chosen_for: list[str] = []
+    for tuned in summary.tuned:
+        title = tuned.row.title
+        if command in tuned.commands and title not in chosen_for:
+            chosen_for.append(title)
+    if chosen_for:
+        parts.append(f"learning rates chosen for {listed(chosen_for)}")
     return "; ".join(parts)
 
 
@@ -281,24 +307,25 @@ def origin(source: ResultSource) -> str:
 
 def _rows_from(summary: Summary, command: Command, rate_kind: ShownRate) -> str:
     """The rows that have results of this command; those in the same columns are named together."""
-    together: dict[tuple[str, ...], list[str]] = {}
+    together: dict[str, list[str]] = {}
     for row in summary.table.rows:
-        found = [
-            entry
-            for column in summary.table.columns
-            if (entry := summary.entry(row.name, column, rate_kind)) is not None
-        ]
-        columns = tuple(entry.column for entry in found if command in entry.commands)
-        if len(columns) == len(summary.table.columns):
-            columns = ("",)
-        if columns:
-            together.setdefault(columns, []).append(row.title)
+        columns = []
+        for entry in summary.row(row.name, rate_kind):
+            if command in entry.commands:
+                columns.append(entry.column)
+        if not columns:
+            continue
+        where = ""
+        if len(columns) < len(summary.table.columns):
+            where = f" ({', '.join(columns)})"
+        together.setdefault(where, []).append(row.title)
 
     everything = [row.title for row in summary.table.rows]
     parts = []
-    for columns, titles in together.items():
-        where = "" if columns == ("",) else f" ({', '.join(columns)})"
-        rows = "all rows" if titles == everything and len(titles) > 1 else listed(titles)
+    for where, titles in together.items():
+        rows = listed(titles)
+        if titles == everything and len(titles) > 1:
+            rows = "all rows"
         parts.append(rows + where)
     return ", ".join(parts)
 
@@ -312,7 +339,8 @@ def collaborators(
     groups: dict[str, int] = {}
     if distribution is not None:
         groups = dict(zip(clients, distribution, strict=True))
-    for client, row in list(zip(clients, posterior, strict=True))[:MOST_CLIENTS]:
+    everyone = zip(clients, posterior, strict=True)
+    for client, row in islice(everyone, MOST_CLIENTS):
         yield _about(client, row, groups)
 
 
@@ -325,7 +353,9 @@ def not_listed(clients: int) -> str:
 
 def called(client: str) -> str:
     """A client whose name is a number needs a noun before it."""
-    return f"Client {client}" if client.isdecimal() else client
+    if client.isdecimal():
+        return f"Client {client}"
+    return client
 
 
 def percent(share: float) -> str:
@@ -339,7 +369,9 @@ def percent(share: float) -> str:
 
 def count(number: int, noun: str) -> str:
     """A number with its noun: 1 run, 3 runs."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+    if number != 1:
+        noun += "s"
+    return f"{number:,} {noun}"
 
 
 def listed(items: Sequence[str]) -> str:
@@ -351,21 +383,36 @@ def listed(items: Sequence[str]) -> str:
 
 def in_words(number: int) -> str:
     """Small numbers spelled out."""
-    return NUMBERS[number] if number < len(NUMBERS) else str(number)
+    if number < len(NUMBERS):
+        return NUMBERS[number]
+    return str(number)
+
+
+def _is_or_are(number: int) -> str:
+    if number == 1:
+        return "is"
+    return "are"
 
 
 def _about(client: str, row: Mapping[str, float], groups: Mapping[str, int]) -> str:
-    others = {peer: weight for peer, weight in row.items() if peer != client}
-    peers = [peer for peer, weight in others.items() if weight >= COLLABORATOR]
+    """Whom a client learns with, the most trusted first, and whether they are the right ones."""
+    peers = []
+    for peer, weight in row.items():
+        if peer != client and weight >= COLLABORATOR:
+            peers.append(peer)
     if not peers:
         return f"{called(client)} works alone."
-    peers.sort(key=lambda peer: -others[peer])
+    peers.sort(key=lambda peer: -row[peer])
 
-    named = [f"{peer} ({percent(others[peer])})" for peer in peers]
+    # "1 other" would take as much room as its name.
+    rest: list[str] = []
     if len(peers) > MOST_NAMED + 1:
         rest = peers[MOST_NAMED:]
-        together = sum(others[peer] for peer in rest)
-        named = named[:MOST_NAMED]
+    named = []
+    for peer in peers[: len(peers) - len(rest)]:
+        named.append(f"{peer} ({percent(row[peer])})")
+    if rest:
+        together = sum(row[peer] for peer in rest)
         named.append(f"{len(rest)} others (together {percent(together)})")
 
     own = row.get(client, 0.0)
@@ -380,17 +427,25 @@ def _right_ones(client: str, peers: Sequence[str], groups: Mapping[str, int]) ->
     """How many collaborators are of the client's own distribution; empty where none is known."""
     if not groups:
         return ""
-    right = sum(groups.get(peer) == groups[client] for peer in peers)
+    of_peers = [groups.get(peer) for peer in peers]
+    right = of_peers.count(groups[client])
     total = len(peers)
+    if total == 1 and right == 0:
+        return "That peer is of another distribution."
+    return f"{_how_many(right, total)} of its own distribution."
+
+
+def _how_many(right: int, total: int) -> str:
+    """Some of all collaborators as the subject of a sentence, with its verb."""
     if total == 1:
-        whose = "its own" if right else "another"
-        return f"That peer is of {whose} distribution."
+        return "That peer is"
+    if total == 2 and right == 2:
+        return "Both are"
+    if total == 2 and right == 0:
+        return "Neither is"
     if right == total:
-        all_of_them = "Both" if total == 2 else f"All {in_words(total)}"
-        return f"{all_of_them} are of its own distribution."
+        return f"All {in_words(total)} are"
     if right == 0:
-        none_of_them = "Neither" if total == 2 else "None of them"
-        return f"{none_of_them} is of its own distribution."
-    verb = "is" if right == 1 else "are"
-    some = f"{in_words(right).capitalize()} of the {in_words(total)}"
-    return f"{some} {verb} of its own distribution."
+        return "None of them is"
+    some = in_words(right).capitalize()
+    return f"{some} of the {in_words(total)} {_is_or_are(right)}"
