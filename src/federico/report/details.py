@@ -1,5 +1,6 @@
 """What only the folders of the cells know; results that are kept without cells have none of it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,6 +36,7 @@ def unfinished_cells(folder: Path, table: TableDescription) -> list[CellResult]:
     found = []
     for cell in RunDir(folder).cells():
         done = cell.rounds_done
+        # Tuning may be shorter than the table asks for; how short is not known here.
         tuning = cell.description.rate_kind == "tuning"
         if not done or (done < table.rounds and not tuning):
             found.append(cell_result(cell))
@@ -51,7 +53,10 @@ def read_details(folder: Path, table: TableDescription) -> RunDetails:
         return column, _place(about.row, rows), about.seed
 
     # Tuning trains without a part of the data: its cells are not what the report is about.
-    cells = [cell for cell in RunDir(folder).cells() if cell.description.rate_kind != "tuning"]
+    cells = []
+    for cell in RunDir(folder).cells():
+        if cell.description.rate_kind != "tuning":
+            cells.append(cell)
     cells.sort(key=order)
     descriptions = [cell.description for cell in cells]
     return RunDetails(descriptions, _shown_posteriors(cells))
@@ -73,5 +78,8 @@ def _shown_posteriors(cells: list[CellDir]) -> Posteriors | None:
     return None
 
 
-def _place(name: str, names: list[str] | tuple[str, ...]) -> int:
-    return list(names).index(name) if name in names else len(names)
+def _place(name: str, names: Sequence[str]) -> int:
+    """Where the name stands; after all others if the table no longer has it."""
+    if name not in names:
+        return len(names)
+    return names.index(name)

@@ -9,10 +9,10 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from federico.report import text
-from federico.report.aggregate import Summary
+from federico.report.aggregate import Population, Summary
 from federico.report.details import RunDetails
 from federico.report.figures import CAPTIONS, trust_beside
-from federico.report.tables import TableCell, TextTable, all_tables
+from federico.report.tables import MISSING, TableCell, TextTable, all_tables
 from federico.runs.layout import Description
 
 
@@ -32,7 +32,7 @@ class SettingsTable:
     values: list[tuple[str, str]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, order=True)
 class DataOrigin:
     """What the data of one seed hashed to."""
 
@@ -51,7 +51,12 @@ def page(summary: Summary, details: RunDetails, images: Mapping[str, bytes]) -> 
         lstrip_blocks=True,
     )
     posteriors = details.posteriors
-    return environment.get_template("page.html").render(
+    not_listed = ""
+    if posteriors is not None:
+        not_listed = text.not_listed(len(posteriors.clients))
+
+    template = environment.get_template("page.html")
+    return template.render(
         table=summary.table,
         headline=text.headline(summary),
         trust=text.trust(summary),
@@ -67,13 +72,10 @@ def page(summary: Summary, details: RunDetails, images: Mapping[str, bytes]) -> 
         clients=_clients(summary),
         clients_note=_clients_note(summary),
         settings=_settings(details.descriptions),
-        sources=[
-            (text.part(summary, source.command), source.provenance.command, text.origin(source))
-            for source in summary.sources
-        ],
+        sources=_sources(summary),
         origins=_origins(details.descriptions),
         versions=_versions(summary),
-        not_listed=text.not_listed(len(posteriors.clients)) if posteriors else "",
+        not_listed=not_listed,
     )
 
 
@@ -99,63 +101,87 @@ def _collaborators(details: RunDetails) -> list[str]:
 
 def _clients(summary: Summary) -> TextTable | None:
     """Each client's name, samples and distribution, and every row's figure in the first column."""
-    entries = summary.column(summary.table.columns[0], summary.shown_rate)
-    entries = [entry for entry in entries if entry.by_client]
+    entries = []
+    for entry in summary.column(summary.table.columns[0], summary.shown_rate):
+        if entry.by_client:
+            entries.append(entry)
     if not entries:
         return None
-    population = summary.population
-    names = list(entries[0].by_client) if population is None else population.clients
 
     headings = ["client"]
+    names = list(entries[0].by_client)
+    population = summary.population
     if population is not None:
         headings += ["distribution", "training samples", "test samples"]
-    headings += [entry.title for entry in entries]
+        names = population.clients
+    for entry in entries:
+        headings.append(entry.title)
 
     lines = []
     for place, name in enumerate(names[: text.MOST_CLIENTS]):
-        line = [name]
+        line = [TableCell(name)]
         if population is not None:
-            groups = population.distribution
-            line.append("-" if groups is None else str(groups[place]))
-            line.append(str(population.train_samples[place]))
-            line.append(str(population.test_samples[place]))
+            line += _samples(population, place)
         for entry in entries:
-            value = entry.by_client.get(name)
-            line.append("-" if value is None else summary.metric.bare(value))
-        lines.append([TableCell(each) for each in line])
+            if name in entry.by_client:
+                value = entry.by_client[name]
+                line.append(TableCell(summary.metric.bare(value)))
+            else:
+                line.append(MISSING)
+        lines.append(line)
     return TextTable("Clients", headings, lines)
 
 
+def _samples(population: Population, client: int) -> list[TableCell]:
+    """A client's distribution, training samples and test samples."""
+    group = MISSING
+    if population.distribution is not None:
+        group = TableCell(str(population.distribution[client]))
+    train = TableCell(str(population.train_samples[client]))
+    test = TableCell(str(population.test_samples[client]))
+    return [group, train, test]
+
+
 def _clients_note(summary: Summary) -> str:
-    what = f"{summary.metric.axis.capitalize()} of each client"
+    figure = summary.metric.axis.capitalize()
+    what = f"{figure} of each client"
     columns = summary.table.columns
     if len(columns) > 1:
         what += f" in {columns[0]}"
+
+    parts = [f"{what}, mean over seeds."]
+    not_listed = text.not_listed(summary.clients)
+    if not_listed:
+        parts.append(not_listed)
     population = summary.population
-    parts = [f"{what}, mean over seeds.", text.not_listed(summary.clients)]
     if population is not None and not population.same_on_every_seed:
         parts.append(
             "Each seed distributes the data differently: samples and distributions are those of "
             f"seed {population.seed}."
         )
-    return " ".join(part for part in parts if part)
+    return " ".join(parts)
 
 
 def _settings(cells: Sequence[Description]) -> list[SettingsTable]:
     """The options of all cells; where rows or columns differ, every value they have."""
+    # By the title of the table, then by the name of the setting.
     merged: dict[str, dict[str, list[str]]] = {}
     for cell in cells:
         for key, value in _flat(cell.options):
             title, _, name = key.partition(".")
             if not name:
-                title, name = "other", key
-            values = merged.setdefault(title, {}).setdefault(name, [])
+                title = "other"
+                name = key
+            by_name = merged.setdefault(title, {})
+            values = by_name.setdefault(name, [])
             if value not in values:
                 values.append(value)
 
     tables = []
     for title, by_name in merged.items():
-        rows = [(name, " / ".join(values)) for name, values in by_name.items()]
+        rows = []
+        for name, values in by_name.items():
+            rows.append((name, " / ".join(values)))
         tables.append(SettingsTable(title, rows))
     # What belongs to no table comes last.
     return sorted(tables, key=lambda table: table.title == "other")
@@ -173,16 +199,33 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, st
 def _in_words(value: object) -> str:
     if value is None:
         return "not set"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
+    if value is True:
+        return "yes"
+    if value is False:
+        return "no"
+    if value == []:
+        return "none"
     if isinstance(value, list):
-        return ", ".join(str(each) for each in value) or "none"
+        return ", ".join(str(each) for each in value)
     return str(value)
 
 
+def _sources(summary: Summary) -> list[tuple[str, str, str]]:
+    """What came from each command, the command, and with which code and where it ran."""
+    found = []
+    for source in summary.sources:
+        part = text.part(summary, source.command)
+        origin = text.origin(source)
+        found.append((part, source.provenance.command, origin))
+    return found
+
+
 def _origins(cells: Sequence[Description]) -> list[DataOrigin]:
-    found = {DataOrigin(cell.seed, cell.data_hash, cell.partition_hash) for cell in cells}
-    return sorted(found, key=lambda origin: (origin.seed, origin.data, origin.partition))
+    """What the data of every seed hashed to: more than once where columns differ in their data."""
+    found = set()
+    for cell in cells:
+        found.add(DataOrigin(cell.seed, cell.data_hash, cell.partition_hash))
+    return sorted(found)
 
 
 def _versions(summary: Summary) -> dict[str, str]:

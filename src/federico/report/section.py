@@ -30,7 +30,8 @@ def _parts(summary: Summary, folder: Path, address: str) -> Iterator[str]:
 
     remarks = folder / REMARKS
     if remarks.exists():
-        yield f"{remarks.read_text(encoding='utf-8').strip()}\n"
+        written = remarks.read_text(encoding="utf-8")
+        yield f"{written.strip()}\n"
     for name in PICTURES:
         if (folder / f"{name}.png").exists():
             yield f"![{CAPTIONS[name]}]({address}/{name}.png)\n"
@@ -41,8 +42,10 @@ def _parts(summary: Summary, folder: Path, address: str) -> Iterator[str]:
 
     differences = text.differences(summary)
     if differences:
-        lines = [f"- {difference}\n" for difference in differences]
-        yield f"{text.beside(summary)}:\n\n" + "".join(lines)
+        listed = f"{text.beside(summary)}:\n\n"
+        for difference in differences:
+            listed += f"- {difference}\n"
+        yield listed
     yield f"{text.extent(summary).capitalize()}.\n"
     yield from _sources(summary)
 
@@ -55,5 +58,6 @@ def _sources(summary: Summary) -> Iterator[str]:
         if part and len(summary.sources) > 1:
             yield f"{part}: {origin}.\n"
         else:
-            yield f"{origin[0].upper()}{origin[1:]}.\n"
+            sentence = origin[0].upper() + origin[1:]
+            yield f"{sentence}.\n"
         yield f"```\n{source.provenance.command}\n```\n"

@@ -3,6 +3,7 @@
 import csv
 import io
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -10,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import Console, ConsoleOptions, JustifyMethod, RenderResult
 from rich.table import Table as TerminalTable
 from rich.text import Text
 
@@ -42,6 +43,9 @@ class TableCell:
 
     text: str
     bold: bool = False
+
+
+MISSING = TableCell(NOTHING)
 
 
 @dataclass(frozen=True)
@@ -79,59 +83,86 @@ def tuning_tables(summary: Summary) -> list[TextTable]:
     """How the best learning rates were chosen, if they were: every rate that was tried."""
     if not summary.tuned:
         return []
-    rates = list(dict.fromkeys(rate for tuned in summary.tuned for rate in tuned.scores))
-    rows = [tuned.row.name for tuned in summary.tuned]
 
+    # In the order in which they were tried first.
+    rates: list[float] = []
+    for tuned in summary.tuned:
+        for rate in tuned.scores:
+            if rate not in rates:
+                rates.append(rate)
+    headings = [""]
+    for rate in rates:
+        headings.append(f"{rate:g}")
+
+    rows = Counter(tuned.row.name for tuned in summary.tuned)
     lines = []
     for tuned in summary.tuned:
         name = tuned.row.title
-        if rows.count(tuned.row.name) > 1:
+        if rows[tuned.row.name] > 1:
             name += f", {tuned.column}"
-        tried = [_tried(summary, tuned, rate) for rate in rates]
-        lines.append([TableCell(name), *tried])
+        line = [TableCell(name)]
+        for rate in rates:
+            line.append(_tried(summary, tuned, rate))
+        lines.append(line)
 
-    title = (
-        f"How learning rates were chosen: {summary.metric.axis} on the clients' validation parts"
-    )
-    return [TextTable(title, ["", *(f"{rate:g}" for rate in rates)], lines)]
+    figure = summary.metric.axis
+    title = f"How learning rates were chosen: {figure} on the clients' validation parts"
+    return [TextTable(title, headings, lines)]
 
 
 def markdown(table: TextTable) -> str:
     """The table in Markdown, without its title."""
-    lines = [table.headings, ["---", *["---:"] * (len(table.headings) - 1)]]
-    for line in table.lines:
-        lines.append([f"**{cell.text}**" if cell.bold else cell.text for cell in line])
+    figures = len(table.headings) - 1
+    rule = ["---"] + ["---:"] * figures
+    written = _markdown_line(table.headings)
+    written += _markdown_line(rule)
 
-    written = ""
-    for texts in lines:
-        cells = [each.replace("|", "/") for each in texts]
-        written += f"| {' | '.join(cells)} |\n"
+    for line in table.lines:
+        texts = []
+        for cell in line:
+            shown = cell.text
+            if cell.bold:
+                shown = f"**{shown}**"
+            texts.append(shown)
+        written += _markdown_line(texts)
     return written
+
+
+def _markdown_line(texts: Sequence[str]) -> str:
+    joined = " | ".join(each.replace("|", "/") for each in texts)
+    return f"| {joined} |\n"
 
 
 def latex(table: TextTable) -> str:
     """The table in LaTeX, with the rules of the package booktabs."""
-    body = []
-    for line in table.lines:
-        cells = []
-        for cell in line:
-            escaped = _latex_text(cell.text)
-            cells.append(rf"\textbf{{{escaped}}}" if cell.bold else escaped)
-        body.append(rf"{' & '.join(cells)} \\")
-
-    columns = "l" + "r" * (len(table.headings) - 1)
-    headings = [_latex_text(heading) for heading in table.headings]
+    headings = [TableCell(heading) for heading in table.headings]
+    body = [_latex_line(line) for line in table.lines]
+    figures = len(table.headings) - 1
+    columns = "l" + "r" * figures
     parts = [
         f"% {table.title}",
         rf"\begin{{tabular}}{{{columns}}}",
         r"\toprule",
-        rf"{' & '.join(headings)} \\",
+        _latex_line(headings),
         r"\midrule",
         *body,
         r"\bottomrule",
         r"\end{tabular}",
     ]
     return "\n".join(parts) + "\n"
+
+
+def _latex_line(line: Sequence[TableCell]) -> str:
+    texts = []
+    for cell in line:
+        shown = cell.text
+        for character, escaped in ESCAPED_IN_LATEX.items():
+            shown = shown.replace(character, escaped)
+        if cell.bold:
+            shown = rf"\textbf{{{shown}}}"
+        texts.append(shown)
+    joined = " & ".join(texts)
+    return rf"{joined} \\"
 
 
 def as_csv(summary: Summary) -> str:
@@ -176,16 +207,20 @@ def as_json(summary: Summary) -> dict[str, Any]:
         "differences": text.differences(summary),
         "reference": table.reference,
         "entries": [_entry_as_json(summary, entry) for entry in summary.entries],
-        "tuned": [
-            {
-                "row": tuned.row.name,
-                "column": tuned.column,
-                "rounds": tuned.rounds,
-                "learning_rate": tuned.rate,
-                "scores": {f"{rate:g}": _finite(score) for rate, score in tuned.scores.items()},
-            }
-            for tuned in summary.tuned
-        ],
+        "tuned": [_tuned_as_json(tuned) for tuned in summary.tuned],
+    }
+
+
+def _tuned_as_json(tuned: TunedRate) -> dict[str, Any]:
+    scores = {}
+    for rate, score in tuned.scores.items():
+        scores[f"{rate:g}"] = _finite(score)
+    return {
+        "row": tuned.row.name,
+        "column": tuned.column,
+        "rounds": tuned.rounds,
+        "learning_rate": tuned.rate,
+        "scores": scores,
     }
 
 
@@ -197,6 +232,13 @@ def _entry_as_json(summary: Summary, entry: Entry) -> dict[str, Any]:
             "better": entry.versus.better,
             "runs": entry.versus.runs,
         }
+
+    by_seed = {}
+    for seed, value in entry.by_seed.items():
+        by_seed[str(seed)] = _finite(value)
+    by_client = {}
+    for client, value in entry.by_client.items():
+        by_client[client] = _finite(value)
     return {
         "row": entry.row.name,
         "title": entry.title,
@@ -207,8 +249,8 @@ def _entry_as_json(summary: Summary, entry: Entry) -> dict[str, Any]:
         "rounds": entry.rounds,
         "mean": _finite(entry.mean),
         "sd": entry.sd(summary.table.spread),
-        "by_seed": {str(seed): _finite(value) for seed, value in entry.by_seed.items()},
-        "by_client": {client: _finite(value) for client, value in entry.by_client.items()},
+        "by_seed": by_seed,
+        "by_client": by_client,
         "versus_reference": versus,
         "on_own_distribution": entry.on_own_distribution,
         "effective_collaborators": entry.effective_collaborators,
@@ -223,7 +265,9 @@ def _entry_as_json(summary: Summary, entry: Entry) -> dict[str, Any]:
 def megabytes(count: float) -> str:
     """One decimal, more only for what would otherwise read as nothing."""
     moved = count / 1e6
-    return f"{moved:,.1f}" if moved >= 0.05 or not moved else f"{moved:.2g}"
+    if 0 < moved < 0.05:
+        return f"{moved:.2g}"
+    return f"{moved:,.1f}"
 
 
 class ForTerminal:
@@ -239,13 +283,17 @@ class ForTerminal:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Called by rich when the table is printed."""
         table = self.table
-        widths = [_width(table, place, [heading]) for place, heading in enumerate(table.headings)]
-        parts = [list(range(1, len(widths)))]
-        if _total(widths) > options.max_width:
-            widths = [
-                _width(table, place, heading.split())
-                for place, heading in enumerate(table.headings)
-            ]
+        on_one_line = []
+        broken = []
+        for place, heading in enumerate(table.headings):
+            on_one_line.append(_width(table, place, [heading]))
+            broken.append(_width(table, place, heading.split()))
+
+        if _total(on_one_line) <= options.max_width:
+            widths = on_one_line
+            parts = [list(range(1, len(widths)))]
+        else:
+            widths = broken
             parts = _side_by_side(table, widths, options.max_width)
 
         yield Text(f" {table.title}", "bold")
@@ -256,8 +304,10 @@ class ForTerminal:
 
 def _width(table: TextTable, place: int, heading: Sequence[str]) -> int:
     """The width of a column whose heading is broken into these pieces."""
-    texts = [*heading, *(line[place].text for line in table.lines)]
-    return max((cell_len(each) for each in texts), default=0)
+    texts = list(heading)
+    for line in table.lines:
+        texts.append(line[place].text)
+    return max(map(cell_len, texts), default=0)
 
 
 def _total(widths: Sequence[int]) -> int:
@@ -285,11 +335,21 @@ def _side_by_side(table: TextTable, widths: Sequence[int], width: int) -> list[l
 def _terminal_part(table: TextTable, places: Sequence[int], widths: Sequence[int]) -> TerminalTable:
     drawn = TerminalTable(box=SIMPLE_HEAD, show_edge=False)
     for place in places:
-        justify = "right" if place else "left"
-        drawn.add_column(Text(table.headings[place]), justify=justify, width=widths[place])  # type: ignore[arg-type]
+        justify: JustifyMethod = "right"
+        if place == 0:
+            justify = "left"
+        heading = Text(table.headings[place])
+        drawn.add_column(heading, justify=justify, width=widths[place])
+
     for line in table.lines:
-        cells = [line[place] for place in places]
-        drawn.add_row(*(Text(cell.text, "bold" if cell.bold else "") for cell in cells))
+        texts = []
+        for place in places:
+            cell = line[place]
+            style = ""
+            if cell.bold:
+                style = "bold"
+            texts.append(Text(cell.text, style))
+        drawn.add_row(*texts)
     return drawn
 
 
@@ -315,10 +375,13 @@ def _single_column(summary: Summary, rate_kind: ShownRate) -> TextTable:
     lines = []
     for row in summary.table.rows:
         entry = summary.entry(row.name, column, rate_kind)
-        cells = [TableCell(NOTHING)] * len(shown)
-        if entry is not None:
-            cells = [show(entry) for show in shown.values()]
-        lines.append([TableCell(row.title), *cells])
+        line = [TableCell(row.title)]
+        for show in shown.values():
+            if entry is None:
+                line.append(MISSING)
+            else:
+                line.append(show(entry))
+        lines.append(line)
 
     title = f"{summary.metric.name.capitalize()}, {text.rate(summary, rate_kind)}"
     return TextTable(title, ["", *shown], lines)
@@ -327,17 +390,20 @@ def _single_column(summary: Summary, rate_kind: ShownRate) -> TextTable:
 def _figures(summary: Summary, rate_kind: ShownRate) -> TextTable:
     """Our figures in every column, and the paper's beside them."""
     headings = [""]
-    lines = [[TableCell(row.title)] for row in summary.table.rows]
     for column in summary.table.columns:
         headings.append(column)
-        in_paper = _paper_knows(summary, column)
-        if in_paper:
+        if _paper_knows(summary, column):
             headings.append(PAPER)
-        for line, row in zip(lines, summary.table.rows, strict=True):
+
+    lines = []
+    for row in summary.table.rows:
+        line = [TableCell(row.title)]
+        for column in summary.table.columns:
             entry = summary.entry(row.name, column, rate_kind)
-            line.append(_figure(summary, entry) if entry else TableCell(NOTHING))
-            if in_paper:
+            line.append(_figure(summary, entry))
+            if _paper_knows(summary, column):
                 line.append(_paper(summary, row, column))
+        lines.append(line)
 
     title = f"{summary.metric.axis.capitalize()}, {text.rate(summary, rate_kind)}"
     return TextTable(title, headings, lines)
@@ -346,54 +412,74 @@ def _figures(summary: Summary, rate_kind: ShownRate) -> TextTable:
 def _gain_and_cost(summary: Summary, rate_kind: ShownRate) -> TextTable:
     """Differences to the reference in every column, chosen learning rates, the cost of one run."""
     columns = summary.table.columns
-    compared = bool(summary.reference_title)
+    reference = summary.reference_title
 
     headings = [""]
-    if compared:
-        headings += [f"{column}, against {summary.reference_title}" for column in columns]
+    if reference:
+        for column in columns:
+            headings.append(f"{column}, against {reference}")
     if rate_kind == "best":
         headings.append("learning rates")
     headings += [MOVED, SECONDS]
 
     lines = []
     for row in summary.table.rows:
-        found = [summary.entry(row.name, column, rate_kind) for column in columns]
-        known = [entry for entry in found if entry is not None]
         line = [TableCell(row.title)]
-        if compared:
-            for entry in found:
-                line.append(_versus(summary, entry) if entry else TableCell(NOTHING))
+        if reference:
+            for column in columns:
+                entry = summary.entry(row.name, column, rate_kind)
+                line.append(_versus(summary, entry))
         if rate_kind == "best":
-            rates = [f"{entry.rate:g}" if entry else NOTHING for entry in found]
-            line.append(TableCell(", ".join(rates) if known else NOTHING))
+            line.append(_best_rates(summary, row))
+        known = summary.row(row.name, rate_kind)
         line += [_megabytes_moved(known), _processor_seconds(known)]
         lines.append(line)
     return TextTable(f"Gain and cost, {text.rate(summary, rate_kind)}", headings, lines)
 
 
-def _figure(summary: Summary, entry: Entry) -> TableCell:
+def _best_rates(summary: Summary, row: TableRow) -> TableCell:
+    """A row's best learning rate in every column."""
+    if not summary.row(row.name, "best"):
+        return MISSING
+    rates = []
+    for column in summary.table.columns:
+        entry = summary.entry(row.name, column, "best")
+        if entry is None:
+            rates.append(NOTHING)
+        else:
+            rates.append(f"{entry.rate:g}")
+    return TableCell(", ".join(rates))
+
+
+def _figure(summary: Summary, entry: Entry | None) -> TableCell:
     """Mean and deviation; what is missing of the runs or differs in rounds is said behind it."""
+    if entry is None:
+        return MISSING
     metric = summary.metric
-    shown = metric.bare(entry.mean) + metric.spread(entry.sd(summary.table.spread))
+    sd = entry.sd(summary.table.spread)
+    shown = metric.bare(entry.mean) + metric.spread(sd)
     if entry.stored_as_mean and len(summary.stored_as_means) < len(summary.entries):
         shown += " *"
 
     remarks = []
-    if len(entry.seeds) < len(summary.table.seeds):
-        remarks.append(f"{len(entry.seeds)} of {len(summary.table.seeds)}")
+    runs = len(entry.seeds)
+    asked = len(summary.table.seeds)
+    if runs < asked:
+        remarks.append(f"{runs} of {asked}")
     if not entry.finished:
         remarks.append(f"round {entry.rounds}")
     elif entry.rounds != summary.table.rounds:
         remarks.append(text.count(entry.rounds, "round"))
     if remarks:
         shown += f" ({', '.join(remarks)})"
-    return TableCell(shown, bold=entry is summary.best(entry.column, entry.rate_kind))
+    best = summary.best(entry.column, entry.rate_kind)
+    return TableCell(shown, bold=entry is best)
 
 
 def _tried(summary: Summary, tuned: TunedRate, rate: float) -> TableCell:
     score = tuned.scores.get(rate)
     if score is None:
-        return TableCell(NOTHING)
+        return MISSING
     return TableCell(summary.metric.bare(score), bold=rate == tuned.rate)
 
 
@@ -402,51 +488,57 @@ def _paper_knows(summary: Summary, column: str) -> bool:
 
 
 def _paper(summary: Summary, row: TableRow, column: str) -> TableCell:
-    found = summary.table.paper.values.get(row.name, {}).get(column)
-    if found is None:
-        return TableCell(NOTHING)
-    mean, sd = found
+    by_column = summary.table.paper.values.get(row.name, {})
+    if column not in by_column:
+        return MISSING
+    mean, sd = by_column[column]
     return TableCell(f"{mean:.1f} ± {sd:.1f}")
 
 
-def _versus(summary: Summary, entry: Entry) -> TableCell:
+def _versus(summary: Summary, entry: Entry | None) -> TableCell:
+    """The difference to the reference row; empty for that row itself."""
+    if entry is None:
+        return MISSING
     versus = entry.versus
     if versus is None:
         return TableCell("")
-    return TableCell(f"{summary.metric.signed(versus.mean)} ({versus.better} of {versus.runs})")
+    difference = summary.metric.signed(versus.mean)
+    return TableCell(f"{difference} ({versus.better} of {versus.runs})")
 
 
 def _models_used(entry: Entry) -> TableCell:
     collaborators = entry.effective_collaborators
-    return TableCell("" if collaborators is None else f"{collaborators:.1f}")
+    if collaborators is None:
+        return TableCell("")
+    return TableCell(f"{collaborators:.1f}")
 
 
 def _on_own_distribution(entry: Entry) -> TableCell:
     share = entry.on_own_distribution
-    return TableCell("" if share is None else text.percent(share))
+    if share is None:
+        return TableCell("")
+    return TableCell(text.percent(share))
 
 
 def _megabytes_moved(entries: Sequence[Entry]) -> TableCell:
     """Megabytes of one run, mean over columns."""
     if not entries:
-        return TableCell(NOTHING)
+        return MISSING
     moved = [entry.bytes_moved[-1] for entry in entries]
-    return TableCell(megabytes(float(np.mean(moved))))
+    mean = float(np.mean(moved))
+    return TableCell(megabytes(mean))
 
 
 def _processor_seconds(entries: Sequence[Entry]) -> TableCell:
     """Processor seconds of one run, mean over columns."""
     if not entries:
-        return TableCell(NOTHING)
+        return MISSING
     seconds = [entry.processor_seconds[-1] for entry in entries]
     return TableCell(f"{np.mean(seconds):,.1f}")
 
 
-def _latex_text(plain: str) -> str:
-    for character, escaped in ESCAPED_IN_LATEX.items():
-        plain = plain.replace(character, escaped)
-    return plain
-
-
 def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+    """The value for JSON, which has no infinity."""
+    if not math.isfinite(value):
+        return None
+    return value

@@ -35,9 +35,11 @@ def write_report(folder: Path) -> Path:
     for name, png in images.items():
         publish_bytes(pictures / f"{name}.png", png)
 
-    shown = tables.all_tables(summary)
-    in_markdown = [f"{table.title}\n\n{tables.markdown(table)}" for table in shown]
-    in_latex = [tables.latex(table) for table in shown]
+    in_markdown = []
+    in_latex = []
+    for table in tables.all_tables(summary):
+        in_markdown.append(f"{table.title}\n\n{tables.markdown(table)}")
+        in_latex.append(tables.latex(table))
     publish_text(folder / "table.md", "\n".join(in_markdown))
     publish_text(folder / "table.tex", "\n".join(in_latex))
     publish_text(folder / "runs.csv", tables.as_csv(summary))
