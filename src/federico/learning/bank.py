@@ -1,6 +1,6 @@
-"""The models a process holds: one flat row each.
+"""The models that a process holds, each as one flat row of numbers.
 
-So aggregation is arithmetic on rows, and a message is a row.
+Rows make aggregation plain arithmetic, and one row is what a message carries.
 """
 
 from collections.abc import Mapping
@@ -16,23 +16,23 @@ from federico.types import FloatArray, IntArray
 
 
 class Bank:
-    """Rows of models by owner, with the counters that stay with each.
+    """The models' rows and counters, found by owner.
 
-    The first rows belong to the owners hosted by this process. Behind them is room for visiting
-    rows: models of owners hosted elsewhere, brought here to be measured and trained.
+    The first rows belong to the owners hosted by this process. They are followed by visiting rows:
+    models of owners hosted elsewhere, brought here to be evaluated and trained.
     """
 
     def __init__(
         self, layout: ModelLayout, owners: IntArray, rows: Tensor, storage: RowStorage | None = None
     ) -> None:
-        """`owners` are those hosted here, sorted; `rows[k]` is the model of `owners[k]`."""
+        """`owners` are hosted here, sorted; `rows[k]` is the model of `owners[k]`."""
         self.layout = layout
         self.owners = owners
         self.rows = rows
         self.storage = storage or RowStorage()
         self.counters = layout.initial_counters().repeat(len(rows), 1)
 
-        # All owners whose models are here, sorted, and the row that holds the model of each.
+        # All owners whose models are here, sorted, and the place of each one's row.
         self._known_owners = owners
         self._known_places: IntArray = np.arange(len(owners))
 
@@ -45,9 +45,9 @@ class Bank:
         device: torch.device,
         storage: RowStorage | None = None,
     ) -> "Bank":
-        """A new model for each owner, drawn from the stream of its name.
+        """A new model for each owner, drawn from the random stream of the owner's name.
 
-        Equal names give equal models.
+        Owners with equal names get equal models.
         """
         storage = storage or RowStorage()
         owners = np.array(sorted(names), dtype=np.int64)
@@ -58,40 +58,50 @@ class Bank:
 
     @property
     def hosted_rows(self) -> Tensor:
-        """The rows of the owners hosted here, in their order."""
+        """The rows of the owners hosted here, in the order of `owners`."""
         return self.rows[: len(self.owners)]
 
     @property
     def visiting_places(self) -> dict[int, int]:
-        """Which row holds the model of which owner hosted elsewhere."""
-        known = zip(self._known_owners.tolist(), self._known_places.tolist(), strict=True)
-        return {owner: place for owner, place in known if place >= len(self.owners)}
+        """The place of each visiting row, by the owner of its model."""
+        hosted = len(self.owners)
+        owners = self._known_owners.tolist()
+        places = self._known_places.tolist()
+
+        visiting: dict[int, int] = {}
+        for owner, place in zip(owners, places, strict=True):
+            if place >= hosted:
+                visiting[owner] = place
+        return visiting
 
     def places(self, owners: IntArray) -> Tensor:
-        """Which rows hold the models of these owners."""
-        found = self._known_places[np.searchsorted(self._known_owners, owners)]
-        return torch.from_numpy(found).to(self.rows.device)
+        """The places of these owners' models: `rows[places[k]]` is the model of `owners[k]`."""
+        positions = np.searchsorted(self._known_owners, owners)
+        places = self._known_places[positions]
+        return torch.from_numpy(places).to(self.rows.device)
 
     def replace_visiting_rows(self, owners: IntArray) -> Tensor:
-        """Make room for the models of these owners instead of earlier ones.
+        """Give these owners visiting rows, and forget all earlier visiting rows.
 
-        Returns their rows, to be filled.
+        Returns the new rows, [owners, size], for the caller to fill.
         """
         hosted = len(self.owners)
-        wanted = hosted + len(owners)
-        if wanted > len(self.rows):
-            # Earlier visiting rows are not worth a copy.
-            self.rows = self._enlarged(self.hosted_rows, wanted)
-            self.counters = self._enlarged_counters(self.counters[:hosted], wanted)
+        needed = hosted + len(owners)
+        if needed > len(self.rows):
+            # Only hosted rows are copied: earlier visiting rows are no longer needed.
+            self.rows = self._enlarged(self.hosted_rows, needed)
+            self.counters = self._enlarged_counters(self.counters[:hosted], needed)
 
-        self._know({owner: hosted + k for k, owner in enumerate(owners.tolist())})
-        return self.rows[hosted:wanted]
+        places = range(hosted, needed)
+        visiting = dict(zip(owners.tolist(), places, strict=True))
+        self._know(visiting)
+        return self.rows[hosted:needed]
 
     def reserve_visiting_rows(self, owners: IntArray) -> None:
-        """Make room for the models of these owners too.
+        """Make sure that each of these owners has a visiting row.
 
-        Whoever of them is here keeps its row. A new one gets an empty row, or that of an owner not
-        asked for now.
+        An owner that has one keeps it. Others get unused rows first, then rows of owners that are
+        not in `owners`.
         """
         wanted = set(owners.tolist())
         hosted = len(self.owners)
@@ -102,16 +112,23 @@ class Bank:
 
         visiting = self.visiting_places
         owner_at = {place: owner for owner, place in visiting.items()}
-        free = [
-            place for place in range(hosted, len(self.rows)) if owner_at.get(place) not in wanted
-        ]
-        free.sort(key=owner_at.__contains__)  # empty rows first
-        for owner, place in zip(sorted(wanted - visiting.keys()), free, strict=False):
+        unused: list[int] = []
+        replaceable: list[int] = []
+        for place in range(hosted, len(self.rows)):
+            if place not in owner_at:
+                unused.append(place)
+            elif owner_at[place] not in wanted:
+                replaceable.append(place)
+
+        # There are at least as many free places as new owners.
+        free = unused + replaceable
+        new_owners = sorted(wanted - visiting.keys())
+        for owner, place in zip(new_owners, free, strict=False):
             owner_at[place] = owner
         self._know({owner: place for place, owner in owner_at.items()})
 
     def drop_visiting_row(self, owner: int) -> None:
-        """Forget the model of this owner hosted elsewhere."""
+        """Forget the visiting row of this owner."""
         visiting = self.visiting_places
         del visiting[owner]
         self._know(visiting)
@@ -132,16 +149,17 @@ class Bank:
     def write_deltas(
         self, owners: IntArray, trained: Tensor, deltas: Rows, which: IntArray
     ) -> None:
-        """Write into deltas[which[k]] how far trained[k] is from the model of owners[k].
+        """Write trained[k] minus the model of owners[k] into deltas[which[k]], for all k.
 
-        The rows of `trained` may be changed on the way.
+        The contents of `trained` may be lost.
         """
-        deltas.write_differences(which, trained, self.rows, self.places(owners))
+        places = self.places(owners)
+        deltas.write_differences(which, trained, self.rows, places)
 
     def copy_models(
         self, sources: IntArray, targets: IntArray, part: ModelPart | None = None
     ) -> None:
-        """Give the owner targets[k] the model of the owner sources[k].
+        """Copy the model of owner sources[k] to owner targets[k], for all k in order.
 
         If `part` is given, the rest of the model stays as it is.
         """
@@ -161,27 +179,27 @@ class Bank:
         return copied.copy_(rows)
 
     def _enlarged(self, rows: Tensor, count: int) -> Tensor:
-        """So many rows, the first of which hold what `rows` hold.
-
-        Memory that is not touched is not used.
-        """
+        """New memory for `count` rows that starts with a copy of `rows`; the rest is untouched."""
         enlarged = self.storage.empty(count, rows.shape[1], dtype=rows.dtype, device=rows.device)
         enlarged[: len(rows)].copy_(rows)
         return enlarged
 
     def _enlarged_counters(self, counters: Tensor, count: int) -> Tensor:
-        """The counters of so many models: first these, then those of new models."""
-        more = count - len(counters)
-        return torch.cat([counters, self.layout.initial_counters().repeat(more, 1)])
+        """Counters of `count` models: first `counters`, then those of new models."""
+        missing = count - len(counters)
+        initial = self.layout.initial_counters().repeat(missing, 1)
+        return torch.cat([counters, initial])
 
     def _know(self, visiting: Mapping[int, int]) -> None:
-        """From now on the models here are those hosted and these, owner to row."""
-        hosted_places = np.arange(len(self.owners))
+        """Replace the table of visiting rows; `visiting` gives each owner's place."""
         visiting_owners = np.array(list(visiting.keys()), dtype=np.int64)
-        visiting_places = np.array(list(visiting.values()), dtype=np.int64)
-
         owners = np.concatenate([self.owners, visiting_owners])
+
+        hosted_places = np.arange(len(self.owners))
+        visiting_places = np.array(list(visiting.values()), dtype=np.int64)
         places = np.concatenate([hosted_places, visiting_places])
+
+        # Sorted by owner, for the binary search in `places`.
         order = np.argsort(owners)
         self._known_owners = owners[order]
         self._known_places = places[order]

@@ -1,4 +1,4 @@
-"""The clients' samples in one tensor, loaded once, and batches of them as index arithmetic."""
+"""All clients' samples in one tensor, loaded once; a batch is a set of positions in it."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,8 +11,8 @@ from torch import Tensor
 from federico.types import Array, FloatArray, IntArray, Task
 
 SampleIndex: TypeAlias = Tensor | tuple[None, slice]
-"""Where samples lie: [rows, samples], or a slice of one row where they lie side by side, which is
-read without a copy."""
+"""Positions of samples: a tensor [visits, samples], or, for a single visit whose samples lie side
+by side, a slice, which is read without a copy."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Batch:
 
     index: SampleIndex
     weights: Tensor
-    """What each sample's loss counts, [visits, samples]; 0 for padding."""
+    """The weight of each sample's loss, [visits, samples]; 0 for padding."""
 
 
 class ClientSamples:
@@ -32,12 +32,14 @@ class ClientSamples:
     ) -> None:
         """The first counts[0] samples belong to the first client, and so on.
 
-        Models get them as `dtype`.
+        Inputs are converted to `dtype` when a model needs them.
         """
         self.stored_inputs = inputs
         self.all_targets = targets
         self.counts = counts
-        self.starts: IntArray = np.concatenate([[0], np.cumsum(counts)[:-1]])
+        ends = np.cumsum(counts)
+        self.starts: IntArray = np.concatenate([[0], ends[:-1]])
+        """The position of each client's first sample, [clients]."""
         self.dtype = dtype
 
     @classmethod
@@ -48,57 +50,71 @@ class ClientSamples:
         dtype: torch.dtype,
         device: torch.device,
     ) -> "ClientSamples":
-        """From the inputs and targets of each client."""
+        """Load the samples of all clients; `parts` holds the inputs and targets of each."""
+        counts = np.array([len(inputs) for inputs, _ in parts], dtype=np.int64)
         inputs = torch.from_numpy(np.concatenate([inputs for inputs, _ in parts]))
         targets = torch.from_numpy(np.concatenate([targets for _, targets in parts]))
 
-        # Images stay bytes until they are used: a quarter of the memory.
+        # Images stay bytes until they are used, which takes a quarter of the memory.
         if inputs.dtype != torch.uint8:
             inputs = inputs.to(dtype)
-        target_dtype = torch.int64 if task == "classification" else dtype
-
-        counts = np.array([len(inputs) for inputs, _ in parts], dtype=np.int64)
-        return cls(inputs.to(device), targets.to(target_dtype).to(device), counts, dtype)
+        target_dtype = dtype
+        if task == "classification":
+            target_dtype = torch.int64
+        targets = targets.to(target_dtype)
+        return cls(inputs.to(device), targets.to(device), counts, dtype)
 
     def __len__(self) -> int:
         return len(self.all_targets)
 
     @property
     def input_size(self) -> int:
-        """How many numbers an input has."""
-        return max(1, self.stored_inputs[:0].flatten(1).shape[1])
+        """How many numbers one input has."""
+        no_inputs = self.stored_inputs[:0].flatten(1)  # [0, numbers]
+        return max(1, no_inputs.shape[1])
 
     def example(self) -> Tensor:
-        """One input, ready for a model; zeros where there is none."""
-        if len(self) == 0:
-            return to_input(torch.zeros(self.stored_inputs.shape[1:]), self.dtype)
-        return to_input(self.stored_inputs[0], self.dtype)
+        """One input, ready for a model; zeros if there are no samples."""
+        if len(self) > 0:
+            first = self.stored_inputs[0]
+        else:
+            shape = self.stored_inputs.shape[1:]
+            first = torch.zeros(shape)
+        return to_input(first, self.dtype)
 
     def inputs(self, index: SampleIndex) -> Tensor:
-        """The inputs at these places, ready for a model; to be read only."""
-        return to_input(_gather(self.stored_inputs, index), self.dtype)
+        """The inputs at these positions, ready for a model; callers must not change them."""
+        stored = _gather(self.stored_inputs, index)
+        return to_input(stored, self.dtype)
 
     def targets(self, index: SampleIndex) -> Tensor:
-        """The labels or values at these places; to be read only."""
+        """The labels or values at these positions; callers must not change them."""
         return _gather(self.all_targets, index)
 
     def choose(self, positions: Sequence[IntArray]) -> "ClientSamples":
-        """The samples at these positions of each client, and no others."""
-        index = np.concatenate(
-            [start + chosen for start, chosen in zip(self.starts, positions, strict=True)]
-        )
+        """Only some samples of each client: `positions` counts from the client's first sample."""
+        indices: list[IntArray] = []
+        for start, chosen in zip(self.starts, positions, strict=True):
+            indices.append(start + chosen)
+        index = np.concatenate(indices)
+
         counts = np.array([len(chosen) for chosen in positions], dtype=np.int64)
         inputs = self.stored_inputs[index]
-        return ClientSamples(inputs, self.all_targets[index], counts, self.dtype)
+        targets = self.all_targets[index]
+        return ClientSamples(inputs, targets, counts, self.dtype)
 
     def add_by_sample(self, total: Tensor, batch: Batch, values: Tensor) -> None:
-        """Add the values of each sample in the batch to that sample's row of `total`."""
+        """Add the values of each sample in the batch to that sample's row of `total`.
+
+        `values` is [visits, samples, outputs], `total` [all samples, outputs].
+        """
         if isinstance(batch.index, tuple):
-            _, columns = batch.index
-            total[columns] += values[0]
+            _, positions = batch.index
+            total[positions] += values[0]
             return
-        real = batch.weights > 0
-        total.index_add_(0, batch.index[real], values[real])
+
+        is_sample = batch.weights > 0
+        total.index_add_(0, batch.index[is_sample], values[is_sample])
 
     def in_stored_order(self, clients: IntArray, size: int) -> Iterator[Batch]:
         """All samples of these clients as they are stored, in batches of `size`."""
@@ -107,15 +123,17 @@ class ClientSamples:
             yield from self.in_orders(clients, orders, size)
             return
 
-        # Those of a single client are read where they lie.
-        start = int(self.starts[clients[0]])
-        count = int(self.counts[clients[0]])
-        for first in range(0, count, size):
-            length = min(size, count - first)
-            columns = slice(start + first, start + first + length)
-            device = self.all_targets.device
+        # The samples of a single client lie side by side and are read without a copy.
+        client = clients[0]
+        start = int(self.starts[client])
+        end = start + int(self.counts[client])
+        device = self.all_targets.device
+        for first in range(start, end, size):
+            last = min(first + size, end)
+            length = last - first
+            positions = slice(first, last)
             weights = torch.full((1, length), 1 / length, dtype=self.dtype, device=device)
-            yield Batch((None, columns), weights)
+            yield Batch((None, positions), weights)
 
     def in_orders(
         self,
@@ -124,63 +142,75 @@ class ClientSamples:
         size: int,
         sample_weights: FloatArray | None = None,
     ) -> Iterator[Batch]:
-        """Batches of `size` for each of `clients` side by side, those with most samples first.
+        """Batches of `size` samples for each of `clients`, which are sorted, most samples first.
 
-        Each client's samples come in its own order, none left out, weighted by one over the batch's
-        length. A client that has run out is no longer part of the batch: `len(weights)` shrinks.
-        `sample_weights[k]`, by samples as stored, multiply the weights of clients[k].
+        Every sample of a client comes once, in the client's own order, weighted by one over the
+        length of its batch. A client whose samples are used up leaves the batch: `len(weights)`
+        shrinks. `sample_weights[k]`, in stored order, multiplies the weights of clients[k].
         """
         counts = self.counts[clients]
         most = int(counts[0])
 
-        # Where the samples of each client lie, in its order, [clients, most]; behind the last one
-        # anything.
-        index = np.zeros((len(clients), most), dtype=np.int64)
+        # The position of each sample, in the client's order. Any position will do as padding,
+        # because its weight is 0.
+        index = np.zeros((len(clients), most), dtype=np.int64)  # [clients, most]
         for row, (client, order) in enumerate(zip(clients, orders, strict=True)):
-            index[row, : counts[row]] = self.starts[client] + order
+            count = counts[row]
+            index[row, :count] = self.starts[client] + order
 
-        weights = _batch_shares(counts, size)
+        weights = _batch_shares(counts, size)  # [clients, most]
         if sample_weights is not None:
-            positions = np.maximum(index - self.starts[clients, None], 0)
-            weights *= np.take_along_axis(sample_weights, positions, axis=1)
+            # Back to positions among the client's own samples; padding may become negative.
+            starts = self.starts[clients, None]
+            own_positions = np.maximum(index - starts, 0)
+            weights *= np.take_along_axis(sample_weights, own_positions, axis=1)
 
         device = self.all_targets.device
         index_tensor = torch.from_numpy(index).to(device)
         weight_tensor = torch.from_numpy(weights).to(device, self.dtype)
         for first in range(0, most, size):
-            not_run_out = int((counts > first).sum())
-            cut = np.s_[:not_run_out, first : first + size]
-            yield Batch(index_tensor[cut], weight_tensor[cut])
+            active = int((counts > first).sum())
+            columns = slice(first, first + size)
+            yield Batch(index_tensor[:active, columns], weight_tensor[:active, columns])
 
 
 def _batch_shares(counts: IntArray, size: int) -> FloatArray:
-    """One over the length of the batch that each sample is in, [clients, most].
+    """One over the length of the batch that contains each sample, 0 for padding: [clients, most].
 
-    It is 0 behind a client's last sample.
+    `counts` is sorted, largest first.
     """
-    positions = np.arange(int(counts[0]))
+    most = int(counts[0])
+    positions = np.arange(most)  # [most]
+    counts = counts[:, None]  # [clients, 1]
+
+    # A client's last batch is as long as what is left.
     batch_starts = positions // size * size
-    lengths = np.minimum(counts[:, None] - batch_starts, size)
+    left = counts - batch_starts
+    lengths = np.minimum(left, size)  # [clients, most]
+
+    is_sample = positions < counts
     shares: FloatArray = np.zeros(lengths.shape)
-    np.divide(1.0, lengths, where=positions < counts[:, None], out=shares)
+    np.divide(1.0, lengths, where=is_sample, out=shares)
     return shares
 
 
 def _gather(stored: Tensor, index: SampleIndex) -> Tensor:
-    """The samples at `index`.
-
-    Whole rows are gathered several times faster by `index_select` than by indexing.
-    """
+    """The samples at `index`, [visits, samples, ...]."""
     if isinstance(index, tuple):
         return stored[index]
-    flat = stored.index_select(0, index.flatten())
-    return flat.view(*index.shape, *stored.shape[1:])
+
+    # `index_select` gathers whole rows several times faster than indexing does.
+    positions = index.flatten()
+    samples = stored.index_select(0, positions)
+    sample_shape = stored.shape[1:]
+    return samples.view(*index.shape, *sample_shape)
 
 
 def to_input(x: Tensor, dtype: torch.dtype) -> Tensor:
-    """Bytes of an image become numbers around 0 with a spread near 1, by fixed constants.
+    """Inputs as a model needs them.
 
-    Floats stay as they are.
+    Bytes of an image are scaled by fixed constants to numbers around 0 with a spread near 1. Floats
+    keep their values.
     """
     if x.dtype != torch.uint8:
         return x.to(dtype)

@@ -1,11 +1,11 @@
-"""How a stack of models is executed: stacked matrix products, vmap, or one bound module at a time.
+"""How a stack of models is executed: batched matrix products, vmap, or one module at a time.
 
-An engine owns nothing but views: of its workspace's two buffers, `work` (the models being trained,
-a row each) and `grad`, or of the rows it was told to hold. Which engine runs changes no number
-beyond rounding.
+An engine owns no rows, only views of them: of its workspace's two buffers, `work` (one row for each
+model being trained) and `grad`, or of the rows given to `hold`. The choice of engine changes no
+number beyond rounding.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import torch
@@ -16,28 +16,28 @@ from federico.learning.layout import ModelLayout, Slot
 from federico.learning.objectives import Objective
 
 MANY = 256
-"""From so many samples on, the product of a layer is faster with samples as columns."""
+"""With at least this many samples, a layer's product is faster with the samples as columns."""
 
 
 class Engine(Protocol):
-    """Runs the first `len(x)` rows of what it holds, row k on the samples x[k]."""
+    """Runs the first `len(x)` of the models it holds, model k on the samples x[k]."""
 
     counters: Tensor
-    """The counters of the model being trained; none where models have none."""
+    """The counters of the model being trained; empty if models have none."""
 
     def hold(self, rows: Tensor) -> None:
-        """Work on these rows from now on; to be trained, they must be those of `work`."""
+        """Work on these models from now on, [models, size]; only those in `work` can be trained."""
 
     def outputs(self, x: Tensor) -> Tensor:
-        """Raw outputs [rows, samples, outputs], in evaluation mode and without gradient."""
+        """Raw outputs [models, samples, outputs], in evaluation mode and without gradient."""
 
     def gradient(self, x: Tensor, y: Tensor, weights: Tensor) -> None:
-        """Writes the gradient of the weighted sum of losses of each row into `grad`."""
+        """Write the gradient of each model's weighted sum of losses into its row of `grad`."""
 
 
 @dataclass(frozen=True)
 class Layer:
-    """A linear layer of a chain, and whether ReLU follows it."""
+    """One linear layer of a chain, and whether a ReLU follows it."""
 
     weight: Slot
     bias: Slot | None
@@ -45,31 +45,32 @@ class Layer:
 
 
 def chain(layout: ModelLayout) -> list[Layer] | None:
-    """The model as a chain of linear layers and ReLUs in one precision, or None."""
+    """The model as a chain of linear layers and ReLUs in one precision; None if it is not one."""
     template = layout.template
     if type(template) is not nn.Sequential or layout.mixed:
         return None
 
     slots = {slot.name: slot for slot in layout.slots}
     layers: list[Layer] = []
-    # With duplicates: one and the same ReLU may be used twice.
+    # With duplicates, because the same ReLU module may be used twice.
     for name, module in template.named_modules(remove_duplicate=False):
-        if name == "" or "." in name:  # the chain itself, or something inside one of its layers
+        is_chain_itself = name == ""
+        is_inside_a_layer = "." in name
+        if is_chain_itself or is_inside_a_layer:
             continue
         if type(module) is nn.Linear and _is_plain(module, name, slots):
             weight = slots[f"{name}.weight"]
             bias = slots.get(f"{name}.bias")
             layers.append(Layer(weight, bias, relu=False))
         elif type(module) is nn.ReLU and layers and not layers[-1].relu:
-            last = layers.pop()
-            layers.append(Layer(last.weight, last.bias, relu=True))
+            layers[-1] = replace(layers[-1], relu=True)
         elif not _is_first_flatten(module, layers):
             return None
     return layers or None
 
 
 def _is_plain(layer: nn.Linear, name: str, slots: dict[str, Slot]) -> bool:
-    """Whether all of the layer learns, and none of it is shared with an earlier one."""
+    """Whether all parameters of the layer are trained, and none is shared with an earlier layer."""
     for which, parameter in layer.named_parameters():
         if not parameter.requires_grad or f"{name}.{which}" not in slots:
             return False
@@ -77,7 +78,7 @@ def _is_plain(layer: nn.Linear, name: str, slots: dict[str, Slot]) -> bool:
 
 
 def _is_first_flatten(module: nn.Module, layers: list[Layer]) -> bool:
-    """Whether the module flattens whole inputs before any layer, as a chain does anyway."""
+    """Whether the module flattens the model's inputs, which a chain does anyway."""
     if type(module) is not nn.Flatten or layers:
         return False
     return module.start_dim == 1 and module.end_dim == -1
@@ -85,7 +86,7 @@ def _is_first_flatten(module: nn.Module, layers: list[Layer]) -> bool:
 
 @dataclass(frozen=True)
 class StackedLayer:
-    """One layer of the first so many models in hand, as views made once for all steps."""
+    """One layer of several models, as views of their rows that are made once for all steps."""
 
     weight: Tensor
     """[models, outputs, inputs]"""
@@ -99,52 +100,68 @@ class StackedLayer:
 
     @classmethod
     def of(cls, layer: Layer, rows: Tensor, grad: Tensor) -> "StackedLayer":
-        """The layer in these rows of models and of their gradients."""
+        """The layer of the models in `rows`, whose gradients go to `grad`; both [models, size]."""
         weight = _stacked(layer.weight, rows)
+        transposed = weight.transpose(1, 2)
         weight_grad = _stacked(layer.weight, grad)
+
         bias = None
         bias_grad = None
         if layer.bias is not None:
             bias = _stacked(layer.bias, rows).unsqueeze(1)
             bias_grad = _stacked(layer.bias, grad)
-        return cls(weight, weight.transpose(1, 2), bias, weight_grad, bias_grad, layer.relu)
+        return cls(weight, transposed, bias, weight_grad, bias_grad, layer.relu)
 
     def forward(self, below: Tensor) -> Tensor:
-        """What the layer makes of the activations below it, [models, samples, inputs]."""
+        """The layer's activations, given those below it: [models, samples, inputs]."""
         if self.bias is None:
             out = torch.bmm(below, self.transposed)
         else:
             out = torch.baddbmm(self.bias, below, self.transposed)
-        return out.relu_() if self.relu else out
+
+        if self.relu:
+            out.relu_()
+        return out
 
     def forward_alone(self, below: Tensor) -> Tensor:
-        """The same for a single model, by the kernels that suit so many samples."""
-        samples = below[0]
-        bias = None if self.bias is None else self.bias[0, 0]
+        """`forward` for a single model, by the kernel that is fastest for this many samples."""
+        samples = below[0]  # [samples, inputs]
+        weight = self.weight[0]  # [outputs, inputs]
+        bias = None
+        if self.bias is not None:
+            bias = self.bias[0, 0]  # [outputs]
+
         if len(samples) < MANY:
-            out = compat.fused_linear(samples, self.weight[0], bias)
+            out = compat.fused_linear(samples, weight, bias)
         else:
-            out = _fused_linear_of_many(samples, self.weight[0], bias)
-        out = out[None]
-        return out.relu_() if self.relu else out
+            out = _fused_linear_of_many(samples, weight, bias)
+
+        if self.relu:
+            out.relu_()
+        return out[None]
 
     def write_gradient(self, below: Tensor, slope: Tensor) -> None:
-        """Write the gradient of the layer: `slope` is that of its outputs, before ReLU."""
+        """Write the gradient of the layer's weight and bias.
+
+        `slope` is the gradient of its outputs before ReLU, [models, samples, outputs].
+        """
         torch.bmm(slope.transpose(1, 2), below, out=self.weight_grad)
         if self.bias_grad is not None:
             torch.sum(slope, dim=1, out=self.bias_grad)
 
 
 def _stacked(slot: Slot, rows: Tensor) -> Tensor:
-    """The tensor of this slot in every row, [rows, *shape]."""
-    columns = slice(slot.start, slot.start + slot.size)
-    return rows[:, columns].view(len(rows), *slot.shape)
+    """The tensor of this slot in every row, as a view: [rows, *shape]."""
+    end = slot.start + slot.size
+    columns = rows[:, slot.start : end]
+    return columns.view(len(rows), *slot.shape)
 
 
 def _fused_linear_of_many(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """A linear layer for many samples.
+    """A linear layer applied to many samples, [samples, outputs].
 
-    The kernel puts them in order for itself, and takes the weights as they lie.
+    Samples and weights change places: the kernel rearranges its second operand, here the samples,
+    and reads the first, here the weights, as it lies.
     """
     transposed = compat.fused_linear(weight, x, None)  # [outputs, samples]
     if bias is not None:
@@ -153,9 +170,9 @@ def _fused_linear_of_many(x: Tensor, weight: Tensor, bias: Tensor | None) -> Ten
 
 
 class Stacked:
-    """Runs chains of linear layers.
+    """Runs models that are chains of linear layers, all at once, as batched matrix products.
 
-    All rows run at once as batched matrix products, gradient by hand, nothing copied.
+    The gradient is written out by hand, and no row is copied.
     """
 
     def __init__(
@@ -165,21 +182,24 @@ class Stacked:
         self._layers = layers
         self._objective = objective
         self._grad = grad
-        # By what may be in hand, not by what is: how visits are cut into stacks must not change a
-        # number.
-        self._fused = len(work) == 1 and compat.can_fuse_linear(work)
+        # Decided by how many models a stack may hold, not by how many it holds: the way visits are
+        # cut into stacks must not change a number.
+        holds_one = len(work) == 1
+        self._fused = holds_one and compat.can_fuse_linear(work)
         self.hold(work)
 
     def hold(self, rows: Tensor) -> None:
         """See `Engine.hold`."""
         self._rows = rows
+        # The layers of the first so many models, by that number.
         self._stacked_layers: dict[int, list[StackedLayer]] = {}
 
     @torch.no_grad()
     def outputs(self, x: Tensor) -> Tensor:
         """See `Engine.outputs`."""
-        out = x.flatten(2)
-        for layer in self._layers_of_first(len(x)):
+        layers = self._layers_of_first(len(x))
+        out = x.flatten(2)  # [models, samples, inputs]
+        for layer in layers:
             out = layer.forward_alone(out) if self._fused else layer.forward(out)
         return out
 
@@ -187,31 +207,42 @@ class Stacked:
     def gradient(self, x: Tensor, y: Tensor, weights: Tensor) -> None:
         """See `Engine.gradient`."""
         layers = self._layers_of_first(len(x))
+
+        # Forward: activations[k] goes into layer k, activations[k + 1] comes out of it.
         activations = [x.flatten(2)]
         for layer in layers:
-            activations.append(layer.forward(activations[-1]))
+            below = activations[-1]
+            activations.append(layer.forward(below))
 
-        slope = self._objective.slope(activations[-1], y, weights)
+        # Backward: `slope` is the gradient of what comes out of the layer.
+        outputs = activations[-1]
+        slope = self._objective.slope(outputs, y, weights)  # [models, samples, outputs]
         for k in reversed(range(len(layers))):
             layer = layers[k]
             if layer.relu:
                 slope = compat.relu_backward(slope, activations[k + 1])
             layer.write_gradient(activations[k], slope)
+
+            # Nothing needs the gradient of the inputs.
             if k > 0:
                 slope = torch.bmm(slope, layer.weight)
 
     def _layers_of_first(self, count: int) -> list[StackedLayer]:
-        """The layers of the first `count` models."""
-        if count not in self._stacked_layers:
+        """The layers of the first `count` models, made when they are first needed."""
+        layers = self._stacked_layers.get(count)
+        if layers is None:
             rows = self._rows[:count]
             grad = self._grad[:count]
             layers = [StackedLayer.of(layer, rows, grad) for layer in self._layers]
             self._stacked_layers[count] = layers
-        return self._stacked_layers[count]
+        return layers
 
 
 class Looped:
-    """Any module, one row at a time: the module's parameters are bound to the first row, once."""
+    """Runs any module, one model at a time.
+
+    The module's tensors are bound once to the workspace's only row.
+    """
 
     def __init__(
         self, layout: ModelLayout, objective: Objective, work: Tensor, grad: Tensor
@@ -222,38 +253,49 @@ class Looped:
         self._objective = objective
         self._work = work[0]
         self._grad = grad[0]
+        # Autograd adds up gradients in place, and so writes them into the row.
         parameters = self.module.parameters()
         for parameter, slot in zip(parameters, layout.parameter_slots, strict=True):
             parameter.grad = slot.view(self._grad)
 
     def hold(self, rows: Tensor) -> None:
-        """See `Engine.hold`. A module stays bound to one place: other rows are copied there."""
-        if rows.data_ptr() != self._work.data_ptr():
+        """See `Engine.hold`. The module stays bound to one row: other rows are copied there."""
+        is_bound_row = rows.data_ptr() == self._work.data_ptr()
+        if not is_bound_row:
             self._work.copy_(rows[0])
 
     @torch.no_grad()
     def outputs(self, x: Tensor) -> Tensor:
         """See `Engine.outputs`."""
         self.module.eval()
-        return self._forward(x[0]).unsqueeze(0)
+        outputs = self._forward(x[0])  # [samples, outputs]
+        return outputs.unsqueeze(0)
 
     def gradient(self, x: Tensor, y: Tensor, weights: Tensor) -> None:
         """See `Engine.gradient`."""
         self.module.train()
         self._grad.zero_()
-        losses = self._objective(self._forward(x[0]), y[0])
-        torch.autograd.backward((losses * weights[0]).sum())
+        outputs = self._forward(x[0])  # [samples, outputs]
+        losses = self._objective(outputs, y[0])
+        total = (losses * weights[0]).sum()
+        torch.autograd.backward(total)
 
     def _forward(self, x: Tensor) -> Tensor:
-        memory_format = torch.channels_last if x.dim() == 4 else torch.contiguous_format
-        own_input = x.clone(memory_format=memory_format)  # a module may write into its input
+        """The module's outputs for these samples, in the layout's precision."""
+        # Convolutions are fastest on images whose channels lie side by side.
+        memory_format = torch.contiguous_format
+        if x.dim() == 4:
+            memory_format = torch.channels_last
+
+        # A copy, because a module may write into its input.
+        own_input = x.clone(memory_format=memory_format)
         with self._layout.precision(x.device):
             outputs: Tensor = self.module(own_input)
         return outputs.to(self._layout.dtype)
 
 
 class Vmapped:
-    """Any module that keeps no statistics and draws nothing, all rows at once: what fills a GPU."""
+    """Runs any module without statistics and random numbers, all models at once, to fill a GPU."""
 
     def __init__(
         self, layout: ModelLayout, objective: Objective, work: Tensor, grad: Tensor
@@ -272,19 +314,27 @@ class Vmapped:
     @torch.no_grad()
     def outputs(self, x: Tensor) -> Tensor:
         """See `Engine.outputs`."""
-        return torch.vmap(self._forward)(self._rows[: len(x)], x)
+        outputs_of_each = torch.vmap(self._forward)
+        rows = self._rows[: len(x)]
+        outputs: Tensor = outputs_of_each(rows, x)
+        return outputs
 
     def gradient(self, x: Tensor, y: Tensor, weights: Tensor) -> None:
         """See `Engine.gradient`."""
-        gradient_of_each = torch.vmap(torch.func.grad(self._loss))
-        rows = self._rows[: len(x)]
-        self._grad[: len(x)] = gradient_of_each(rows, x, y, weights)
+        gradient = torch.func.grad(self._loss)
+        gradient_of_each = torch.vmap(gradient)
+        count = len(x)
+        rows = self._rows[:count]
+        self._grad[:count] = gradient_of_each(rows, x, y, weights)
 
     def _loss(self, row: Tensor, x: Tensor, y: Tensor, weights: Tensor) -> Tensor:
-        losses = self._objective(self._forward(row, x), y)
+        """The weighted sum of one model's losses."""
+        outputs = self._forward(row, x)
+        losses = self._objective(outputs, y)
         return (losses * weights).sum()
 
     def _forward(self, row: Tensor, x: Tensor) -> Tensor:
+        """The outputs of one model for these samples, in the layout's precision."""
         tensors = {slot.name: slot.view(row) for slot in self._layout.slots}
         with self._layout.precision(x.device):
             outputs: Tensor = torch.func.functional_call(
@@ -294,10 +344,9 @@ class Vmapped:
 
 
 def vmappable(layout: ModelLayout) -> bool:
-    """Whether training changes the model by its gradient alone.
-
-    There are no batch-norm statistics then, and nothing is frozen.
-    """
-    keeps_statistics = layout.size > layout.parameters or len(layout.counters) > 0
-    learns = all(parameter.requires_grad for parameter in layout.template.parameters())
-    return learns and not keeps_statistics
+    """Whether only gradients change the model: no batch-norm statistics, no frozen parameters."""
+    has_buffers = layout.size > layout.parameters
+    has_counters = len(layout.counters) > 0
+    if has_buffers or has_counters:
+        return False
+    return all(parameter.requires_grad for parameter in layout.template.parameters())

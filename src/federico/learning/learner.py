@@ -1,6 +1,7 @@
-"""Batched work over visits: whose data, whose model.
+"""The learner: evaluates and trains models on clients' data, many visits at a time.
 
-No method loops over batches, no learner knows a method.
+A visit names a client, whose data is used, and an owner, whose model is used. Methods pass lists of
+visits and never loop over batches; the learner knows nothing about methods.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,20 +28,21 @@ from federico.types import Array, FloatArray, IntArray, Task
 DataPart = Literal["train", "validation", "test"]
 
 EVALUATION_NUMBERS = 1 << 18
-"""How many input numbers are measured at once; more would push the activations out of the cache."""
+"""Input numbers per evaluation batch; more would push the activations out of the cache."""
 EVALUATION_SAMPLES = 512
-"""How many samples are measured at once, however small they are."""
+"""Samples per evaluation batch, however small the samples are."""
 CHAIN_NUMBERS = 1 << 20
+"""`EVALUATION_NUMBERS` for a single chain of linear layers, where larger products are faster even
+if they do not fit into the cache."""
 CHAIN_SAMPLES = 2048
-"""The same for a single chain of linear layers: its products are the faster the larger they are, in
-cache or not."""
+"""`EVALUATION_SAMPLES` for a single chain of linear layers."""
 SMALLEST_PROBABILITY = 1e-30
-"""A class that a mixture holds to be impossible still has a finite loss."""
+"""Lower bound on the probability of the true class, so that every loss of a mixture is finite."""
 
 
 @dataclass(frozen=True)
 class ClientData:
-    """What the learner needs of one client."""
+    """What the learner needs to know about one client: its name and its samples."""
 
     name: str
     train: tuple[Array, Array]
@@ -49,7 +51,7 @@ class ClientData:
 
 @dataclass(frozen=True)
 class Stack:
-    """Visits that run together, and their positions in the list they were cut from."""
+    """Visits that are executed together, and their positions in the full list of visits."""
 
     positions: IntArray
     visits: Visits
@@ -82,17 +84,19 @@ class Proximal:
     """A row for each visit, [visits, size]."""
 
     def take(self, positions: IntArray) -> "Proximal":
-        """The same for these visits alone."""
+        """The proximal terms of the visits at these positions."""
         index = torch.from_numpy(positions).to(self.towards.device)
-        return Proximal(self.strength, self.towards.index_select(0, index))
+        towards = self.towards.index_select(0, index)
+        return Proximal(self.strength, towards)
 
     def add_to(self, gradients: Tensor, parameters: Tensor) -> None:
-        """Add the pull on the first visits to their gradients, in place.
+        """Add the proximal term of the first visits to their gradients, in place.
 
-        Both are [visits, parameters].
+        `gradients` and `parameters` are [visits, parameters].
         """
         visits, size = parameters.shape
-        gradients.add_(parameters - self.towards[:visits, :size], alpha=self.strength)
+        towards = self.towards[:visits, :size]
+        gradients.add_(parameters - towards, alpha=self.strength)
 
 
 @dataclass(frozen=True)
@@ -105,10 +109,11 @@ class LocalTraining:
     proximal: Proximal | None
 
     def take(self, positions: IntArray) -> "LocalTraining":
-        """The same for these visits alone."""
+        """The training of the visits at these positions."""
         sample_weights = self.sample_weights
         if sample_weights is not None:
             sample_weights = sample_weights[positions]
+
         proximal = self.proximal
         if proximal is not None:
             proximal = proximal.take(positions)
@@ -141,7 +146,7 @@ class Learner:
         self.names = [client.name for client in clients]
         self.objective = objective_for(task)
         self.guess = self.objective.guess(outputs)
-        """The mean loss of whoever knows nothing."""
+        """The mean loss of a model that has learned nothing."""
 
         train = [client.train for client in clients]
         test = [client.test for client in clients]
@@ -150,8 +155,10 @@ class Learner:
             "test": ClientSamples.load(test, task, layout.dtype, self.device),
         }
         self.states = self.new_states()
-        """What the optimizer keeps of each pair of client and owner between rounds."""
-        self.workers = WorkerPool(layout, self.objective, self.data["train"].example(), self.device)
+        """The optimizer's state of each (client, owner) pair, kept between rounds."""
+
+        example = self.data["train"].example()
+        self.workers = WorkerPool(layout, self.objective, example, self.device)
 
         # Losses are summed and probabilities mixed in double precision, where the device has it.
         self._precise = torch.float32 if self.device.type == "mps" else torch.float64
@@ -162,92 +169,116 @@ class Learner:
         return self.data["train"].counts
 
     def new_states(self) -> OptimizerStates:
-        """Optimizer states for this model, of no pair yet."""
+        """Optimizer states for models of this layout, with no pair in them yet."""
         moments = self.optimizer.moments
         size = self.layout.parameters
         return OptimizerStates(moments, size, self.layout.dtype, self.device, self.storage)
 
     def new_deltas(self, count: int) -> Rows:
-        """Room for so many deltas of this round; they wait in files where they will be sent."""
-        size, dtype = self.layout.size, self.layout.dtype
+        """Uninitialised rows for `count` deltas of this round.
+
+        Deltas that will be sent over a network may be stored in files.
+        """
+        size = self.layout.size
+        dtype = self.layout.dtype
         return self.storage.deltas(count, size, dtype=dtype, device=self.device)
 
     def zeros(self, count: int) -> Tensor:
-        """So many rows of zeros that are needed in this round only, [count, size]."""
-        size, dtype = self.layout.size, self.layout.dtype
+        """Rows of zeros that are needed in this round only, [count, size]."""
+        size = self.layout.size
+        dtype = self.layout.dtype
         rows = self.storage.empty(count, size, dtype=dtype, device=self.device, every_round=True)
         return rows.zero_()
 
     def hold_out(self, fraction: float) -> None:
-        """Take samples out of every client's training data.
+        """Move a fraction of every client's training samples to its validation data.
 
-        They are its validation data from now on.
-
-        A client with a single sample has nothing to spare: it validates on what it trains on.
+        A client with a single sample has none to spare: it validates on its training sample.
         """
         data = self.data["train"]
-        trained: list[IntArray] = []
-        validated: list[IntArray] = []
-        for name, count, held in zip(
-            self.names, data.counts, held_out(data.counts, fraction), strict=True
-        ):
-            order = stream(self.seed, "hold out", name).permutation(count)
+        held_counts = held_out(data.counts, fraction)  # [clients]
+
+        training: list[IntArray] = []
+        validation: list[IntArray] = []
+        for name, count, held in zip(self.names, data.counts, held_counts, strict=True):
+            random = stream(self.seed, "hold out", name)
+            order = random.permutation(count)
+
+            # Sorted, so that both parts keep the order in which samples are stored.
             kept = np.sort(order[held:])
-            trained.append(kept)
-            validated.append(np.sort(order[:held]) if held > 0 else kept)
+            taken = np.sort(order[:held])
+            if held == 0:
+                taken = kept
+            training.append(kept)
+            validation.append(taken)
 
-        self.data["train"] = data.choose(trained)
-        self.data["validation"] = data.choose(validated)
+        self.data["train"] = data.choose(training)
+        self.data["validation"] = data.choose(validation)
 
-    # Measuring.
+    # Evaluation.
 
     def evaluate(self, bank: Bank, visits: Visits, part: DataPart = "train") -> FloatArray:
-        """The mean loss of each visit over the client's samples of a part, in evaluation mode."""
+        """The mean loss of each visit's model on the client's samples, [visits].
+
+        Models run in evaluation mode; `part` says which of the client's samples are used.
+        """
         data = self.data[part]
 
         @torch.no_grad()
         def measure(workspace: Workspace, stack: Stack) -> Tensor:
-            total = torch.zeros(len(stack.visits), dtype=self._precise, device=self.device)
-            for losses in self._batch_losses(workspace, bank, stack.visits, data):
-                total[: len(losses)] += losses.sum(1, dtype=self._precise)
+            """The summed loss of each visit of a stack."""
+            count = len(stack.visits)
+            total = torch.zeros(count, dtype=self._precise, device=self.device)
+            batches = self._batch_losses(workspace, bank, stack.visits, data)
+            for losses in batches:  # [visits that still have samples, samples]
+                batch_total = losses.sum(1, dtype=self._precise)
+                total[: len(losses)] += batch_total
             return total
 
-        mean_losses = np.zeros(len(visits))
         stacks = self._stacks(visits, data)
         totals = self.workers.map(measure, stacks)
+
+        mean_losses = np.zeros(len(visits))
         for stack, total in zip(stacks, totals, strict=True):
             counts = data.counts[stack.visits.clients]
             mean_losses[stack.positions] = total.cpu().numpy() / counts
         return mean_losses
 
     def losses(self, bank: Bank, visits: Visits, part: DataPart = "train") -> FloatArray:
-        """The loss of each sample of a visit, as stored, in evaluation mode.
+        """The loss of each visit's model on each of the client's samples, [visits, samples].
 
-        They are [visits, samples], with 0 behind a client's last sample.
+        Samples come in the order in which they are stored, followed by zeros for clients that have
+        fewer than others. Models run in evaluation mode.
         """
         data = self.data[part]
-        most = int(data.counts[visits.clients].max(initial=0))
+        counts = data.counts[visits.clients]
+        most = int(counts.max(initial=0))
         all_losses = np.zeros((len(visits), most))
 
         @torch.no_grad()
         def measure(workspace: Workspace, stack: Stack) -> None:
+            """Write the losses of a stack's visits into their rows of `all_losses`."""
             first = 0
-            for losses in self._batch_losses(workspace, bank, stack.visits, data):
-                rows, length = losses.shape
+            batches = self._batch_losses(workspace, bank, stack.visits, data)
+            for losses in batches:  # [visits that still have samples, samples]
+                count, length = losses.shape
+                positions = stack.positions[:count]
                 columns = slice(first, first + length)
-                all_losses[stack.positions[:rows], columns] = losses.cpu().numpy()
+                all_losses[positions, columns] = losses.cpu().numpy()
                 first += length
 
-        self.workers.map(measure, self._stacks(visits, data))
+        stacks = self._stacks(visits, data)
+        self.workers.map(measure, stacks)
         return all_losses
 
     @torch.no_grad()
     def score(
         self, bank: Bank, visits: Visits, weights: FloatArray, part: DataPart = "test"
     ) -> Scores:
-        """Loss and accuracy of every client's mixture.
+        """Loss and accuracy of every client's mixture of models on the client's own samples.
 
-        Visit (i, b) brings model b into i's mixture.
+        Visit (i, b) adds the model of owner b to the mixture of client i, with its entry of
+        `weights`.
         """
         data = self.data[part]
         targets = data.all_targets
@@ -256,29 +287,43 @@ class Learner:
             losses = self.objective(mixed, targets.to(mixed.dtype))
             return Scores(_mean_by_client(data, losses), None)
 
-        probabilities = mixed.gather(1, targets[:, None])[:, 0]
+        true_classes = targets[:, None]  # [samples, 1]
+        probabilities = mixed.gather(1, true_classes)[:, 0]  # [samples]
         losses = -probabilities.clamp_min(SMALLEST_PROBABILITY).log()
-        hits = (mixed.argmax(1) == targets) & ~mixed.isnan().any(1)
-        return Scores(_mean_by_client(data, losses), _mean_by_client(data, hits))
+
+        # `argmax` takes a NaN for the largest number: such a prediction is never a hit.
+        predicted = mixed.argmax(1)
+        is_nan = mixed.isnan().any(1)
+        hits = (predicted == targets) & ~is_nan
+
+        loss = _mean_by_client(data, losses)
+        accuracy = _mean_by_client(data, hits)
+        return Scores(loss, accuracy)
 
     def _mix(self, bank: Bank, visits: Visits, weights: FloatArray, data: ClientSamples) -> Tensor:
-        """The mixed predictions for every sample, [samples, outputs]."""
+        """The mixed predictions for every sample of every client, [samples, outputs]."""
 
         @torch.no_grad()
         def predict(workspace: Workspace, stack: Stack) -> list[tuple[Batch, Tensor]]:
-            self._hold_to_measure(workspace, bank, stack.visits)
-            shares = torch.from_numpy(weights[stack.positions]).to(self.device, self._precise)
+            """The weighted predictions of a stack's visits, batch by batch."""
+            self._load_for_evaluation(workspace, bank, stack.visits)
+            stack_weights = torch.from_numpy(weights[stack.positions])
+            shares = stack_weights.to(self.device, self._precise)
             parts = []
             for batch in self._evaluation_batches(data, stack.visits):
-                outputs = workspace.engine.outputs(data.inputs(batch.index))
+                inputs = data.inputs(batch.index)
+                outputs = workspace.engine.outputs(inputs)
+                # [visits that still have samples, samples, outputs]
                 predictions = mixable(outputs.to(self._precise), self.task)
-                predictions.mul_(shares[: len(predictions), None, None])
+                count = len(predictions)
+                predictions.mul_(shares[:count, None, None])
                 parts.append((batch, predictions))
             return parts
 
-        # Added up in the order of the stacks, whichever thread was first.
+        # Added up in the order of the stacks, so that no sum depends on which thread was first.
         mixed: Tensor | None = None
-        for parts in self.workers.map(predict, self._stacks(visits, data)):
+        stacks = self._stacks(visits, data)
+        for parts in self.workers.map(predict, stacks):
             for batch, predictions in parts:
                 if mixed is None:
                     shape = len(data), predictions.shape[-1]
@@ -290,12 +335,15 @@ class Learner:
     def _batch_losses(
         self, workspace: Workspace, bank: Bank, visits: Visits, data: ClientSamples
     ) -> Iterator[Tensor]:
-        """The losses of the samples of visits that run together, batch by batch, 0 for padding."""
-        self._hold_to_measure(workspace, bank, visits)
+        """The losses of one stack's visits, batch by batch: [visits, samples], 0 for padding."""
+        self._load_for_evaluation(workspace, bank, visits)
         for batch in self._evaluation_batches(data, visits):
-            outputs = workspace.engine.outputs(data.inputs(batch.index))
-            losses = self.objective(outputs, data.targets(batch.index))
-            yield torch.where(batch.weights > 0, losses, 0)
+            inputs = data.inputs(batch.index)
+            targets = data.targets(batch.index)
+            outputs = workspace.engine.outputs(inputs)
+            losses = self.objective(outputs, targets)
+            is_sample = batch.weights > 0
+            yield torch.where(is_sample, losses, 0)
 
     # Training.
 
@@ -310,31 +358,35 @@ class Learner:
         sample_weights: FloatArray | None = None,
         proximal: Proximal | None = None,
     ) -> Rows:
-        """The deltas, how far local epochs on the client's data move a copy of each model.
+        """Train a copy of each visited model on the client's data; returns the deltas.
 
-        [visits, size].
+        The delta of a visit, a row of [visits, size], is the trained copy minus the model.
 
-        The optimizer's moments stay with the pair (client, owner) for its next visit, unless
-        `fresh`. A client goes through its data in one order per (round, epoch), the same for every
-        model it visits. `sample_weights`, laid out as `losses` gives them, multiply each sample's
-        loss; a batch still counts by its number of samples. `proximal` pulls every step towards a
-        model given for the visit.
+        The optimizer's moments are kept for the next visit of the same (client, owner) pair, unless
+        `fresh`. In each (round, epoch) a client goes through its samples in one order, the same for
+        every model it visits. `sample_weights`, laid out as `losses` returns them, multiply each
+        sample's loss; a batch's loss is still divided by its number of samples. `proximal` pulls
+        every step of a visit towards a given model.
         """
         deltas = self.new_deltas(len(visits))
         states = self.new_states() if fresh else self.states
         training = LocalTraining(round_index, epochs, sample_weights, proximal)
 
         def learn(workspace: Workspace, work: tuple[Stack, PairStates]) -> tuple[Tensor, Tensor]:
+            """Train a stack's visits; returns which stayed finite, and the model's counters."""
             stack, pair_states = work
+            stack_training = training.take(stack.positions)
             self._load(workspace, bank, stack.visits)
-            self._run_epochs(workspace, stack.visits, pair_states, training.take(stack.positions))
+            self._run_epochs(workspace, stack.visits, pair_states, stack_training)
 
-            trained = workspace.work[: len(stack.visits)]
+            count = len(stack.visits)
+            trained = workspace.work[:count]  # [visits, size]
+            # A sum is finite only if all its terms are.
             finite = trained.sum(1).isfinite()
             bank.write_deltas(stack.visits.owners, trained, deltas, stack.positions)
             return finite, workspace.engine.counters.clone()
 
-        # States are made here, before threads share them.
+        # Made here, by one thread: creating the state of a new pair is not thread-safe.
         stacks = self._stacks(visits, self.data["train"])
         work = [(stack, states.of(stack.visits.pairs)) for stack in stacks]
         done = self.workers.map(learn, work)
@@ -345,44 +397,57 @@ class Learner:
         return deltas
 
     def gradient(self, bank: Bank, visits: Visits, round_index: int) -> Rows:
-        """The gradient of the summed loss over all the client's training data: [visits, size]."""
+        """The gradient of the loss summed over the client's training samples, [visits, size]."""
         data = self.data["train"]
         gradients = self.new_deltas(len(visits))
 
         def differentiate(workspace: Workspace, stack: Stack) -> None:
+            """Write the gradients of a stack's visits into their rows of `gradients`."""
             self._load(workspace, bank, stack.visits)
-            total = torch.zeros_like(workspace.work[: len(stack.visits)])
+            models = workspace.work[: len(stack.visits)]
+            total = torch.zeros_like(models)  # [visits, size]
             with self._randomness(stack.visits, round_index, epoch=0):
                 for batch in self._evaluation_batches(data, stack.visits):
-                    inputs, targets = data.inputs(batch.index), data.targets(batch.index)
+                    inputs = data.inputs(batch.index)
+                    targets = data.targets(batch.index)
+                    # A sum, not a mean: every sample counts once, and padding not at all.
                     each_once = (batch.weights > 0).to(total.dtype)
                     workspace.engine.gradient(inputs, targets, each_once)
-                    rows = len(batch.weights)
-                    total[:rows] += workspace.grad[:rows]
+
+                    # Visits whose clients have no samples left come last, and get nothing more.
+                    count = len(batch.weights)
+                    total[:count] += workspace.grad[:count]
             gradients.write(stack.positions, total)
 
-        self.workers.map(differentiate, self._stacks(visits, data))
+        stacks = self._stacks(visits, data)
+        self.workers.map(differentiate, stacks)
         return gradients
 
     def descend(self, bank: Bank, owners: IntArray, gradients: Tensor) -> None:
         """One optimizer step at each owner with the gradient gathered for its model, in place."""
-        if len(owners) == 0:  # torch refuses a step of nothing
-            return
-        size = self.layout.parameters
+        if len(owners) == 0:
+            return  # torch refuses to take a step of no tensors
+
         own_pairs = [(owner, owner) for owner in owners.tolist()]
         states = self.states.of(own_pairs)
-        parameters = [bank.rows[place, :size] for place in bank.places(owners)]
-        parameter_gradients = gradients[:, :size].unbind()
-        self.optimizer.step(parameters, list(parameter_gradients), states)
+
+        # The parameters are the first columns of a row; buffers behind them have no gradient.
+        size = self.layout.parameters
+        places = bank.places(owners)
+        parameters = [bank.rows[place, :size] for place in places]
+        parameter_gradients = list(gradients[:, :size].unbind())
+        self.optimizer.step(parameters, parameter_gradients, states)
 
     def _run_epochs(
         self, workspace: Workspace, visits: Visits, states: PairStates, training: LocalTraining
     ) -> None:
-        """Train the models in the workspace, one step of all of them for each batch."""
+        """Train the models in the workspace, with one optimizer step of all models per batch."""
         data = self.data["train"]
+        count = len(visits)
         size = self.layout.parameters
-        work = workspace.work[: len(visits), :size]
-        grad = workspace.grad[: len(visits), :size]
+        work = workspace.work[:count, :size]  # [visits, parameters]
+        grad = workspace.grad[:count, :size]  # [visits, parameters]
+
         # Views of the rows, made once for all steps.
         parameters = list(work.unbind())
         gradients = list(grad.unbind())
@@ -394,53 +459,81 @@ class Learner:
             )
             with self._randomness(visits, training.round_index, epoch):
                 for batch in batches:
-                    inputs, targets = data.inputs(batch.index), data.targets(batch.index)
+                    inputs = data.inputs(batch.index)
+                    targets = data.targets(batch.index)
                     workspace.engine.gradient(inputs, targets, batch.weights)
 
-                    # Clients that have run out of samples come last, and take no step.
-                    rows = len(batch.weights)
+                    # Visits whose clients have no samples left come last, and take no step.
+                    active = len(batch.weights)
                     if training.proximal is not None:
-                        training.proximal.add_to(grad[:rows], work[:rows])
-                    self.optimizer.step(parameters[:rows], gradients[:rows], states.first(rows))
+                        training.proximal.add_to(grad[:active], work[:active])
+                    self.optimizer.step(
+                        parameters[:active], gradients[:active], states.first(active)
+                    )
 
     def _orders(self, visits: Visits, round_index: int, epoch: int) -> list[IntArray]:
-        """In which order each visit goes through the client's samples: one order per client."""
-        by_client: dict[int, IntArray] = {}
+        """The order in which each visit goes through the client's samples.
+
+        All visits of a client share one order.
+        """
+        order_of: dict[int, IntArray] = {}
         for client in np.unique(visits.clients).tolist():
-            random = stream(self.seed, "batches", self.names[client], round_index, epoch)
-            by_client[client] = random.permutation(self.samples[client])
-        return [by_client[client] for client in visits.clients.tolist()]
+            name = self.names[client]
+            count = self.samples[client]
+            random = stream(self.seed, "batches", name, round_index, epoch)
+            order_of[client] = random.permutation(count)
+
+        clients = visits.clients.tolist()
+        return [order_of[client] for client in clients]
 
     def _randomness(
         self, visits: Visits, round_index: int, epoch: int
     ) -> AbstractContextManager[None]:
-        """Dropout draws from a stream of its own.
+        """A context in which models draw random numbers (dropout) from a stream of their own.
 
-        Models that draw run one at a time: the first client is the only.
+        Models that draw random numbers run one at a time, so there is a single client.
         """
         if not self.workers.drawing:
             return nullcontext()
-        name = self.names[int(visits.clients[0])]
-        return compat.seeded(key(self.seed, "dropout", name, round_index, epoch) % 2**63)
+
+        client = int(visits.clients[0])
+        name = self.names[client]
+        seed = key(self.seed, "dropout", name, round_index, epoch) % 2**63
+        return compat.seeded(seed)
 
     def _keep_counters(self, bank: Bank, visits: Visits, counters: Tensor) -> None:
-        """Only an owner's own training moves its counters, after every visit saw the old ones."""
+        """Store a model's counters after its owner has trained it; other visits do not move them.
+
+        Called after all visits of the round, so that every visit starts from the old counters.
+        """
+        # Models with counters run one at a time, so there is a single visit.
         if visits.clients[0] == visits.owners[0]:
-            bank.counters[bank.places(visits.owners)[0]] = counters
+            place = bank.places(visits.owners)[0]
+            bank.counters[place] = counters
 
     def _forget_diverged(self, visits: Visits, finite: Tensor, states: OptimizerStates) -> None:
-        """Moments that met a NaN would spoil every later visit of the pair."""
-        pairs = visits.pairs
-        for row in (~finite).nonzero()[:, 0].tolist():
-            states.drop(pairs[row])
+        """Drop the optimizer's state of visits that diverged.
 
-    # Stacks of visits, and the models in hand.
+        Moments that contain a NaN would spoil every later visit of the pair.
+        """
+        pairs = visits.pairs
+        diverged = (~finite).nonzero()[:, 0]
+        for position in diverged.tolist():
+            states.drop(pairs[position])
+
+    # Stacks of visits, and loading models for them.
 
     def _stacks(self, visits: Visits, data: ClientSamples) -> list[Stack]:
-        """Cut the visits into stacks, largest clients first so that a stack is hardly ragged."""
-        order = np.lexsort((visits.owners, visits.clients, -data.counts[visits.clients]))
+        """Cut the visits into stacks that are executed together.
+
+        Clients with the most samples come first, so that clients in one stack have similar numbers
+        of samples and few batches are left partly empty.
+        """
+        counts = data.counts[visits.clients]
+        order = np.lexsort((visits.owners, visits.clients, -counts))
+
         rows = self.workers.rows_per_stack(len(visits))
-        stacks = []
+        stacks: list[Stack] = []
         for first in range(0, len(order), rows):
             positions = order[first : first + rows]
             stacks.append(Stack(positions, visits[positions]))
@@ -449,34 +542,39 @@ class Learner:
     def _load(self, workspace: Workspace, bank: Bank, visits: Visits) -> None:
         """Copy the visited models into the workspace."""
         places = bank.places(visits.owners)
-        torch.index_select(bank.rows, 0, places, out=workspace.work[: len(visits)])
+        copies = workspace.work[: len(visits)]  # [visits, size]
+        torch.index_select(bank.rows, 0, places, out=copies)
         workspace.engine.hold(workspace.work)
-        # Models with counters run one at a time, so the first owner is the only one.
-        workspace.engine.counters.copy_(bank.counters[places[0]])
 
-    def _hold_to_measure(self, workspace: Workspace, bank: Bank, visits: Visits) -> None:
-        """Take the visited models in hand.
+        # Models with counters run one at a time, so there is a single owner.
+        counters = bank.counters[places[0]]
+        workspace.engine.counters.copy_(counters)
 
-        One that is alone in its stack is measured where it lies.
+    def _load_for_evaluation(self, workspace: Workspace, bank: Bank, visits: Visits) -> None:
+        """Let the engine work on the visited models, which will not be changed.
+
+        A model that is alone in its stack is read from the bank, without a copy.
         """
         if len(visits) > 1:
             self._load(workspace, bank, visits)
             return
+
         place = int(bank.places(visits.owners)[0])
-        workspace.engine.hold(bank.rows[place][None])
+        row = bank.rows[place]
+        workspace.engine.hold(row[None])  # [1, size]
         workspace.engine.counters.copy_(bank.counters[place])
 
     def _evaluation_batches(self, data: ClientSamples, visits: Visits) -> Iterator[Batch]:
-        """All samples of these visits as stored, in batches that stay in the cache."""
-        # By what a stack may hold, not by what it holds: how visits are cut into stacks must not
-        # change a sum.
+        """All samples of these visits in stored order, in batches small enough for the cache."""
+        # The size depends on how many models a stack may hold, not on how many it holds: the way
+        # visits are cut into stacks must not change a sum.
         models = self.workers.capacity
         size = evaluation_batch(data.input_size, models, chained=self.workers.chained)
         return data.in_stored_order(visits.clients, size)
 
 
 def evaluation_batch(input_size: int, models: int, *, chained: bool) -> int:
-    """How many samples of `input_size` numbers are measured at once by each of so many models."""
+    """Samples per evaluation batch, for inputs of `input_size` numbers and a stack of `models`."""
     numbers = EVALUATION_NUMBERS
     samples = EVALUATION_SAMPLES
     if chained and models == 1:
@@ -487,14 +585,17 @@ def evaluation_batch(input_size: int, models: int, *, chained: bool) -> int:
 
 
 def held_out(samples: IntArray, fraction: float) -> IntArray:
-    """How many of its samples each client holds out: at least one, but never the last."""
-    wanted = np.maximum(np.rint(fraction * samples), 1)
+    """How many of its samples each client holds out: at least one, but never its last."""
+    rounded = np.rint(fraction * samples)
+    wanted = np.maximum(rounded, 1)
     to_spare = np.maximum(samples - 1, 0)
     held: IntArray = np.minimum(wanted, to_spare).astype(np.int64)
     return held
 
 
 def _mean_by_client(data: ClientSamples, values: Tensor) -> FloatArray:
-    """The mean over each client's samples."""
-    by_client = torch.split(values.cpu().double(), data.counts.tolist())
-    return np.array([float(part.mean()) for part in by_client])
+    """The mean of `values`, one per sample, over each client's samples, [clients]."""
+    counts = data.counts.tolist()
+    by_client = torch.split(values.cpu().double(), counts)
+    means = [float(client_values.mean()) for client_values in by_client]
+    return np.array(means)

@@ -1,8 +1,6 @@
-"""Rows of numbers, and where they lie.
+"""Rows of numbers, and where they are stored: in memory, in a mapped file, or in one file per row.
 
-In memory, in a mapped file, or in a file each until their turn comes.
-
-Nobody outside this file asks where rows lie. Numbers do not depend on it.
+No code outside this file asks where rows are stored, and no result depends on it.
 """
 
 import logging
@@ -27,15 +25,15 @@ from federico.types import Array, BoolArray, FloatArray, IntArray
 log = logging.getLogger(__name__)
 
 LARGE = 1 << 20
-"""Bytes from which on something gets room of its own: all of that is free again once it is gone,
-where the heap would be left with a hole."""
+"""Anything of at least this many bytes is allocated outside the heap: all its memory is free again
+once it is gone, where the heap would be left with a hole."""
 SMALL = 1 << 14
-"""Rows shorter than this are added many at once; longer ones one by one, which needs no copy of
-them."""
+"""Rows with fewer numbers than this are added many at once; longer rows are added one by one, which
+needs no copy of them."""
 TOGETHER = 1024
-"""So many short rows are added at once, at most."""
+"""The largest number of short rows that are added at once."""
 ROOMY = 4
-"""How many times too large a map of memory may be to be used again."""
+"""Idle memory is used again for a request if it is at most this many times too large."""
 
 
 class Rows(ABC):
@@ -43,20 +41,19 @@ class Rows(ABC):
 
     @staticmethod
     def of(tensor: Tensor) -> "Rows":
-        """The rows of this tensor, [count, size], themselves and not copies of them."""
+        """The rows of this tensor, [count, size], without a copy."""
         return RowsInTensor(tensor)
 
     @staticmethod
     def of_files(files: Sequence["RowFile"], size: int, dtype: torch.dtype) -> "Rows":
-        """Rows of `size` numbers that have waited, each where it is.
-
-        Those in memory are laid side by side.
-        """
+        """Rows of `size` numbers from these files: copied into one tensor if none is on disk."""
         if any(file.on_disk for file in files):
             return RowsInFiles(files)
+
         tensor = torch.empty(len(files), size, dtype=dtype)
         for row, file in zip(tensor, files, strict=True):
-            row.copy_(torch.from_numpy(file.look()))
+            stored = torch.from_numpy(file.look())
+            row.copy_(stored)
         return RowsInTensor(tensor)
 
     @abstractmethod
@@ -65,10 +62,10 @@ class Rows(ABC):
 
     @abstractmethod
     def __getitem__(self, which: int) -> Tensor:
-        """One row itself, to be read or changed; it takes memory as long as somebody holds it."""
+        """One row itself, to be read or changed; it takes memory as long as it is referenced."""
 
     def __iter__(self) -> Iterator[Tensor]:
-        """One row after the other."""
+        """Yield one row after the other."""
         for which in range(len(self)):
             yield self[which]
 
@@ -78,7 +75,7 @@ class Rows(ABC):
 
     @abstractmethod
     def as_tensor(self) -> Tensor:
-        """All rows in one tensor, [count, size]; those that lie in files are copied into memory."""
+        """All rows in one tensor, [count, size]; rows in files are copied into memory."""
 
     @abstractmethod
     def sums(self) -> Tensor:
@@ -94,33 +91,32 @@ class Rows(ABC):
     ) -> None:
         """Write trained[k] - models[places[k]] into the row at which[k], for all k.
 
-        The rows of `trained` may be changed on the way.
+        The contents of `trained` may be lost.
         """
 
     @abstractmethod
     def as_files(self, folder: Path | None) -> list["RowFile"]:
-        """Each row where it can wait without the others.
-
-        It is copied to `folder` if it does not lie alone yet.
-        """
+        """Each row in a file of its own; rows that are not in files yet are copied to `folder`."""
 
     def finite(self) -> BoolArray:
         """Whether each row holds neither a NaN nor an infinity.
 
-        A sum is finite only if all its terms are, and it is read off without a copy of the rows.
+        A sum is finite only if all its terms are, and computing it needs no copy of the rows.
         """
-        finite: BoolArray = self.sums().isfinite().cpu().numpy()
+        is_finite = self.sums().isfinite()
+        finite: BoolArray = is_finite.cpu().numpy()
         return finite
 
     def add_to(self, models: Tensor, places: Tensor, shares: FloatArray, columns: slice) -> None:
         """Add shares[k] times row k to models[places[k]], in these columns, for all k in order."""
         models = models[:, columns]
-        for place, share, row in zip(places.tolist(), shares.tolist(), self, strict=True):
+        targets = zip(places.tolist(), shares.tolist(), self, strict=True)
+        for place, share, row in targets:
             models[place].add_(row[columns], alpha=share)
 
 
 class RowsInTensor(Rows):
-    """Rows side by side in one tensor, in memory or in a mapped file."""
+    """Rows in one tensor, which is in memory or in a mapped file."""
 
     def __init__(self, tensor: Tensor) -> None:
         self._tensor = tensor
@@ -151,22 +147,29 @@ class RowsInTensor(Rows):
 
     def write(self, which: IntArray, values: Tensor) -> None:
         """See `Rows.write`."""
-        self._tensor[torch.from_numpy(which)] = values
+        positions = torch.from_numpy(which)
+        self._tensor[positions] = values
 
     def write_differences(
         self, which: IntArray, trained: Tensor, models: Tensor, places: Tensor
     ) -> None:
         """See `Rows.write_differences`."""
         if self._are_short:
-            differences = trained - models.index_select(0, places)
+            differences = trained - models.index_select(0, places)  # [rows, size]
             positions = torch.from_numpy(which).to(self._tensor.device)
             self._tensor.index_copy_(0, positions, differences)
             return
+
+        # One by one, which needs no memory for the differences.
         for k, place, row in zip(which.tolist(), places.tolist(), trained, strict=True):
-            torch.sub(row, models[place], out=self._tensor[k])
+            delta = self._tensor[k]
+            torch.sub(row, models[place], out=delta)
 
     def as_files(self, folder: Path | None) -> list["RowFile"]:
-        """See `Rows.as_files`: the tensor stays whole as long as somebody holds a part of it."""
+        """See `Rows.as_files`.
+
+        Rows are copied, because a view of one row would keep the whole tensor in memory.
+        """
         return [RowFile.keeping(row.numpy(), folder) for row in self._tensor]
 
     def add_to(self, models: Tensor, places: Tensor, shares: FloatArray, columns: slice) -> None:
@@ -177,18 +180,21 @@ class RowsInTensor(Rows):
 
         models = models[:, columns]
         rows = self._tensor[:, columns]
-        factors = torch.from_numpy(shares).to(rows)[:, None]
+        factors = torch.from_numpy(shares).to(rows)[:, None]  # [rows, 1]
         for first in range(0, len(rows), TOGETHER):
             some = slice(first, first + TOGETHER)
-            models.index_add_(0, places[some], rows[some] * factors[some])
+            weighted = rows[some] * factors[some]
+            models.index_add_(0, places[some], weighted)
 
     @property
     def _are_short(self) -> bool:
-        return self._tensor.shape[1] < SMALL
+        """Whether rows are so short that working on many at once is faster than one by one."""
+        size = self._tensor.shape[1]
+        return size < SMALL
 
 
 class RowsInFiles(Rows):
-    """Rows in a file each: many of them take no memory, only those that somebody looks at."""
+    """Rows in one file each: only rows that are in use take memory."""
 
     def __init__(self, files: Sequence["RowFile"]) -> None:
         self._files = files
@@ -211,7 +217,8 @@ class RowsInFiles(Rows):
 
     def sums(self) -> Tensor:
         """See `Rows.sums`."""
-        return torch.tensor([float(row.sum()) for row in self])
+        sums = [float(row.sum()) for row in self]
+        return torch.tensor(sums)
 
     def write(self, which: IntArray, values: Tensor) -> None:
         """See `Rows.write`."""
@@ -223,20 +230,21 @@ class RowsInFiles(Rows):
     ) -> None:
         """See `Rows.write_differences`.
 
-        They are made in the place of `trained`, so that they take no memory.
+        Differences overwrite `trained`, so that they need no memory of their own.
         """
         for k, place, row in zip(which.tolist(), places.tolist(), trained, strict=True):
-            self._files[k].keep(row.sub_(models[place]).numpy())
+            delta = row.sub_(models[place])
+            self._files[k].keep(delta.numpy())
 
     def as_files(self, folder: Path | None) -> list["RowFile"]:
-        """See `Rows.as_files`: they are there already."""
+        """See `Rows.as_files`: rows are in files already."""
         return list(self._files)
 
 
 class RowFile:
-    """Room for one row that waits: a file without a name if it is large, else memory.
+    """Storage for one row until it is needed: an unnamed file if the row is large, else memory.
 
-    The file is gone with the last who holds it, however the process ends.
+    The file disappears with the last reference to this object, however the process ends.
     """
 
     def __init__(
@@ -247,23 +255,24 @@ class RowFile:
         *,
         on_disk: bool = True,
     ) -> None:
-        """`folder` holds the file, or the system's folder for temporary files.
+        """`folder` is where the file is created; by default, where temporary files are.
 
-        `on_disk=False` forbids it.
+        With `on_disk=False` the row stays in memory however large it is.
         """
         self._size = size
         self._dtype = np.dtype(dtype)
         self._folder = folder
-        self.on_disk = on_disk and size * self._dtype.itemsize >= LARGE
+        row_bytes = size * self._dtype.itemsize
+        self.on_disk = on_disk and row_bytes >= LARGE
         if not self.on_disk:
             self._row: Array = np.empty(size, self._dtype)
             return
 
         try:
-            # Open as long as this row is there.
+            # Open as long as this object exists.
             self._file = TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115
             weakref.finalize(self, self._file.close)
-            reserve(self._file.fileno(), size * self._dtype.itemsize)
+            reserve(self._file.fileno(), row_bytes)
         except OSError as error:
             raise self._failed(error) from error
 
@@ -276,7 +285,7 @@ class RowFile:
 
     @classmethod
     def keeping(cls, row: Array, folder: Path | None = None) -> "RowFile":
-        """A copy of this row, in memory if the disk has no room for it."""
+        """A copy of this row, in memory if the disk is full."""
         file = cls.somewhere(row.size, row.dtype, folder)
         file.keep(row)
         return file
@@ -285,9 +294,9 @@ class RowFile:
     def somewhere(
         cls, size: int, dtype: str | np.dtype[np.generic], folder: Path | None = None
     ) -> "RowFile":
-        """Room on the disk, or in memory if others have filled the disk.
+        """Storage on disk, or in memory if the disk is full.
 
-        Whoever fills the disk cannot end this peer's training.
+        Another program that fills the disk must not end this peer's training.
         """
         try:
             return cls(size, dtype, folder)
@@ -296,15 +305,17 @@ class RowFile:
             return cls(size, dtype, on_disk=False)
 
     def __setitem__(self, part: slice, numbers: Array) -> None:
-        """Keep these numbers in that part of the row."""
+        """Write these numbers into this part of the row."""
         if not self.on_disk:
             self._row[part] = numbers
             return
 
         first, _, _ = part.indices(self._size)
         position = first * self._dtype.itemsize
-        left = np.ascontiguousarray(numbers, self._dtype).data.cast("B")
+        contiguous = np.ascontiguousarray(numbers, self._dtype)
+        left = contiguous.data.cast("B")
         try:
+            # A single call may write less than it was given.
             while left:
                 written = os.pwrite(self._file.fileno(), left, position)
                 left = left[written:]
@@ -313,7 +324,7 @@ class RowFile:
             raise self._failed(error) from error
 
     def keep(self, row: Array) -> None:
-        """Keep the whole row, in memory if the disk fails."""
+        """Store the whole row, in memory if writing to disk fails."""
         try:
             self[:] = row
         except RunError as error:
@@ -322,17 +333,18 @@ class RowFile:
             self._row = np.array(row, self._dtype)
 
     def __getitem__(self, part: slice) -> Array:
-        """A copy of the numbers in that part of the row."""
+        """A copy of the numbers in this part of the row."""
         if not self.on_disk:
             return self._row[part].copy()
 
         first, last, _ = part.indices(self._size)
-        itemsize = self._dtype.itemsize
-        content = os.pread(self._file.fileno(), (last - first) * itemsize, first * itemsize)
+        length = (last - first) * self._dtype.itemsize
+        position = first * self._dtype.itemsize
+        content = os.pread(self._file.fileno(), length, position)
         return np.frombuffer(content, self._dtype)
 
     def look(self) -> Array:
-        """The row itself, to be read or changed; it takes memory as long as somebody holds it."""
+        """The row itself, to be read or changed; it takes memory as long as it is referenced."""
         if not self.on_disk:
             return self._row
         return np.memmap(self._file, self._dtype, "r+", shape=(self._size,))
@@ -345,18 +357,16 @@ class RowFile:
 
 
 class RowStorage:
-    """Gives rows to be filled.
+    """Allocates uninitialised rows, in memory or as maps of unnamed files.
 
-    They lie in memory, or as maps of unnamed files that are gone with the last tensor using them.
-
-    The system keeps of such a file in memory what there is room for, and takes it away again when
-    others need the room.
+    A file disappears with the last tensor that uses it. The system keeps as much of it in memory as
+    there is room for, and writes it to disk when other programs need the memory.
     """
 
     def __init__(self, scratch: Path | None = None, outbox: Path | None = None) -> None:
-        """`scratch` holds the files; without it all is in memory.
+        """`scratch` is the folder of the mapped files; without it everything is in memory.
 
-        In `outbox` deltas wait to be sent.
+        `outbox` is the folder in which large deltas are kept until they are sent.
         """
         self.scratch = scratch
         self._outbox = outbox
@@ -365,12 +375,11 @@ class RowStorage:
     def empty(
         self, *shape: int, dtype: torch.dtype, device: torch.device, every_round: bool = False
     ) -> Tensor:
-        """A tensor of this shape that holds anything.
+        """An uninitialised tensor of this shape.
 
-        The memory of other devices than the CPU is their own.
-
-        One that is asked for in every round, and gone before the next, takes the memory that the
-        last such left.
+        `every_round` says that such a tensor is requested in every round and released before the
+        next: it reuses the memory that the previous one has left. Devices other than the CPU manage
+        their own memory.
         """
         size = prod(shape) * dtype.itemsize
         if device.type != "cpu" or size == 0:
@@ -381,15 +390,16 @@ class RowStorage:
             return torch.empty(shape, dtype=dtype, device=device)
 
         if every_round:
-            pages = self._pages.tensor(size)
+            content = self._pages.tensor(size)
         else:
-            pages = torch.frombuffer(map_memory(size), dtype=torch.uint8)
-        return pages.view(dtype).view(shape)
+            pages = map_memory(size)
+            content = torch.frombuffer(pages, dtype=torch.uint8)
+        return content.view(dtype).view(shape)
 
     def deltas(self, count: int, size: int, *, dtype: torch.dtype, device: torch.device) -> Rows:
-        """So many rows for the deltas of a round.
+        """Uninitialised rows for the deltas of a round.
 
-        Large ones that will be sent need no memory until then.
+        Large deltas that will be sent over a network are kept in files until then.
         """
         is_large = size * dtype.itemsize >= LARGE
         if self._outbox is None or device.type != "cpu" or not is_large:
@@ -399,18 +409,17 @@ class RowStorage:
         numpy_dtype = str(dtype).removeprefix("torch.")
         files: list[RowFile] = []
         for _ in range(count):
-            files.append(RowFile.somewhere(size, numpy_dtype, self._outbox))
+            file = RowFile.somewhere(size, numpy_dtype, self._outbox)
+            files.append(file)
         return RowsInFiles(files)
 
 
 class ReusedPages:
-    """Maps of memory that are used again once their tensors are gone.
+    """Memory that is used again once the tensors in it are gone.
 
-    Fresh pages take longer than what is written.
-
-    Every round asks for about the same: rows for its deltas, and for the copy that a checkpoint is
-    written from. When something is asked for that fits nothing, all that lies idle is given back
-    first.
+    Getting new pages from the system takes longer than writing to them, and every round requests
+    about the same: rows for its deltas, and for the copy that a checkpoint is written from. If no
+    idle memory fits a request, all of it is returned to the system first.
     """
 
     def __init__(self) -> None:
@@ -418,17 +427,20 @@ class ReusedPages:
         self._lock = Lock()
 
     def tensor(self, size: int) -> Tensor:
-        """So many bytes that hold anything."""
+        """An uninitialised tensor of `size` bytes."""
         pages = self._take(size)
-        # The array lives as long as the tensor and all its views.
         content = np.frombuffer(pages, dtype=np.uint8, count=size)
-        weakref.finalize(content, self._idle.append, pages).atexit = False
+
+        # The array lives as long as the tensor and all its views; then the memory is idle.
+        returning = weakref.finalize(content, self._idle.append, pages)
+        returning.atexit = False
         return torch.from_numpy(content)
 
     def _take(self, size: int) -> mmap.mmap:
-        """The smallest idle map that fits, or a new one."""
+        """The smallest idle memory that fits, or new memory."""
+        largest = ROOMY * size
         with self._lock:
-            fitting = [pages for pages in self._idle if size <= len(pages) <= ROOMY * size]
+            fitting = [pages for pages in self._idle if size <= len(pages) <= largest]
             if fitting:
                 pages = min(fitting, key=len)
                 self._idle.remove(pages)
@@ -438,23 +450,25 @@ class ReusedPages:
 
 
 def map_memory(size: int) -> mmap.mmap:
-    """So many bytes of memory outside the heap, in large pages where the system has them."""
-    pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    """`size` bytes of memory outside the heap, in large pages if the system has them."""
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    pages = mmap.mmap(-1, size, flags=flags)
     if hasattr(mmap, "MADV_HUGEPAGE"):
-        with suppress(OSError):  # a kernel without them
+        with suppress(OSError):  # a kernel without large pages
             pages.madvise(mmap.MADV_HUGEPAGE)
     return pages
 
 
 def map_file(folder: Path, size: int, dtype: torch.dtype) -> Tensor:
-    """So many bytes of a file without a name in this folder, as a tensor."""
+    """A tensor of `size` bytes that is mapped to an unnamed file in this folder."""
     try:
         with TemporaryFile(dir=folder) as file:
             reserve(file.fileno(), size)
-            # Opened once more by torch, which keeps the map and closes the file: thousands of maps
-            # need no open files.
+            # Torch opens the file once more, maps it and closes it, so thousands of maps need no
+            # open files.
             name = f"/dev/fd/{file.fileno()}"
-            return torch.from_file(name, shared=True, size=size // dtype.itemsize, dtype=dtype)
+            numbers = size // dtype.itemsize
+            return torch.from_file(name, shared=True, size=numbers, dtype=dtype)
     except OSError as error:
         raise RunError(
             f"{folder}: no room for {size >> 20} MiB of models that do not fit into memory "
@@ -464,7 +478,10 @@ def map_file(folder: Path, size: int, dtype: torch.dtype) -> Tensor:
 
 
 def reserve(file: int, size: int) -> None:
-    """Take the room now: a disk that is full later would end the process without a word."""
+    """Allocate the file's disk space now.
+
+    If the disk were full later, writing to a map of the file would kill the process.
+    """
     if hasattr(os, "posix_fallocate"):
         os.posix_fallocate(file, 0, size)
     else:

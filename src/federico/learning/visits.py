@@ -24,12 +24,17 @@ class Visits:
     @property
     def pairs(self) -> list[tuple[int, int]]:
         """The visits as a list of (client, owner)."""
-        return list(zip(self.clients.tolist(), self.owners.tolist(), strict=True))
+        clients = self.clients.tolist()
+        owners = self.owners.tolist()
+        return list(zip(clients, owners, strict=True))
 
     def by_client(self) -> list[tuple[int, IntArray]]:
         """Every client, in ascending order, with the positions of its visits."""
         order = np.argsort(self.clients, kind="stable")
-        clients, starts = np.unique(self.clients[order], return_index=True)
+        clients_in_order = self.clients[order]
+        clients, starts = np.unique(clients_in_order, return_index=True)
+
+        # The visits of one client now lie side by side: cut where the next client starts.
         positions = np.split(order, starts[1:])
         return list(zip(clients.tolist(), positions, strict=True))
 

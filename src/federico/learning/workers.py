@@ -1,12 +1,12 @@
-"""Where stacks of visits are worked on: one workspace per thread, one stack at a time on each.
+"""Threads that execute stacks of visits, each with a workspace of its own.
 
 A stack runs on one thread from its first batch to its last: small matrix products and convolutions
-use a core far better alone than shared. How many threads there are changes no number beyond
-rounding.
+use a core far better alone than shared. The number of threads changes no number beyond rounding.
 """
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from math import ceil
 from queue import SimpleQueue
 from typing import TypeVar
 
@@ -23,25 +23,23 @@ S = TypeVar("S")
 T = TypeVar("T")
 
 STACK_NUMBERS = 1 << 19
-"""How many numbers a stack of models may hold: beyond that they leave the cache and stacking stops
-paying."""
+"""How many numbers the models of a stack may have together: more would not fit into the cache, and
+stacking would no longer pay."""
 STACK_ROWS = 1024
-"""How many models a stack may hold, however small they are."""
+"""How many models a stack may contain, however small they are."""
 VMAP_NUMBERS = 1 << 26
-"""How many numbers a stack may hold on an accelerator, which wants all it can hold."""
+"""`STACK_NUMBERS` on an accelerator, which is fastest with as much work as it can hold."""
 WORTH_SHARING = 1 << 17
-"""Fewer numbers than this are done before a second thread has woken up."""
+"""Visits whose models have fewer numbers than this together are not divided among threads: they are
+done before a second thread has woken up."""
 LARGE_SAMPLE = 4 << 20
-"""Bytes that one sample leaves between layers from which on several threads may work on one model.
-With less, they wait for each other longer than they work, and on a busy machine ten times as
-long."""
+"""Several threads may work on one model only if one sample leaves at least this many bytes between
+layers. With less, they wait for each other longer than they work, and on a busy machine ten times
+as long."""
 
 
 class Workspace:
-    """An engine and the two buffers it is bound to.
-
-    `work`, the models in hand, a row each, and their `grad`.
-    """
+    """An engine and its two buffers: `work`, one row per model, and `grad`, their gradients."""
 
     def __init__(
         self,
@@ -57,6 +55,7 @@ class Workspace:
         self.engine = self._engine(layout, objective, vmapped=vmapped)
 
     def _engine(self, layout: ModelLayout, objective: Objective, *, vmapped: bool) -> Engine:
+        """The fastest engine that can run this model."""
         layers = chain(layout)
         if layers is not None:
             return Stacked(layers, objective, self.work, self.grad)
@@ -66,20 +65,22 @@ class Workspace:
 
 
 class WorkerPool:
-    """Runs a function over stacks of models, side by side where that is safe."""
+    """Calls a function for each of several stacks, in parallel where that is safe."""
 
     def __init__(
         self, layout: ModelLayout, objective: Objective, sample: Tensor, device: torch.device
     ) -> None:
-        """`sample` is one input, to find out whether the model draws, and how large its work is."""
+        """`sample`, one input, is used to find out how the model behaves and how large it is."""
         self.chained = chain(layout) is not None
+        """Whether the model is a chain of linear layers."""
         self.drawing = not self.chained and draws(layout, sample)
+        """Whether training the model draws random numbers."""
         vmapped = accelerated(device) and not self.drawing and vmappable(layout)
         self.capacity = capacity(layout, device, together=self.chained or vmapped)
+        """How many models a stack may contain."""
         self._size = layout.size
 
-        # Random numbers come from one generator for all threads: a model that draws them must run
-        # alone.
+        # All threads draw random numbers from one generator, so a model that draws must run alone.
         self.threads = compat.thread_count()
         if accelerated(device) or self.drawing:
             self.threads = 1
@@ -89,24 +90,25 @@ class WorkerPool:
             workspace = Workspace(layout, objective, self.capacity, device, vmapped=vmapped)
             self._workspaces.put(workspace)
 
-        # Without a pool, the calling thread does the work, with as many threads inside as torch
-        # likes.
+        # Without a pool, the calling thread does the work, and torch may use threads inside of it.
         self._pool: ThreadPoolExecutor | None = None
         alone_and_small = self.drawing and not accelerated(device) and not _large(layout, sample)
         if self.threads > 1 or alone_and_small:
             self._pool = ThreadPoolExecutor(self.threads, initializer=compat.use_one_thread)
 
     def rows_per_stack(self, visits: int) -> int:
-        """How many visits a stack gets, so that all threads have one if there is enough to do."""
-        if visits * self._size < WORTH_SHARING:
+        """How many visits go into a stack, so that all threads have work if there is enough."""
+        numbers = visits * self._size
+        if numbers < WORTH_SHARING:
             return self.capacity
-        share = -(-visits // self.threads)
+        share = ceil(visits / self.threads)
         return min(self.capacity, share)
 
     def map(self, work: Callable[[Workspace, S], T], stacks: Sequence[S]) -> list[T]:
-        """work(workspace, stack) for every stack; the results in the order of the stacks."""
+        """Call work(workspace, stack) for every stack; results come in the order of the stacks."""
 
         def run(stack: S) -> T:
+            """Work on one stack in a workspace that no other thread uses meanwhile."""
             workspace = self._workspaces.get()
             try:
                 return work(workspace, stack)
@@ -119,38 +121,43 @@ class WorkerPool:
 
 
 def accelerated(device: torch.device) -> bool:
-    """Whether many models at once are faster than one after the other, whatever the model."""
+    """Whether the device runs many models at once faster than one by one, whatever the model."""
     return device.type != "cpu"
 
 
 def capacity(layout: ModelLayout, device: torch.device, *, together: bool) -> int:
-    """How many models a stack may hold, where they can run together at all."""
+    """How many models a stack may contain: one, unless models can run `together`."""
     if not together:
         return 1
-    numbers = VMAP_NUMBERS if accelerated(device) else STACK_NUMBERS
+
+    numbers = STACK_NUMBERS
+    if accelerated(device):
+        numbers = VMAP_NUMBERS
     fitting = max(1, numbers // layout.size)
     return min(STACK_ROWS, fitting)
 
 
 def draws(layout: ModelLayout, sample: Tensor) -> bool:
-    """Whether training this model uses random numbers (dropout), found out by trying.
+    """Whether training this model draws random numbers (dropout), found out by trying.
 
-    True if that fails.
+    The answer is True, the safe one, if the trial fails.
     """
     row = torch.zeros(layout.size, dtype=layout.dtype)
     module = layout.bind(row, layout.initial_counters()).train()
+    two_samples = sample.cpu().expand(2, *sample.shape)  # batch norm refuses to train on one
     with compat.seeded(0), torch.no_grad():
         before = torch.get_rng_state()
         try:
-            module(sample.cpu().expand(2, *sample.shape))
-        except Exception:  # whatever a user's forward does with two equal samples
+            module(two_samples)
+        except Exception:  # a user's module may do anything with two equal samples
             return True
-        return not torch.equal(before, torch.get_rng_state())
+        after = torch.get_rng_state()
+    return not torch.equal(before, after)
 
 
 def _large(layout: ModelLayout, sample: Tensor) -> bool:
-    """Whether one sample is work enough for several threads; False if it cannot be tried."""
+    """Whether one sample is enough work for several threads; False if the trial fails."""
     try:
         return footprint(layout, sample).saved >= LARGE_SAMPLE
-    except Exception:  # whatever a user's forward does with equal samples
+    except Exception:  # a user's module may do anything with equal samples
         return False
