@@ -41,6 +41,15 @@ def test_places_are_found_by_owner(layout: ModelLayout) -> None:
     assert bank.places(np.array([6, 1, 6])).tolist() == [2, 0, 2]
 
 
+@pytest.mark.parametrize("absent", [0, 3, 7])
+def test_a_model_that_is_not_here_is_never_mistaken_for_another(
+    layout: ModelLayout, absent: int
+) -> None:
+    bank = Bank.start(layout, 0, {1: "a", 4: "d", 6: "f"}, CPU)
+    with pytest.raises(LookupError, match=rf"owners \[{absent}\] are not here.*must pull"):
+        bank.places(np.array([4, absent]))
+
+
 def test_every_model_has_counters_of_its_own(layout: ModelLayout) -> None:
     bank = Bank.start(layout, 0, {0: "a", 1: "b"}, CPU)
     bank.counters[0] += 1

@@ -218,3 +218,47 @@ def test_state_that_start_forgot_is_named(
 
     with pytest.raises(AttributeError, match=r"Careless\.per_client has no value: `start` must"):
         method(Careless, blobs((6, 5))).state()
+
+
+def test_state_comes_back_as_rounds_left_it_whatever_start_gave(
+    method: Callable[..., Method], blobs: Callable[..., list[ClientData]]
+) -> None:
+    class Changing(Counting):
+        def round(self, round_index: int) -> Round:
+            self.per_client = np.full((len(self.context.hosted), 3), 0.5)
+            self.rows = torch.full((len(self.context.hosted), 2), 0.25, dtype=torch.float64)
+            return Round()
+
+    played = method(Changing, blobs((6, 5)))
+    played.round(1)
+    later = method(Changing, blobs((6, 5)))
+    later.restore(played.state())
+    assert later.per_client.tolist() == [[0.5] * 3] * 2
+    assert later.rows.tolist() == [[0.25] * 2] * 2
+
+
+def test_state_may_be_called_like_a_part_of_every_methods_own(
+    method: Callable[..., Method], blobs: Callable[..., list[ClientData]]
+) -> None:
+    class Named(Local):
+        clients = PerClient[FloatArray]()
+
+        def start(self) -> None:
+            self.clients = np.full(len(self.context.hosted), 7.0)
+
+    played = method(Named, blobs((6, 5)))
+    later = method(Named, blobs((6, 5)))
+    later.clients[:] = 0
+    later.restore(played.state())
+    assert later.clients.tolist() == [7.0, 7.0]
+
+
+def test_an_array_that_is_not_declared_is_warned_of(
+    method: Callable[..., Method], blobs: Callable[..., list[ClientData]]
+) -> None:
+    class Forgetful(Local):
+        def start(self) -> None:
+            self.velocity = np.zeros(3)
+
+    with pytest.warns(UserWarning, match=r"Forgetful\.velocity is an array that is not declared"):
+        method(Forgetful, blobs((6, 5)))

@@ -56,7 +56,7 @@ def fedprox(folder: Path) -> type[Method]:
 
 
 def models(run: Path) -> dict[str, bytes]:
-    found = sorted(run.glob("fedprox-0/clients/*/models.safetensors"))
+    found = sorted(run.glob("fedprox-0/clients/models.safetensors"))
     assert found
     return {file.parent.name: file.read_bytes() for file in found}
 

@@ -212,18 +212,39 @@ def test_an_expired_certificate_is_refused_at_the_start(tmp_path: Path) -> None:
         assert "Traceback" not in site.said
 
 
+TINY = """
+rounds = 3
+split = { samples = 200 }
+partition = { kind = "label-groups", groups = 1 }
+model = { kind = "mlp", hidden = [6] }
+"""
+
+
+def launch_command(folder: Path, *options: str) -> list[str]:
+    file = folder / "tiny.toml"
+    file.write_text(TINY)
+    return [sys.executable, "-m", "federico.cli.main", "launch", "2", str(file), *options]
+
+
 def test_launch_shows_a_federation_beside_training_alone(tmp_path: Path) -> None:
-    file = tmp_path / "tiny.toml"
-    file.write_text(
-        'rounds = 3\nsplit = { samples = 200 }\npartition = { kind = "label-groups", groups = 1 }\n'
-        'model = { kind = "mlp", hidden = [6] }\n'
-    )
-    command = [sys.executable, "-m", "federico.cli.main", "launch", "2", str(file), "--json"]
+    command = launch_command(tmp_path, "--json")
     done = subprocess.run(command, capture_output=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr.decode()
     shown = json.loads(done.stdout)
     assert set(shown) == {"0", "1"}
     assert all(0 <= row[key] <= 1 for row in shown.values() for key in ("federico", "alone"))
+
+
+def test_launch_leaves_no_peer_behind_when_it_is_terminated(tmp_path: Path) -> None:
+    sites = tmp_path / "sites"
+    long = ("--directory", str(sites), "--set", "rounds=100000", "--quiet")
+    launched = subprocess.Popen(launch_command(tmp_path, *long))
+    until("both peers have a status", lambda: len(list(sites.glob("*/**/status.json"))) == 2)
+    peers = [json.loads(file.read_text())["pid"] for file in sites.glob("*/**/status.json")]
+
+    launched.terminate()
+    assert launched.wait(60) == 128 + signal.SIGTERM
+    assert [pid for pid in peers if Path(f"/proc/{pid}").exists()] == []
 
 
 def test_what_one_has_sent_another_has_received(tmp_path: Path) -> None:

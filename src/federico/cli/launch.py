@@ -14,6 +14,7 @@ from rich.table import Table
 
 from federico.cli.console import PLAIN, err, out, print_json
 from federico.cli.options import Json, Overrides, Quiet
+from federico.cli.signals import leave_on_sigterm
 from federico.site.status import Status, describe_posterior
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ def launch(
         with_clients,
     )
 
+    leave_on_sigterm()
     experiment = with_clients(load(file, overrides), peers)
     setup = prepare(experiment, experiment.seeds[0])
     check_peer_count(setup, peers)

@@ -1,6 +1,10 @@
-"""What SIGTERM and Ctrl-C do to commands that run until they are stopped: `peer` and `relay`."""
+"""What SIGTERM and Ctrl-C do to commands that run until they are stopped.
+
+`peer` and `relay` end what they are doing first; `launch` ends its peers.
+"""
 
 import signal
+import sys
 import threading
 
 
@@ -13,3 +17,8 @@ def stop_on_signals() -> threading.Event:
     signal.signal(signal.SIGTERM, lambda number, frame: stop.set())
     signal.signal(signal.SIGINT, lambda number, frame: stop.set())
     return stop
+
+
+def leave_on_sigterm() -> None:
+    """Let SIGTERM end the program as an exception does, so that it still tidies up."""
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))

@@ -76,9 +76,18 @@ class Bank:
 
     def places(self, owners: IntArray) -> Tensor:
         """The places of these owners' models: `rows[places[k]]` is the model of `owners[k]`."""
-        positions = np.searchsorted(self._known_owners, owners)
-        places = self._known_places[positions]
-        return torch.from_numpy(places).to(self.rows.device)
+        known = self._known_owners
+        positions = np.searchsorted(known, owners)
+        here = positions < len(known)
+        here[here] = known[positions[here]] == owners[here]
+        if not here.all():
+            # Without this check the model of somebody else would be taken for it.
+            raise LookupError(
+                f"the models of owners {owners[~here].tolist()} are not here: "
+                "a method must pull a model, or read it for evaluation, before it uses it"
+            )
+        found = self._known_places[positions]
+        return torch.from_numpy(found).to(self.rows.device)
 
     def replace_visiting_rows(self, owners: IntArray) -> Tensor:
         """Give these owners visiting rows, and forget all earlier visiting rows.

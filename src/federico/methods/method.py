@@ -4,6 +4,7 @@ A method of one's own needs `name`, `title`, `summary`, `round` and `predictors`
 has a default. `docs/how-to-own-method.md` walks through one.
 """
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -119,6 +120,7 @@ class Method(ABC):
         self.bank = context.bank
         self.exchange = context.exchange
         self.start()
+        self._warn_of_undeclared_state()
 
     def start(self) -> None:
         """Give the declared state its first value, before round 1."""
@@ -272,7 +274,8 @@ class Method(ABC):
 
         self._restore_optimizers(state)
         for declared in self._declared():
-            declared.restore(getattr(self, declared.name), state, places)
+            value = declared.restore(getattr(self, declared.name), state, places)
+            setattr(self, declared.name, value)
         self.resumed()
 
     def _restore_optimizers(self, state: Mapping[str, Tensor]) -> None:
@@ -295,6 +298,18 @@ class Method(ABC):
                 if isinstance(value, DeclaredState):
                     found[name] = value
         return list(found.values())
+
+    def _warn_of_undeclared_state(self) -> None:
+        """Arrays that are not declared are made anew by `start` when a run resumes."""
+        declared = {state.name for state in self._declared()}
+        for name, value in vars(self).items():
+            if isinstance(value, np.ndarray | Tensor) and name not in declared:
+                warnings.warn(
+                    f"{type(self).__name__}.{name} is an array that is not declared as state: if a "
+                    f"round changes it, the change is lost when the run resumes. Declare it in the "
+                    f"class: {name} = PerClient() or PerModel()",
+                    stacklevel=2,
+                )
 
     def _copy(self, rows: Tensor) -> Tensor:
         """A copy that lives until a checkpoint is written."""

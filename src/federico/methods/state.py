@@ -61,8 +61,13 @@ class DeclaredState(ABC, Generic[T]):
         """What to write into a checkpoint; `copy` copies a large tensor to where there is room."""
 
     @abstractmethod
-    def restore(self, value: T, saved: Mapping[str, Tensor], places: Places) -> None:
-        """Fill the value that `start` has set from what was saved."""
+    def restore(self, value: T, saved: Mapping[str, Tensor], places: Places) -> T:
+        """What was saved, in the place of the value that `start` has set where that is possible."""
+
+    @property
+    def key(self) -> str:
+        """The name in a checkpoint, which no part of every method's own state has."""
+        return f"state.{self.name}"
 
 
 class _Entries(DeclaredState[A]):
@@ -71,32 +76,37 @@ class _Entries(DeclaredState[A]):
     def save(self, value: A, copy: Callable[[Tensor], Tensor]) -> dict[str, Tensor]:
         """See `DeclaredState.save`."""
         if isinstance(value, Tensor):
-            return {self.name: copy(value)}
-        return {self.name: torch.from_numpy(value.copy())}
+            return {self.key: copy(value)}
+        return {self.key: torch.from_numpy(value.copy())}
 
-    def _fill(self, value: A, saved: Tensor, places: IntArray) -> None:
-        if isinstance(value, Tensor):
-            # One by one: a copy of all may not fit into memory.
-            for k, place in enumerate(places.tolist()):
-                value[k].copy_(saved[place])
-        else:
-            value[:] = saved.numpy()[places]
+    def _restored(self, value: A, saved: Tensor, places: IntArray) -> A:
+        if not isinstance(value, Tensor):
+            # As it was saved: rounds may have changed the type or shape that `start` gave it.
+            return saved.numpy()[places]
+
+        same_shape = value.shape[1:] == saved.shape[1:]
+        if value.dtype != saved.dtype or not same_shape:
+            return saved[torch.from_numpy(places)].to(value.device)
+        # One by one: a copy of all may not fit into memory.
+        for k, place in enumerate(places.tolist()):
+            value[k].copy_(saved[place])
+        return value
 
 
 class PerClient(_Entries[A]):
     """An array or tensor with an entry for each client: [hosted clients, ...]."""
 
-    def restore(self, value: A, saved: Mapping[str, Tensor], places: Places) -> None:
+    def restore(self, value: A, saved: Mapping[str, Tensor], places: Places) -> A:
         """See `DeclaredState.restore`."""
-        self._fill(value, saved[self.name], places.clients)
+        return self._restored(value, saved[self.key], places.clients)
 
 
 class PerModel(_Entries[A]):
     """An array or tensor with an entry for each hosted model, in the order of `bank.owners`."""
 
-    def restore(self, value: A, saved: Mapping[str, Tensor], places: Places) -> None:
+    def restore(self, value: A, saved: Mapping[str, Tensor], places: Places) -> A:
         """See `DeclaredState.restore`."""
-        self._fill(value, saved[self.name], places.models)
+        return self._restored(value, saved[self.key], places.models)
 
 
 class PairArrays(Protocol):
@@ -121,20 +131,23 @@ class PerPair(DeclaredState[dict[int, B]]):
         saved: dict[str, Tensor] = {}
         for key in arrays[0]:
             columns = [named[key] for named in arrays]
-            saved[f"{self.name}.{key}"] = torch.from_numpy(np.concatenate(columns))
+            saved[f"{self.key}.{key}"] = torch.from_numpy(np.concatenate(columns))
             # The arrays of a client are all of one length, so the last column tells.
             lengths = [len(column) for column in columns]
-            saved[f"{self.name}.lengths"] = torch.tensor(lengths)
+            saved[f"{self.key}.lengths"] = torch.tensor(lengths)
         return saved
 
-    def restore(self, value: dict[int, B], saved: Mapping[str, Tensor], places: Places) -> None:
+    def restore(
+        self, value: dict[int, B], saved: Mapping[str, Tensor], places: Places
+    ) -> dict[int, B]:
         """See `DeclaredState.restore`."""
-        lengths = saved[f"{self.name}.lengths"].numpy()
+        lengths = saved[f"{self.key}.lengths"].numpy()
         ends = np.cumsum(lengths)
         starts = ends - lengths
         for pairs, place in zip(value.values(), places.clients.tolist(), strict=True):
             entries = slice(starts[place], ends[place])
             own: dict[str, Array] = {}
             for key in pairs.state():
-                own[key] = saved[f"{self.name}.{key}"][entries].numpy()
+                own[key] = saved[f"{self.key}.{key}"][entries].numpy()
             pairs.restore(own)
+        return value

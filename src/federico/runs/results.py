@@ -127,10 +127,12 @@ class StoredAggregate:
 
 def append_result(folder: Path, result: CellResult) -> None:
     """Add the line of a finished cell to the results of a run."""
-    line = _as_line(result)
+    line = _as_line(result) + "\n"
     path = folder / RESULTS
-    with disk_errors(path), path.open("a", encoding="utf-8") as file:
-        file.write(line + "\n")
+    with disk_errors(path):
+        _cut_torn_line(path)
+        with path.open("a", encoding="utf-8") as file:
+            file.write(line)
 
 
 def read_results(folder: Path) -> tuple[list[CellResult], list[StoredAggregate]]:
@@ -189,6 +191,15 @@ def _measured_again(aggregate: StoredAggregate, cells: Iterable[CellResult]) -> 
         if (cell.row, cell.column, cell.rate_kind) == place and cell.rounds >= aggregate.rounds
     }
     return seeds >= aggregate.by_seed.keys()
+
+
+def _cut_torn_line(path: Path) -> None:
+    """Remove a last line that a crash has cut short: the next one must not be written behind it."""
+    if not path.exists():
+        return
+    with path.open("rb+") as file:
+        content = file.read()
+        file.truncate(content.rfind(b"\n") + 1)
 
 
 def _lines(path: Path) -> list[tuple[int, dict[str, Any]]]:
