@@ -49,8 +49,7 @@ def draw_figure(folder: Path) -> Figure | None:
         return None
     match table.figure.draw:
         case "posteriors":
-            shown = read_posteriors(cells[table.rows[0].name])
-            return None if shown is None else panels(shown, table.title)
+            return all_clients(table, cells)
         case "variants":
             return variants(table, cells, table.figure.clients)
         case "lines":
@@ -68,21 +67,29 @@ def shown_cells(folder: Path, table: TableDescription) -> dict[str, CellDir]:
     lines, _ = read_results(folder)
     by_settings = {}
     for cell in RunDir(folder).cells():
-        about = cell.description
         if cell.rounds_done >= table.rounds:
-            by_settings[about.method, about.settings, about.rate, about.seed] = cell
+            about = cell.description
+            settings = (about.method, about.settings, about.rate, about.seed)
+            by_settings[settings] = cell
 
+    shown = (table.columns[0], "given", table.seeds[0])
     found = {}
     for line in lines:
-        shown = (line.column, line.rate_kind, line.seed) == (
-            table.columns[0],
-            "given",
-            table.seeds[0],
-        )
-        cell_there = by_settings.get((line.method, line.settings, line.rate, line.seed))
-        if shown and cell_there is not None:
-            found[line.row] = cell_there
+        if (line.column, line.rate_kind, line.seed) != shown:
+            continue
+        settings = (line.method, line.settings, line.rate, line.seed)
+        if settings in by_settings:
+            found[line.row] = by_settings[settings]
     return found
+
+
+def all_clients(table: TableDescription, cells: dict[str, CellDir]) -> Figure | None:
+    """Weights over rounds of the first row, a panel for each client (figures 3 and 4)."""
+    first = table.rows[0]
+    shown = read_posteriors(cells[first.name])
+    if shown is None:
+        return None
+    return panels(shown, table.title)
 
 
 def variants(
@@ -94,7 +101,8 @@ def variants(
         shown = read_posteriors(cells[row.name], clients)
         if shown is None:
             return None
-        places += [(row, shown, client) for client in clients]
+        for client in clients:
+            places.append((row, shown, client))
 
     figure = sheet(2.9 * len(places), 3.4, table.title)
     grid = figure.subplots(1, len(places), sharey=True, squeeze=False)
@@ -112,7 +120,10 @@ def variants(
 def curves_by_panel(summary: Summary) -> Figure | None:
     """The figure over rounds, a panel for each group of rows (figure 6)."""
     table = summary.table
-    names = list(dict.fromkeys(row.panel for row in table.rows if row.panel))
+    names: list[str] = []
+    for row in table.rows:
+        if row.panel and row.panel not in names:
+            names.append(row.panel)
     entries = summary.column(table.columns[0], table.rates[0])
     if not names or not entries:
         return None
@@ -120,7 +131,8 @@ def curves_by_panel(summary: Summary) -> Figure | None:
     figure = sheet(3.6 * len(names), 3.7, table.title)
     grid = figure.subplots(1, len(names), sharey=True, squeeze=False)
     for axes, name in zip(grid.flat, names, strict=True):
-        curves(axes, summary, [entry for entry in entries if entry.row.panel == name])
+        of_panel = [entry for entry in entries if entry.row.panel == name]
+        curves(axes, summary, of_panel)
         axes.legend(frameon=False, fontsize=9, labelcolor=INK)
         subtitle(axes, name)
     for axes in grid.flat[1:]:

@@ -14,7 +14,7 @@ from federico.data.dataset import Client
 from federico.experiment.build import prepare
 from federico.experiment.config import load
 from federico.report.drawing import INK, SOFT, clean, sheet, subtitle, ticks
-from federico.report.posteriors import LABEL, Posteriors, read_posteriors
+from federico.report.posteriors import LABEL, Posteriors, read_posteriors, weights_in_percent
 from federico.runs.client_models import open_client
 from federico.runs.layout import CellDir
 from federico.runs.table import TableDescription
@@ -32,12 +32,16 @@ def fitted_lines(
     folder: Path, table: TableDescription, cells: Mapping[str, CellDir]
 ) -> Figure | None:
     """Left the data and the fitted curves, right whose models each client uses."""
-    by_method = {row.method: cells[row.name] for row in table.rows}
+    by_method = {}
+    for row in table.rows:
+        by_method[row.method] = cells[row.name]
     ours = by_method["federico"]
     posteriors = read_posteriors(ours)
     if posteriors is None:
         return None
-    clients = prepare(load(folder / "config.toml"), table.seeds[0]).clients
+    # The points that clients were trained on are not stored: the data is prepared once more.
+    config = load(folder / "config.toml")
+    clients = prepare(config, table.seeds[0]).clients
 
     figure = sheet(11, 4.6, table.title)
     left, right = figure.subplots(1, 2, width_ratios=[1.25, 1])
@@ -57,14 +61,15 @@ def _predictions(
 ) -> None:
     """Every client's points and its own curve through them, and FedAvg's one curve for all."""
     ends = np.array([_interval(client) for client in clients])  # [clients, 2]
-    whole = np.linspace(ends.min(), ends.max(), POINTS * len(clients))[:, None]
-    axes.plot(whole[:, 0], np.sin(whole[:, 0]), color=MAGENTA, linewidth=1.6, alpha=0.8)
+    whole = np.linspace(ends.min(), ends.max(), POINTS * len(clients))  # [points]
+    axes.plot(whole, np.sin(whole), color=MAGENTA, linewidth=1.6, alpha=0.8)
     for client, color, (start, end) in zip(clients, colors, ends, strict=True):
         x = client.train.x[:, 0]
         y = client.train.y[:, 0]
         axes.scatter(x, y, s=16, color=color, alpha=0.75, linewidths=0)
-        interval = np.linspace(start, end, POINTS)[:, None]
-        axes.plot(interval[:, 0], _predict(ours, client, interval), color=color, **DASHED)
+        interval = np.linspace(start, end, POINTS)  # [points]
+        predicted = _predict(ours, client, interval)
+        axes.plot(interval, predicted, color=color, **DASHED)
 
     handles = [
         Line2D([], [], color=MAGENTA, label="sine"),
@@ -72,8 +77,9 @@ def _predictions(
     ]
     if fedavg is not None:
         shared = _predict(fedavg, clients[0], whole)
-        axes.plot(whole[:, 0], shared, color=INK, linestyle=":", linewidth=2)
-        handles.append(Line2D([], [], color=INK, linestyle=":", linewidth=2, label="FedAvg"))
+        dotted: dict[str, Any] = {"color": INK, "linestyle": ":", "linewidth": 2}
+        axes.plot(whole, shared, **dotted)
+        handles.append(Line2D([], [], label="FedAvg", **dotted))
 
     # Below the axes: points may lie anywhere inside.
     axes.legend(
@@ -97,8 +103,10 @@ def _interval(client: Client) -> tuple[float, float]:
 
 
 def _predict(cell: CellDir, client: Client, x: FloatArray) -> FloatArray:
+    """The curve of a client's model at these points."""
     bundle = open_client(cell, client.id)
-    predicted: FloatArray = bundle.predict(x)[:, 0]
+    features = x[:, None]  # [points, 1]
+    predicted: FloatArray = bundle.predict(features)[:, 0]
     return predicted
 
 
@@ -107,7 +115,7 @@ def _weight_bars(axes: Axes, shown: Posteriors, colors: Sequence[Color]) -> None
     places = range(len(shown.clients))
     bottom = np.zeros(len(shown.clients))
     for owner, color in zip(shown.clients, colors, strict=True):
-        weights = np.array([100 * row.get(owner, 0.0) for row in shown.latest])
+        weights = np.array(weights_in_percent(shown.latest, owner))  # [clients]
         axes.bar(
             places,
             weights,

@@ -14,7 +14,8 @@ def names() -> list[str]:
 
 def preset(name: str) -> Path:
     """The experiment file of that name."""
-    if name not in names():
-        known = ", ".join(names())
-        raise ConfigError(f"{name}: there is nothing of that name to reproduce; there is {known}")
+    known = names()
+    if name not in known:
+        listed = ", ".join(known)
+        raise ConfigError(f"{name}: there is nothing of that name to reproduce; there is {listed}")
     return FOLDER / f"{name}.toml"

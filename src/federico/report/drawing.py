@@ -1,6 +1,7 @@
 """What all figures share: colours that everybody can tell apart, clean axes, names that fit."""
 
 import io
+import math
 import textwrap
 import warnings
 from collections.abc import Sequence
@@ -10,8 +11,9 @@ from typing import Any, TypeAlias
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.collections import LineCollection
-from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.colors import LinearSegmentedColormap, to_hex
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from matplotlib.transforms import ScaledTranslation, blended_transform_factory
@@ -99,16 +101,24 @@ def looks(rows: Sequence[TableRow]) -> dict[str, Look]:
 def shades(count: int) -> list[str]:
     """Colours from light to dark, for variants of one method."""
     scale = matplotlib.colormaps["viridis_r"]
-    return [matplotlib.colors.to_hex(scale(place)) for place in np.linspace(0.15, 0.9, count)]
+    places = np.linspace(0.15, 0.9, count)
+    return [to_hex(scale(place)) for place in places]
 
 
 def sheet(width: float, height: float, title: str) -> Figure:
     """An empty figure with its title at the left, on several lines where it is too long for one."""
-    title = textwrap.fill(title, int(width * CHARACTERS_PER_INCH), break_on_hyphens=False)
+    across = int(width * CHARACTERS_PER_INCH)
+    title = textwrap.fill(title, across, break_on_hyphens=False)
     figure = Figure(figsize=(width, height), layout="constrained", facecolor="white")
     figure.get_layout_engine().set(w_pad=0.12, h_pad=0.1)  # type: ignore[union-attr, call-arg]
     figure.suptitle(
-        title, x=0.012, ha="left", fontsize=13, fontweight="bold", color=INK, parse_math=False
+        title,
+        x=0.012,
+        ha="left",
+        fontsize=13,
+        fontweight="bold",
+        color=INK,
+        parse_math=False,
     )
     return figure
 
@@ -118,16 +128,21 @@ def clean(axes: Axes, grid: str = "") -> None:
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color("#B9BEC8")
     axes.tick_params(colors=SOFT, labelcolor=INK, labelsize=9, length=3)
-    axes.xaxis.label.set(color=SOFT, fontsize=9.5)
-    axes.yaxis.label.set(color=SOFT, fontsize=9.5)
+    _quiet_labels(axes)
     axes.set_axisbelow(True)
     if grid:
         axes.grid(axis=grid, color=FAINT, linewidth=0.8)  # type: ignore[arg-type]
 
 
+def _quiet_labels(axes: Axes) -> None:
+    axes.xaxis.label.set(color=SOFT, fontsize=9.5)
+    axes.yaxis.label.set(color=SOFT, fontsize=9.5)
+
+
 def whole_numbers(axes: Axes) -> None:
     """Rounds are counted: no tick between two of them."""
-    axes.xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True))
+    locator = MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True)
+    axes.xaxis.set_major_locator(locator)
 
 
 def subtitle(axes: Axes, text: str) -> None:
@@ -150,7 +165,11 @@ def legend_below(figure: Figure, handles: Sequence[Any], columns: int) -> None:
 def legend_beside(axes: Axes) -> None:
     """A legend to the right of a picture."""
     axes.legend(
-        loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, fontsize=9.5, labelcolor=INK
+        loc="center left",
+        bbox_to_anchor=(1.01, 0.5),
+        frameon=False,
+        fontsize=9.5,
+        labelcolor=INK,
     )
 
 
@@ -159,7 +178,9 @@ def true_groups(distribution: Sequence[int] | None) -> list[int] | None:
     if distribution is None:
         return None
     groups = len(set(distribution))
-    return list(distribution) if 1 < groups < len(distribution) else None
+    if groups == 1 or groups == len(distribution):
+        return None
+    return list(distribution)
 
 
 def group_colors(groups: Sequence[int] | None, clients: int) -> list[str]:
@@ -170,9 +191,9 @@ def group_colors(groups: Sequence[int] | None, clients: int) -> list[str]:
     palette = list(GROUP_COLORS)
     if len(distinct) > len(palette):
         scale = matplotlib.colormaps["turbo"].resampled(len(distinct))
-        palette = [matplotlib.colors.to_hex(scale(place)) for place in range(len(distinct))]
-    by_group = dict(zip(distinct, palette, strict=False))
-    return [by_group[group] for group in groups]
+        palette = [to_hex(scale(place)) for place in range(len(distinct))]
+    color_of = dict(zip(distinct, palette, strict=False))
+    return [color_of[group] for group in groups]
 
 
 def by_group(groups: Sequence[int] | None, clients: int, most: int) -> IntArray:
@@ -192,31 +213,47 @@ def by_group(groups: Sequence[int] | None, clients: int, most: int) -> IntArray:
 
 def some_of(shown: int, clients: int) -> str:
     """Says that not all clients are drawn, where that is so."""
-    return f", {shown} of {clients:,} clients" if shown < clients else ""
+    if shown >= clients:
+        return ""
+    return f", {shown} of {clients:,} clients"
 
 
 def short(name: str, most: int = 22) -> str:
     """A name that fits beside an axis."""
     name = " ".join(name.split())
-    return name if len(name) <= most else name[: most - 1] + "\N{HORIZONTAL ELLIPSIS}"
+    if len(name) <= most:
+        return name
+    return name[: most - 1] + "\N{HORIZONTAL ELLIPSIS}"
 
 
 def ticks(axes: Axes, which: str, names: Sequence[str]) -> None:
     """Names along an axis of cells: all of them, or as many as can be read."""
-    most = MOST_ACROSS if which == "x" else MOST_TICKS
-    step = max(-(-len(names) // most), 1)
-    places = list(range(0, len(names), step))
-    labels = [short(names[place]) for place in places]
+    axis: Axis = axes.yaxis
+    most = MOST_TICKS
+    if which == "x":
+        axis = axes.xaxis
+        most = MOST_ACROSS
 
-    look: dict[str, Any] = {}
-    widest = max((len(label) for label in labels), default=0)
-    too_wide = widest > 3 and (widest + 2) * len(labels) > CHARACTERS_ACROSS
-    if which == "x" and too_wide:
-        look = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"}
+    # Every name, every second, every third, ...
+    step = max(math.ceil(len(names) / most), 1)
+    places = range(0, len(names), step)
+    labels = [short(name) for name in names[::step]]
 
-    axis = axes.xaxis if which == "x" else axes.yaxis
-    size = 9 if len(places) <= 20 else 7
-    axis.set_ticks(places, labels, fontsize=size, parse_math=False, **look)
+    look: dict[str, Any] = {"fontsize": 9, "parse_math": False}
+    if len(labels) > 20:
+        look["fontsize"] = 7
+    if which == "x" and _too_wide(labels):
+        look |= {"rotation": 40, "ha": "right", "rotation_mode": "anchor"}
+    axis.set_ticks(places, labels, **look)
+
+
+def _too_wide(labels: Sequence[str]) -> bool:
+    """Whether labels would touch if they were written side by side."""
+    widest = max(map(len, labels), default=0)
+    if widest <= 3:
+        return False
+    needed = (widest + 2) * len(labels)
+    return needed > CHARACTERS_ACROSS
 
 
 def heat(axes: Axes, values: Array, top: float, texts: Sequence[Sequence[str]]) -> None:
@@ -224,17 +261,22 @@ def heat(axes: Axes, values: Array, top: float, texts: Sequence[Sequence[str]]) 
     axes.imshow(values, cmap=BLUES, vmin=0, vmax=top or 1, aspect="auto", interpolation="nearest")
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0, labelcolor=INK, pad=9)
-    axes.xaxis.label.set(color=SOFT, fontsize=9.5)
-    axes.yaxis.label.set(color=SOFT, fontsize=9.5)
-    if max(values.shape) > MOST_CELLS_WITH_TEXT:
-        return
+    _quiet_labels(axes)
+    if max(values.shape) <= MOST_CELLS_WITH_TEXT:
+        _cell_texts(axes, values, top, texts)
 
+
+def _cell_texts(axes: Axes, values: Array, top: float, texts: Sequence[Sequence[str]]) -> None:
+    """The text in every cell, and white lines between cells."""
     rows, columns = values.shape
     for place in range(1, rows):
         axes.axhline(place - 0.5, color="white", linewidth=1)
     for place in range(1, columns):
         axes.axvline(place - 0.5, color="white", linewidth=1)
     for (row, column), value in np.ndenumerate(values):
+        color = INK
+        if value > 0.45 * top:  # too dark for dark letters
+            color = "white"
         axes.text(
             column,
             row,
@@ -242,7 +284,7 @@ def heat(axes: Axes, values: Array, top: float, texts: Sequence[Sequence[str]]) 
             ha="center",
             va="center",
             fontsize=8.5,
-            color="white" if value > 0.45 * top else INK,
+            color=color,
         )
 
 
@@ -253,8 +295,11 @@ def mark_groups(axes: Axes, groups: Sequence[int] | None, sides: str) -> None:
     colors = group_colors(groups, len(groups))
     for side in sides:
         _strip(axes, side, colors)
-    width = 3 if len(groups) <= MOST_TICKS else 1
-    for place in np.flatnonzero(np.diff(groups)) + 0.5:
+    width = 3
+    if len(groups) > MOST_TICKS:
+        width = 1
+    borders = np.flatnonzero(np.diff(groups)) + 0.5
+    for place in borders:
         axes.axhline(place, color="white", linewidth=width)
         if "x" in sides:
             axes.axvline(place, color="white", linewidth=width)
@@ -262,16 +307,24 @@ def mark_groups(axes: Axes, groups: Sequence[int] | None, sides: str) -> None:
 
 def _strip(axes: Axes, side: str, colors: Sequence[str]) -> None:
     """A strip just outside the cells, as wide on paper whatever the size of the axes."""
-    places = range(len(colors))
-    away = 5 / 72
+    lines = []
+    for place in range(len(colors)):
+        start = place - 0.5
+        end = place + 0.5
+        if side == "x":
+            lines.append([(start, 0.0), (end, 0.0)])
+        else:
+            lines.append([(0.0, start), (0.0, end)])
+
+    # Along the cells the unit is a cell; across, the strip lies on the edge and is moved outwards.
+    away = 5 / 72  # inches
+    inches = axes.figure.dpi_scale_trans
     if side == "x":
-        lines = [[(place - 0.5, 0.0), (place + 0.5, 0.0)] for place in places]
         edge = blended_transform_factory(axes.transData, axes.transAxes)
-        moved = ScaledTranslation(0, -away, axes.figure.dpi_scale_trans)
+        moved = ScaledTranslation(0, -away, inches)
     else:
-        lines = [[(0.0, place - 0.5), (0.0, place + 0.5)] for place in places]
         edge = blended_transform_factory(axes.transAxes, axes.transData)
-        moved = ScaledTranslation(-away, 0, axes.figure.dpi_scale_trans)
+        moved = ScaledTranslation(-away, 0, inches)
     strip = LineCollection(
         lines,
         colors=colors,

@@ -1,6 +1,6 @@
 """The pictures of a report. Each function returns one matplotlib figure."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,8 +34,10 @@ from federico.report.drawing import (
     true_groups,
     whole_numbers,
 )
+from federico.report.metric import Metric
 from federico.report.posteriors import Posteriors, panels
 from federico.runs.layout import Description
+from federico.runs.table import TableRow
 from federico.types import FloatArray, IntArray
 
 MOST_ROWS = 32
@@ -50,14 +52,12 @@ CAPTIONS = {
     "figure": "A figure in the manner of the paper, drawn from these runs.",
     "overview": "A large dot is a mean, a line one standard deviation, a small dot a run.",
     "trust": "Cells show how much of its trust a client (row) gives to each model (column); "
-    "squares "
-    "along the diagonal are clients that found each other.",
+    "squares along the diagonal are clients that found each other.",
     "rounds": "A line is the mean over runs, its band one standard deviation.",
     "cost": "How far each method gets with the megabytes it moves and the processor seconds it "
     "takes. A method that moves nothing is a level line at its end result.",
     "clients": "One row for each client, mean over runs: where a dot is better than Local's "
-    "grey one, "
-    "the client gains by collaborating.",
+    "grey one, the client gains by collaborating.",
     "collaboration": "One panel for each client, one line for each peer in the colour of that "
     "peer's distribution (grey if not known), the client's own model dashed: lines that rise are "
     "collaborators being found.",
@@ -73,7 +73,9 @@ def draw_all(summary: Summary, details: RunDetails) -> Iterator[tuple[str, Figur
     posteriors = details.posteriors
 
     if summary.entries:
-        beside = posteriors if trust_beside(summary, posteriors) else None
+        beside = None
+        if trust_beside(summary, posteriors):
+            beside = posteriors
         yield "overview", overview(summary, beside)
     if few_rows and any(len(entry.evaluated) > 1 for entry in summary.entries):
         yield "rounds", rounds(summary)
@@ -103,12 +105,10 @@ def overview(summary: Summary, trusted: Posteriors | None = None) -> Figure:
     With posteriors, those of the clients stand beside it. What is still to come takes no room.
     """
     columns = _begun(summary)
-    rate_kind = summary.shown_rate
-    rows = [
-        row
-        for row in summary.table.rows
-        if any(summary.entry(row.name, column, rate_kind) for column in columns)
-    ]
+    rows = []
+    for row in summary.table.rows:
+        if summary.row(row.name, summary.shown_rate):
+            rows.append(row)
 
     height = 1.9 + 0.4 * len(rows)
     if trusted is not None:
@@ -116,22 +116,31 @@ def overview(summary: Summary, trusted: Posteriors | None = None) -> Figure:
         figure = sheet(11, max(height, 4.8), title)
         left, right = figure.subplots(1, 2, width_ratios=[1, 1.05])
         _trust(right, trusted)
-        grid = [left]
+        panels_of_columns = [left]
     else:
-        figure = sheet(max(2.6 + 3.3 * len(columns), 8), height, summary.table.title)
-        grid = list(figure.subplots(1, len(columns), sharey=True, squeeze=False).flat)
+        width = max(2.6 + 3.3 * len(columns), 8)
+        figure = sheet(width, height, summary.table.title)
+        grid = figure.subplots(1, len(columns), sharey=True, squeeze=False)
+        panels_of_columns = list(grid.flat)
 
-    for axes, column in zip(grid, columns, strict=True):
-        for entry in summary.column(column, rate_kind):
-            _dots(axes, summary, entry, rows.index(entry.row))
-        axes.set(xlabel=summary.metric.axis, ylim=(len(rows) - 0.4, -0.6))
-        axes.set_yticks(range(len(rows)), [short(row.title, 30) for row in rows], parse_math=False)
-        axes.margins(x=0.12)
-        clean(axes, "x")
-        axes.tick_params(axis="y", length=0, labelsize=9.5)
-        subtitle(axes, column or _direction(summary))
+    for axes, column in zip(panels_of_columns, columns, strict=True):
+        _column_of_dots(axes, summary, column, rows)
     legend_below(figure, _overview_legend(summary), 3)
     return figure
+
+
+def _column_of_dots(axes: Axes, summary: Summary, column: str, rows: Sequence[TableRow]) -> None:
+    """One column of the overview: these rows from top to bottom."""
+    for entry in summary.column(column, summary.shown_rate):
+        _dots(axes, summary, entry, rows.index(entry.row))
+
+    names = [short(row.title, 30) for row in rows]
+    axes.set(xlabel=summary.metric.axis, ylim=(len(rows) - 0.4, -0.6))
+    axes.set_yticks(range(len(rows)), names, parse_math=False)
+    axes.margins(x=0.12)
+    clean(axes, "x")
+    axes.tick_params(axis="y", length=0, labelsize=9.5)
+    subtitle(axes, column or _direction(summary))
 
 
 def rounds(summary: Summary) -> Figure:
@@ -151,25 +160,42 @@ def rounds(summary: Summary) -> Figure:
 
 def curves(axes: Axes, summary: Summary, entries: Sequence[Entry]) -> None:
     """The figures of several rows over the rounds."""
+    metric = summary.metric
     styles = _styles(summary, entries)
     for entry in entries:
         curve = entry.curve
         look = styles[entry.row.name]
-        mean = np.array([summary.metric.drawn(value) for value in curve.mean])  # [rounds]
-        spread = np.array([summary.metric.scaled(value) for value in curve.sd])  # [rounds]
-        label = short(entry.title)
-        axes.plot(
-            curve.rounds, mean, color=look.color, linestyle=look.line, linewidth=2, label=label
-        )
+        mean = np.array(_drawn(metric, curve.mean))  # [rounds]
+        _line(axes, curve.rounds, mean, entry, look)
+
+        spread = np.array([metric.scaled(sd) for sd in curve.sd])  # [rounds]
         low = np.maximum(mean - spread, 0)
-        axes.fill_between(
-            curve.rounds, low, mean + spread, color=look.color, alpha=0.13, linewidth=0
-        )
+        high = mean + spread
+        axes.fill_between(curve.rounds, low, high, color=look.color, alpha=0.13, linewidth=0)
     axes.set(xlabel="round", ylabel=summary.metric.axis)
     whole_numbers(axes)
     clean(axes, "y")
     if not summary.metric.higher_is_better:
         axes.set_ylim(0, _top(summary, entries))
+
+
+def _drawn(metric: Metric, values: Iterable[float]) -> list[float]:
+    """Values as an axis shows them."""
+    return [metric.drawn(value) for value in values]
+
+
+def _line(
+    axes: Axes, x: Sequence[float], y: Sequence[float] | FloatArray, entry: Entry, look: Look
+) -> None:
+    """One row's line, with its name for the legend."""
+    axes.plot(
+        x,
+        y,
+        color=look.color,
+        linestyle=look.line,
+        linewidth=2,
+        label=short(entry.title),
+    )
 
 
 def cost(summary: Summary) -> Figure:
@@ -179,28 +205,37 @@ def cost(summary: Summary) -> Figure:
     figure = sheet(10, height, f"{summary.table.title}: what it costs")
     grid = figure.subplots(len(columns), 2, squeeze=False, sharey="row")
     for (left, right), column in zip(grid, columns, strict=True):
-        entries = summary.column(column, summary.shown_rate)
-        styles = _styles(summary, entries)
-        for entry in entries:
-            look = styles[entry.row.name]
-            megabytes = [moved / 1e6 for moved in entry.bytes_moved]
-            _cost_line(left, summary, entry, megabytes, look)
-            _cost_line(right, summary, entry, entry.processor_seconds, look)
-        for axes, label in ((left, "megabytes moved"), (right, "processor seconds")):
-            axes.set(xlabel=label, xlim=(0, None))
-            clean(axes, "y")
-        left.set_ylabel(summary.metric.axis)
-        if not summary.metric.higher_is_better:
-            left.set_ylim(0, _top(summary, entries))
-        subtitle(left, column)
+        _cost_of_column(left, right, summary, column)
 
     # A row that nothing was finished of in the first column has its line further below.
     by_label: dict[str, Any] = {}
     for axes in grid[:, 1]:
         handles, labels = axes.get_legend_handles_labels()
         by_label.update(zip(labels, handles, strict=True))
-    legend_below(figure, list(by_label.values()), min(len(by_label), 7) or 1)
+    across = int(np.clip(len(by_label), 1, 7))
+    legend_below(figure, list(by_label.values()), across)
     return figure
+
+
+def _cost_of_column(left: Axes, right: Axes, summary: Summary, column: str) -> None:
+    """One column of the table: left over megabytes, right over processor seconds."""
+    entries = summary.column(column, summary.shown_rate)
+    styles = _styles(summary, entries)
+    for entry in entries:
+        look = styles[entry.row.name]
+        megabytes = [moved / 1e6 for moved in entry.bytes_moved]
+        _cost_line(left, summary, entry, megabytes, look)
+        _cost_line(right, summary, entry, entry.processor_seconds, look)
+
+    left.set_xlabel("megabytes moved")
+    right.set_xlabel("processor seconds")
+    for axes in (left, right):
+        axes.set_xlim(0, None)
+        clean(axes, "y")
+    left.set_ylabel(summary.metric.axis)
+    if not summary.metric.higher_is_better:
+        left.set_ylim(0, _top(summary, entries))
+    subtitle(left, column)
 
 
 def clients(summary: Summary) -> Figure:
@@ -224,22 +259,23 @@ def clients(summary: Summary) -> Figure:
     by_row = []
     for entry in entries:
         own = [entry.by_client.get(client, np.nan) for client in names]
-        by_row.append([summary.metric.drawn(value) for value in own])
-    values = np.array(by_row).T  # [clients, rows]
-    places = np.arange(len(names))
-    for place, of_client in zip(places, values, strict=True):
+        by_row.append(_drawn(summary.metric, own))
+    values = np.array(by_row)  # [rows, clients]
+
+    # A faint line from each client's lowest dot to its highest.
+    for place, of_client in enumerate(values.T):
         finite = of_client[np.isfinite(of_client)]
         if len(finite) > 1:
             ends = [finite.min(), finite.max()]
             axes.plot(ends, [place, place], color=FAINT, linewidth=3)
+
     styles = _styles(summary, entries)
-    for number, entry in enumerate(entries):
-        color = styles[entry.row.name].color
+    for entry, of_row in zip(entries, values, strict=True):
         axes.scatter(
-            values[:, number],
-            places,
+            of_row,
+            range(len(names)),
             s=46,
-            color=color,
+            color=styles[entry.row.name].color,
             label=short(entry.title),
             zorder=3,
             alpha=0.9,
@@ -258,17 +294,24 @@ def collaboration(shown: Posteriors) -> Figure:
 
 def partition(about: Description) -> Figure:
     """Who has how much of what: training samples by client and label, or in all for regression."""
-    return _label_heat(about) if about.label_counts else _sample_bars(about)
+    if about.label_counts:
+        return _label_heat(about)
+    return _sample_bars(about)
 
 
 def _begun(summary: Summary) -> list[str]:
     """The columns that have something to show."""
-    rate_kind = summary.shown_rate
-    return [column for column in summary.table.columns if summary.column(column, rate_kind)]
+    found = []
+    for column in summary.table.columns:
+        if summary.column(column, summary.shown_rate):
+            found.append(column)
+    return found
 
 
 def _direction(summary: Summary) -> str:
-    better = "higher" if summary.metric.higher_is_better else "lower"
+    better = "lower"
+    if summary.metric.higher_is_better:
+        better = "higher"
     name = summary.metric.name.capitalize()
     return f"{name} on the clients' own test data ({better} is better)"
 
@@ -276,28 +319,29 @@ def _direction(summary: Summary) -> str:
 def _styles(summary: Summary, entries: Sequence[Entry]) -> dict[str, Look]:
     """Colours of methods; from light to dark where all rows are variants of one method."""
     methods = {entry.row.method for entry in entries}
-    if len(methods) == 1 and len(entries) > 1:
-        colors = shades(len(entries))
-        return {
-            entry.row.name: Look(color, "-") for entry, color in zip(entries, colors, strict=True)
-        }
-    return looks(summary.table.rows)
+    if len(methods) > 1 or len(entries) < 2:
+        return looks(summary.table.rows)
+
+    found = {}
+    for entry, color in zip(entries, shades(len(entries)), strict=True):
+        found[entry.row.name] = Look(color, "-")
+    return found
 
 
 def _dots(axes: Axes, summary: Summary, entry: Entry, place: int) -> None:
     """One row: its mean, its deviation, its runs, and the paper's figure below them."""
     metric = summary.metric
-    look = looks(summary.table.rows)[entry.row.name]
+    color = looks(summary.table.rows)[entry.row.name].color
     mean = metric.drawn(entry.mean)
     sd = entry.sd(summary.table.spread)
     if sd is not None:
         spread = metric.scaled(sd)
-        axes.hlines(place, mean - spread, mean + spread, color=look.color, linewidth=2, alpha=0.6)
+        axes.hlines(place, mean - spread, mean + spread, color=color, linewidth=2, alpha=0.6)
 
-    runs = [metric.drawn(value) for value in entry.by_seed.values()]
+    runs = _drawn(metric, entry.by_seed.values())
     level = [place] * len(runs)
-    axes.scatter(runs, level, s=14, color=look.color, alpha=0.6, linewidths=0)
-    axes.scatter(mean, place, s=60, color=look.color, zorder=3)
+    axes.scatter(runs, level, s=14, color=color, alpha=0.6, linewidths=0)
+    axes.scatter(mean, place, s=60, color=color, zorder=3)
     if np.isfinite(mean):
         value = metric.bare(entry.mean)
         axes.text(mean, place - 0.2, value, ha="center", va="bottom", fontsize=8, color=INK)
@@ -307,7 +351,15 @@ def _dots(axes: Axes, summary: Summary, entry: Entry, place: int) -> None:
         paper, paper_sd = by_column[entry.column]
         below = place + 0.25
         axes.hlines(below, paper - paper_sd, paper + paper_sd, color=PAPER, linewidth=1)
-        axes.scatter(paper, below, s=30, marker="D", facecolor="white", edgecolor=PAPER, zorder=3)
+        axes.scatter(
+            paper,
+            below,
+            s=30,
+            marker="D",
+            facecolor="white",
+            edgecolor=PAPER,
+            zorder=3,
+        )
 
 
 def _overview_legend(summary: Summary) -> list[Line2D]:
@@ -321,7 +373,14 @@ def _overview_legend(summary: Summary) -> list[Line2D]:
         label="mean, standard deviation",
     )
     run = Line2D(
-        [], [], color=SOFT, marker="o", markersize=4, linewidth=0, alpha=0.6, label="a run"
+        [],
+        [],
+        color=SOFT,
+        marker="o",
+        markersize=4,
+        linewidth=0,
+        alpha=0.6,
+        label="a run",
     )
     if not summary.table.paper.values:
         return [mean, run]
@@ -341,19 +400,31 @@ def _overview_legend(summary: Summary) -> list[Line2D]:
 def _cost_line(
     axes: Axes, summary: Summary, entry: Entry, spent: Sequence[float], look: Look
 ) -> None:
-    values = [summary.metric.drawn(value) for value in entry.curve.mean]
-    label = short(entry.title)
-    if spent[-1] == 0:  # nothing is sent: the end result, whatever others spend
-        axes.axhline(values[-1], color=look.color, linestyle=look.line, linewidth=2, label=label)
-    else:
-        axes.plot(spent, values, color=look.color, linestyle=look.line, linewidth=2, label=label)
+    values = _drawn(summary.metric, entry.curve.mean)
+    if spent[-1] > 0:
+        _line(axes, spent, values, entry, look)
+        return
+
+    # Nothing is sent: the end result, whatever others spend.
+    axes.axhline(
+        values[-1],
+        color=look.color,
+        linestyle=look.line,
+        linewidth=2,
+        label=short(entry.title),
+    )
 
 
 def _top(summary: Summary, entries: Sequence[Entry]) -> float | None:
     """The end of an axis of errors: those of untrained models would leave no room for the rest."""
-    ends = [summary.metric.drawn(entry.curve.mean[-1]) for entry in entries]
-    finite = [value for value in ends if np.isfinite(value)]
-    return 1.5 * max(finite) if finite else None
+    finite = []
+    for entry in entries:
+        end = summary.metric.drawn(entry.curve.mean[-1])
+        if np.isfinite(end):
+            finite.append(end)
+    if not finite:
+        return None
+    return 1.5 * max(finite)
 
 
 def _trust(axes: Axes, shown: Posteriors) -> None:
@@ -387,17 +458,20 @@ def _matrix(shown: Posteriors, order: IntArray, names: Sequence[str]) -> FloatAr
 
 
 def _in_percent(weight: float) -> str:
-    return f"{100 * weight:.0f}" if weight >= 0.005 else ""
+    if weight < 0.005:
+        return ""
+    return f"{100 * weight:.0f}"
 
 
 def _label_heat(about: Description) -> Figure:
     """Training samples of each client and label."""
     groups = true_groups(about.distribution)
     order = by_group(groups, len(about.clients), MOST_HEAT)
-    counts = np.array([about.label_counts[place] for place in order])  # [clients, labels]
+    names = [about.clients[place] for place in order]
+    counts = np.array(about.label_counts)[order]  # [clients, labels]
     texts = []
     for row in counts:
-        texts.append([str(number) if number else "" for number in row])
+        texts.append([_or_empty(number) for number in row])
 
     height = float(np.clip(1.8 + 0.3 * len(order), 3, 9))
     title = "Training samples of each client" + some_of(len(order), len(about.clients))
@@ -405,16 +479,25 @@ def _label_heat(about: Description) -> Figure:
     axes = figure.subplots()
     heat(axes, counts, float(counts.max()), texts)
     ticks(axes, "x", about.label_names)
-    ticks(axes, "y", [about.clients[place] for place in order])
+    ticks(axes, "y", names)
     if groups is not None:
         mark_groups(axes, [groups[place] for place in order], "y")
     axes.set(xlabel="label", ylabel="client")
     return figure
 
 
+def _or_empty(samples: int) -> str:
+    """A cell of zero samples stays empty, so that the others stand out."""
+    if samples == 0:
+        return ""
+    return str(samples)
+
+
 def _sample_bars(about: Description) -> Figure:
     """Samples of each client for training and for testing."""
-    order = by_group(true_groups(about.distribution), len(about.clients), MOST_ROWS)
+    groups = true_groups(about.distribution)
+    order = by_group(groups, len(about.clients), MOST_ROWS)
+    names = [about.clients[place] for place in order]
     train = np.array(about.train_samples)[order]
     test = np.array(about.test_samples)[order]
 
@@ -427,6 +510,6 @@ def _sample_bars(about: Description) -> Figure:
     axes.barh(places, test, left=train, height=0.66, color="#9CC7E3", label="for testing")
     axes.set(ylim=(len(order) - 0.4, -0.6), xlabel="samples", ylabel="client")
     clean(axes, "x")
-    ticks(axes, "y", [about.clients[place] for place in order])
+    ticks(axes, "y", names)
     legend_beside(axes)
     return figure

@@ -1,8 +1,10 @@
 """Whose models the clients of one cell trust, over the rounds."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import cycle
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -54,13 +56,15 @@ class Posteriors:
     @cached_property
     def of_clients(self) -> bool:
         """Whether the models are the clients' own; FedEM's components belong to nobody."""
-        clients = set(self.clients)
-        return any(owner in clients for owner in self.owners)
+        return not set(self.clients).isdisjoint(self.owners)
 
     @cached_property
     def owners(self) -> list[str]:
         """Whose models have a weight after the last round."""
-        return sorted({owner for row in self.latest for owner in row})
+        found: set[str] = set()
+        for row in self.latest:
+            found.update(row)
+        return sorted(found)
 
 
 def read_posteriors(cell: CellDir, drawn: Sequence[int] | None = None) -> Posteriors | None:
@@ -78,7 +82,9 @@ def read_posteriors(cell: CellDir, drawn: Sequence[int] | None = None) -> Poster
         drawn = by_group(groups, len(about.clients), MOST_PANELS).tolist()
 
     rounds: list[int] = []
-    by_client: dict[int, list[dict[str, float]]] = {client: [] for client in drawn}
+    by_client: dict[int, list[dict[str, float]]] = {}
+    for client in drawn:
+        by_client[client] = []
     most = max(MOST_POSTERIORS // len(about.clients), MOST_PANELS)
     for record in iterate_some_records(cell.path, most):
         if not record.posterior:
@@ -86,26 +92,36 @@ def read_posteriors(cell: CellDir, drawn: Sequence[int] | None = None) -> Poster
         rounds.append(record.round)
         for client, rows in by_client.items():
             rows.append(record.posterior[client])
-    title = about.title or about.method
-    return Posteriors(title, about.seed, about.clients, groups, rounds, by_client, last.posterior)
+    return Posteriors(
+        title=about.title or about.method,
+        seed=about.seed,
+        clients=about.clients,
+        groups=groups,
+        rounds=rounds,
+        by_client=by_client,
+        latest=last.posterior,
+    )
 
 
 def panels(shown: Posteriors, title: str) -> Figure:
     """A panel for each client, a line for each model."""
     drawn = list(shown.by_client)
     columns = min(4, len(drawn))
-    lines = -(-len(drawn) // columns)
+    lines = math.ceil(len(drawn) / columns)
     title += some_of(len(drawn), len(shown.clients))
 
-    figure = sheet(max(2.7 * columns, 6), 1.2 + 2.0 * lines, title)
+    width = max(2.7 * columns, 6)
+    height = 1.2 + 2.0 * lines
+    figure = sheet(width, height, title)
     grid = figure.subplots(lines, columns, sharex=True, sharey=True, squeeze=False)
+    used = grid.flat[: len(drawn)]
     for axes in grid.flat[len(drawn) :]:
         axes.remove()
-    for axes, client in zip(grid.flat, drawn, strict=False):
+    for axes, client in zip(used, drawn, strict=True):
         panel(axes, shown, client)
 
     # The lowest panel of each column says what is along the axis, wherever it is.
-    for axes in grid.flat[max(len(drawn) - columns, 0) : len(drawn)]:
+    for axes in used[-columns:]:
         axes.set_xlabel("round")
         axes.tick_params(labelbottom=True)
     figure.supylabel(LABEL, fontsize=9.5, color=SOFT)
@@ -119,15 +135,22 @@ def panel(axes: Axes, shown: Posteriors, client: int) -> None:
     rows = shown.by_client[client]
     colors = _colors(shown)
 
-    visible = {owner for row in rows for owner, weight in row.items() if weight >= VISIBLE}
+    visible: set[str] = set()
+    for row in rows:
+        for owner, weight in row.items():
+            if weight >= VISIBLE:
+                visible.add(owner)
+
     for owner in sorted(visible - {name}):
-        weights = [100 * row.get(owner, 0.0) for row in rows]
+        weights = weights_in_percent(rows, owner)
         # A cluster that was split has no weight at the end, and no colour.
         color = colors.get(owner, NO_GROUP)
         axes.plot(shown.rounds, weights, color=color, linewidth=1.3, alpha=0.9)
     if name in visible:
-        weights = [100 * row.get(name, 0.0) for row in rows]
-        color = colors[name] if shown.groups else INK
+        weights = weights_in_percent(rows, name)
+        color = INK
+        if shown.groups:
+            color = colors[name]
         axes.plot(shown.rounds, weights, color=color, linestyle="--", linewidth=2.2)
 
     title = short(text.called(name), 26)
@@ -139,22 +162,31 @@ def panel(axes: Axes, shown: Posteriors, client: int) -> None:
     clean(axes, "y")
 
 
+def weights_in_percent(rows: Sequence[Mapping[str, float]], owner: str) -> list[float]:
+    """The weight of one model in each of these posteriors."""
+    return [100 * row.get(owner, 0.0) for row in rows]
+
+
 def legend_lines(shown: Posteriors) -> list[Line2D]:
     """What the colours of the panels stand for."""
+    lines = []
     if not shown.of_clients:
         colors = _colors(shown)
-        return [
-            Line2D([], [], color=colors[owner], label=short(owner.lstrip("*")))
-            for owner in shown.owners
-        ]
+        for owner in shown.owners:
+            name = short(owner.lstrip("*"))
+            lines.append(Line2D([], [], color=colors[owner], label=name))
+        return lines
 
     own = Line2D([], [], color=INK, linestyle="--", linewidth=2.2, label="own model")
+    lines.append(own)
     if shown.groups is None:
-        return [own, Line2D([], [], color=group_colors(None, 1)[0], label="a peer")]
-    by_number = dict(zip(shown.groups, group_colors(shown.groups, len(shown.groups)), strict=True))
-    lines = [own]
-    for group in sorted(by_number)[:MOST_PANELS]:
-        lines.append(Line2D([], [], color=by_number[group], label=f"distribution {group}"))
+        lines.append(Line2D([], [], color=NO_GROUP, label="a peer"))
+        return lines
+
+    of_clients = group_colors(shown.groups, len(shown.groups))
+    color_of = dict(zip(shown.groups, of_clients, strict=True))
+    for group in sorted(color_of)[:MOST_PANELS]:
+        lines.append(Line2D([], [], color=color_of[group], label=f"distribution {group}"))
     return lines
 
 
@@ -162,7 +194,10 @@ def _colors(shown: Posteriors) -> dict[str, str]:
     """Clients by their distribution; models that belong to nobody one by one."""
     by_distribution = group_colors(shown.groups, len(shown.clients))
     colors = dict(zip(shown.clients, by_distribution, strict=True))
-    nobodys = [owner for owner in shown.owners if owner not in colors]
-    for place, owner in enumerate(nobodys):
-        colors[owner] = GROUP_COLORS[place % len(GROUP_COLORS)]
+
+    # Over again from the first where there are more models than colours.
+    next_color = cycle(GROUP_COLORS)
+    for owner in shown.owners:
+        if owner not in colors:
+            colors[owner] = next(next_color)
     return colors
