@@ -108,7 +108,7 @@ def variants(
     grid = figure.subplots(1, len(places), sharey=True, squeeze=False)
     for axes, (row, shown, client) in zip(grid.flat, places, strict=True):
         panel(axes, shown, client)
-        axes.set(xlabel="round")
+        axes.set_xlabel("round")
         title = f"{row.title}: client {client}"
         axes.set_title(title, loc="left", fontsize=9.5, color=INK, parse_math=False)
     grid[0, 0].set_ylabel(LABEL)

@@ -510,9 +510,13 @@ def from_aggregate(stored: StoredAggregate) -> list[SeedResult]:
 
 def so_far(by_round: Sequence[float], rounds: Sequence[int]) -> list[float]:
     """Sums up to each of these rounds; the last known sum where nothing more was written down."""
-    sums = np.cumsum([0.0, *by_round])
+    sums = np.cumsum([0.0, *by_round])  # [rounds + 1]
     last = len(sums) - 1
-    return [float(sums[min(index, last)]) for index in rounds]
+    found = []
+    for index in rounds:
+        known = min(index, last)
+        found.append(float(sums[known]))
+    return found
 
 
 def _unit_deviations(count: int) -> FloatArray:
@@ -695,7 +699,10 @@ class _Facts:
 def _population(table: TableDescription, cells: Iterable[CellResult]) -> Population | None:
     """The clients of the first row and column, on the first seed."""
     rows = [row.name for row in table.rows]
-    known = [cell for cell in cells if cell.row in rows and cell.column in table.columns]
+    known = []
+    for cell in cells:
+        if cell.row in rows and cell.column in table.columns:
+            known.append(cell)
     if not known:
         return None
 

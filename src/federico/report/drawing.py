@@ -4,9 +4,9 @@ import io
 import math
 import textwrap
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import matplotlib
 import numpy as np
@@ -22,6 +22,7 @@ from federico.runs.table import TableRow
 from federico.types import Array, IntArray
 
 LineStyle: TypeAlias = str | tuple[int, tuple[float, ...]]
+Item = TypeVar("Item")
 
 # Okabe and Ito's palette, told apart with every kind of colour vision. FedeRiCo is always blue and
 # Local always grey; other built-in methods keep their colours too, so that reports look alike.
@@ -207,8 +208,13 @@ def by_group(groups: Sequence[int] | None, clients: int, most: int) -> IntArray:
     if clients <= most:
         return order
     evenly = np.linspace(0, clients - 1, most).astype(int)
-    chosen: IntArray = order[evenly]
-    return chosen
+    some: IntArray = order[evenly]
+    return some
+
+
+def chosen(values: Sequence[Item], order: IntArray) -> list[Item]:
+    """What belongs to these clients, in this order."""
+    return [values[place] for place in order]
 
 
 def some_of(shown: int, clients: int) -> str:
@@ -256,17 +262,24 @@ def _too_wide(labels: Sequence[str]) -> bool:
     return needed > CHARACTERS_ACROSS
 
 
-def heat(axes: Axes, values: Array, top: float, texts: Sequence[Sequence[str]]) -> None:
-    """Cells from light to dark, with their text where there are few enough to read it."""
-    axes.imshow(values, cmap=BLUES, vmin=0, vmax=top or 1, aspect="auto", interpolation="nearest")
+def heat(axes: Axes, values: Array, top: float, show: Callable[[Any], str]) -> None:
+    """Cells from light to dark; where there are few enough, `show` gives the text of each."""
+    axes.imshow(
+        values,
+        cmap=BLUES,
+        vmin=0,
+        vmax=top or 1,
+        aspect="auto",
+        interpolation="nearest",
+    )
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0, labelcolor=INK, pad=9)
     _quiet_labels(axes)
     if max(values.shape) <= MOST_CELLS_WITH_TEXT:
-        _cell_texts(axes, values, top, texts)
+        _cell_texts(axes, values, top, show)
 
 
-def _cell_texts(axes: Axes, values: Array, top: float, texts: Sequence[Sequence[str]]) -> None:
+def _cell_texts(axes: Axes, values: Array, top: float, show: Callable[[Any], str]) -> None:
     """The text in every cell, and white lines between cells."""
     rows, columns = values.shape
     for place in range(1, rows):
@@ -280,7 +293,7 @@ def _cell_texts(axes: Axes, values: Array, top: float, texts: Sequence[Sequence[
         axes.text(
             column,
             row,
-            texts[row][column],
+            show(value),
             ha="center",
             va="center",
             fontsize=8.5,

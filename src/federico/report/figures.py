@@ -19,6 +19,7 @@ from federico.report.drawing import (
     SOFT,
     Look,
     by_group,
+    chosen,
     clean,
     heat,
     legend_below,
@@ -77,11 +78,17 @@ def draw_all(summary: Summary, details: RunDetails) -> Iterator[tuple[str, Figur
         if trust_beside(summary, posteriors):
             beside = posteriors
         yield "overview", overview(summary, beside)
-    if few_rows and any(len(entry.evaluated) > 1 for entry in summary.entries):
+    over_rounds = any(len(entry.evaluated) > 1 for entry in summary.entries)
+    if few_rows and over_rounds:
         yield "rounds", rounds(summary)
-    if summary.entries and len(methods) == len(table.rows) > 1:
+
+    # Methods are compared by what they cost, variants of one method are not.
+    all_differ = len(methods) == len(table.rows)
+    if summary.entries and all_differ and len(methods) > 1:
         yield "cost", cost(summary)
-    if few_rows and len(table.columns) == 1 and any(entry.by_client for entry in summary.entries):
+
+    by_client = any(entry.by_client for entry in summary.entries)
+    if few_rows and by_client and len(table.columns) == 1:
         yield "clients", clients(summary)
     if posteriors is not None and len(posteriors.clients) > 1:
         yield "collaboration", collaboration(posteriors)
@@ -249,7 +256,7 @@ def clients(summary: Summary) -> Figure:
         everyone = population.clients
         groups = true_groups(population.distribution)
     order = by_group(groups, len(everyone), MOST_ROWS)
-    names = [everyone[place] for place in order]
+    names = chosen(everyone, order)
 
     title = f"{summary.metric.name.capitalize()} of each client"
     title += some_of(len(names), len(everyone))
@@ -430,20 +437,17 @@ def _top(summary: Summary, entries: Sequence[Entry]) -> float | None:
 def _trust(axes: Axes, shown: Posteriors) -> None:
     """Whose model each client uses, and how much."""
     order = by_group(shown.groups, len(shown.clients), MOST_HEAT)
-    names = [shown.clients[place] for place in order]
+    names = chosen(shown.clients, order)
     weights = _matrix(shown, order, names)  # [clients, models]
-    texts = []
-    for row in weights:
-        texts.append([_in_percent(weight) for weight in row])
 
     # Even trust in everybody stays light.
     top = max(float(weights.max()), 2 / len(names))
-    heat(axes, weights, top, texts)
+    heat(axes, weights, top, _in_percent)
     ticks(axes, "x", names)
     ticks(axes, "y", names)
     axes.set(xlabel="whose model", ylabel="client")
     if shown.groups is not None:
-        mark_groups(axes, [shown.groups[place] for place in order], "xy")
+        mark_groups(axes, chosen(shown.groups, order), "xy")
         axes.set_xlabel("whose model, by true distribution")
     subtitle(axes, f"Whose models clients trust (%), {short(shown.title)}, seed {shown.seed}")
 
@@ -467,21 +471,18 @@ def _label_heat(about: Description) -> Figure:
     """Training samples of each client and label."""
     groups = true_groups(about.distribution)
     order = by_group(groups, len(about.clients), MOST_HEAT)
-    names = [about.clients[place] for place in order]
+    names = chosen(about.clients, order)
     counts = np.array(about.label_counts)[order]  # [clients, labels]
-    texts = []
-    for row in counts:
-        texts.append([_or_empty(number) for number in row])
 
     height = float(np.clip(1.8 + 0.3 * len(order), 3, 9))
     title = "Training samples of each client" + some_of(len(order), len(about.clients))
     figure = sheet(8.5, height, title)
     axes = figure.subplots()
-    heat(axes, counts, float(counts.max()), texts)
+    heat(axes, counts, float(counts.max()), _or_empty)
     ticks(axes, "x", about.label_names)
     ticks(axes, "y", names)
     if groups is not None:
-        mark_groups(axes, [groups[place] for place in order], "y")
+        mark_groups(axes, chosen(groups, order), "y")
     axes.set(xlabel="label", ylabel="client")
     return figure
 
@@ -497,7 +498,7 @@ def _sample_bars(about: Description) -> Figure:
     """Samples of each client for training and for testing."""
     groups = true_groups(about.distribution)
     order = by_group(groups, len(about.clients), MOST_ROWS)
-    names = [about.clients[place] for place in order]
+    names = chosen(about.clients, order)
     train = np.array(about.train_samples)[order]
     test = np.array(about.test_samples)[order]
 
@@ -507,7 +508,14 @@ def _sample_bars(about: Description) -> Figure:
     places = np.arange(len(order))
     color = METHOD_COLORS["federico"]
     axes.barh(places, train, height=0.66, color=color, label="for training")
-    axes.barh(places, test, left=train, height=0.66, color="#9CC7E3", label="for testing")
+    axes.barh(
+        places,
+        test,
+        left=train,
+        height=0.66,
+        color="#9CC7E3",
+        label="for testing",
+    )
     axes.set(ylim=(len(order) - 0.4, -0.6), xlabel="samples", ylabel="client")
     clean(axes, "x")
     ticks(axes, "y", names)

@@ -267,7 +267,10 @@ def differences(summary: Summary) -> list[str]:
 def _rounds(summary: Summary) -> str:
     """The rounds of all entries: some may have been run for longer than others."""
     *fewer, most = sorted(summary.lengths)
-    named = [str(rounds) for rounds in fewer]
+    named = []
+    for rounds in fewer:
+        named.append(str(rounds))
+    # Only the last has the noun: 50, 100 and 200 rounds.
     named.append(count(most, "round"))
     return listed(named)
 
@@ -294,10 +297,12 @@ def part(summary: Summary, command: Command) -> str:
 def origin(source: ResultSource) -> str:
     """How long the runs of a command took, with which code and where."""
     about = source.provenance
-    code = f"commit {about.commit}"
-    if not about.commit:
-        code = f"federico {about.versions.get('federico', '')}".rstrip()
-    parts = [f"{source.seconds:,.0f} seconds in all", code]
+    parts = [f"{source.seconds:,.0f} seconds in all"]
+    if about.commit:
+        parts.append(f"commit {about.commit}")
+    else:
+        version = about.versions.get("federico", "")
+        parts.append(f"federico {version}".rstrip())
     if "torch" in about.versions:
         parts.append(f"torch {about.versions['torch']}")
     if about.machine:
