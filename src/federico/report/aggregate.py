@@ -41,7 +41,7 @@ class SeedResult:
     bytes_moved: list[float]
     """Bytes of all messages that training needed up to this round."""
     processor_seconds: list[float]
-    """Seconds of all threads up to this round, without evaluation and checkpoints."""
+    """Seconds of all threads up to this round, without evaluation and waiting for checkpoints."""
     by_client: dict[str, float]
     """Each client's own figure at the last evaluated round."""
     wall_seconds: float | None

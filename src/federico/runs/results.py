@@ -72,7 +72,7 @@ class CellResult:
     wall_seconds: dict[str, float]
     """Seconds by the clock on the wall, by phase, over the whole run."""
     processor_seconds_by_round: list[float]
-    """Seconds of all threads in each round, without evaluation and checkpoints."""
+    """Seconds of all threads in each round, without evaluation and waiting for checkpoints."""
     on_own_distribution: float | None
     """Mean over clients of the posterior's weight on peers of their own distribution."""
     effective_collaborators: float | None
