@@ -89,9 +89,11 @@ def read_models(cell: CellDir, round_index: int, layout: ModelLayout) -> Models:
             pairs, state["optimizer.moments"], state["optimizer.steps"], strict=True
         )
     }
-    clients = np.repeat(np.arange(len(states)), state["losses.lengths"].numpy()).tolist()
-    met = zip(clients, state["losses.peers"].tolist(), strict=True)
-    return Models(states, moments, dict(zip(met, state["losses.latest"].tolist(), strict=True)))
+    clients = np.repeat(np.arange(len(states)), state["state.losses.lengths"].numpy()).tolist()
+    met = zip(clients, state["state.losses.peers"].tolist(), strict=True)
+    return Models(
+        states, moments, dict(zip(met, state["state.losses.latest"].tolist(), strict=True))
+    )
 
 
 def _moments(layout: ModelLayout, rows: Tensor, step: Tensor) -> dict[int, dict[str, Tensor]]:
