@@ -46,9 +46,13 @@ class ReferenceAdam:
         self.second_moment = 0.999 * self.second_moment + 0.001 * gradient**2
 
         # Both averages start at 0 and are corrected for it.
-        mean = self.first_moment / (1 - 0.9**self.step)
-        mean_square = self.second_moment / (1 - 0.999**self.step)
-        return -self.rate * mean / (np.sqrt(mean_square) + 1e-8)
+        first_weight = 1 - 0.9**self.step
+        second_weight = 1 - 0.999**self.step
+        mean = self.first_moment / first_weight
+        mean_square = self.second_moment / second_weight
+
+        spread = np.sqrt(mean_square) + 1e-8
+        return -self.rate * mean / spread
 
 
 @dataclass(frozen=True)
@@ -82,7 +86,7 @@ class ReferenceFederation:
     w_min: float = 1e-4
     m_step: str = "epochs"
     guess: float = inf
-    """The loss of whoever knows nothing: a model that is worse has no weight."""
+    """The loss of a model that has learned nothing: a model that is worse has no weight."""
 
     def __post_init__(self) -> None:
         """Nobody has evaluated anybody yet, so every dictionary is empty."""
@@ -99,13 +103,15 @@ class ReferenceFederation:
         """One round. In a solo round nobody samples: each peer trains its own model only."""
         updates: list[ReferenceUpdate] = []
         for i in range(len(self.x)):
-            visited = {i}
+            visited = [i]
             if not solo:
-                visited.update(self.sample(i, round_index).tolist())
+                neighbors = self.sample(i, round_index)
+                visited += neighbors.tolist()
+            visited.sort()
 
-            self.e_step(i, sorted(visited))
+            self.e_step(i, visited)
             self.forget_negligible(i)
-            updates += self.make_updates(i, sorted(visited), round_index)
+            updates += self.make_updates(i, visited, round_index)
 
         for b in range(len(self.phi)):
             received = [update for update in updates if update.owner == b]
@@ -116,10 +122,17 @@ class ReferenceFederation:
         known = sorted(self.tracked[i])
         losses: list[float] = []
         for j in known:
-            trusted = self.latest[i][j] <= self.guess
-            losses.append(self.tracked[i][j] if trusted else inf)
+            if self.latest[i][j] <= self.guess:
+                losses.append(self.tracked[i][j])
+            else:
+                losses.append(inf)
 
-        view = View(i, len(self.x), np.array(known, dtype=np.int64), np.array(losses))
+        view = View(
+            peer=i,
+            count=len(self.x),
+            known=np.array(known, dtype=np.int64),
+            losses=np.array(losses),
+        )
         rng = stream(self.seed, "sample", self.names[i], round_index)
         return self.sampler.sample(view, rng)
 
@@ -144,7 +157,7 @@ class ReferenceFederation:
         self.posterior[i] = {j: score.get(j, 0.0) / total for j in self.tracked[i]}
 
     def forget_negligible(self, i: int) -> None:
-        """Drop the optimizers kept for models that no longer weigh anything; the own one stays."""
+        """Drop the optimizers kept for models of negligible weight, except for its own model."""
         for j, weight in self.posterior[i].items():
             if j != i and weight < self.w_min:
                 self.optimizers.pop((i, j), None)
@@ -189,7 +202,10 @@ class ReferenceFederation:
         trained = self.phi[b].copy()
         for start in range(0, len(order), self.batch_size):
             batch = order[start : start + self.batch_size]
-            trained += adam.move(self.gradient(trained, self.x[i][batch], self.y[i][batch]))
+            x = self.x[i][batch]
+            y = self.y[i][batch]
+            gradient = self.gradient(trained, x, y)
+            trained += adam.move(gradient)
         return trained - self.phi[b]
 
     def update(self, b: int, received: list[ReferenceUpdate]) -> None:
@@ -201,7 +217,9 @@ class ReferenceFederation:
         coefficients = [update.coefficient for update in received]
         if self.m_step == "gradient":
             adam = self.optimizers.setdefault((b, b), ReferenceAdam(self.rate))
-            weighted = [c * delta for c, delta in zip(coefficients, deltas, strict=True)]
-            self.phi[b] = self.phi[b] + adam.move(np.sum(weighted, axis=0))
+            weighted = [update.coefficient * update.delta for update in received]
+            total = np.sum(weighted, axis=0)
+            move = adam.move(total)
         else:
-            self.phi[b] = self.phi[b] + np.average(deltas, axis=0, weights=coefficients)
+            move = np.average(deltas, axis=0, weights=coefficients)
+        self.phi[b] = self.phi[b] + move

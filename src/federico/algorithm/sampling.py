@@ -1,8 +1,8 @@
 """Which peers to visit this round (the sampling scheme S of section 3.3).
 
 A sampler sees only what its peer knows: how many peers there are, which of them it has evaluated,
-and their tracked losses. Draws are without replacement, never include the peer itself, and ties
-break at random.
+and their tracked losses. Draws are without replacement and never include the peer itself; ties are
+broken at random.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ Coin = Literal["per_round", "per_neighbor"]
 
 @dataclass(frozen=True)
 class View:
-    """What one peer knows of the others when it samples."""
+    """What one peer knows about the others when it samples."""
 
     peer: int
     count: int
@@ -41,27 +41,29 @@ class Everyone:
     """All others, every round: the all-to-all setting of section 3.2."""
 
     def sample(self, view: View, rng: np.random.Generator) -> IntArray:
-        """All peers but this one; nothing is drawn."""
-        return np.delete(np.arange(view.count), view.peer)
+        """All peers but this one; nothing is drawn at random."""
+        return _others(view)
 
 
 @dataclass(frozen=True)
 class Uniform:
-    """`neighbors` of the others, each as likely as any."""
+    """`neighbors` of the other peers, all equally likely."""
 
     neighbors: int
 
     def sample(self, view: View, rng: np.random.Generator) -> IntArray:
         """A uniform draw without replacement."""
-        return np.sort(_uniform(view, self.neighbors, rng))
+        drawn = _uniform(view, self.neighbors, rng)
+        return np.sort(drawn)
 
 
 @dataclass(frozen=True)
 class EpsilonGreedy:
     """With probability `epsilon` a uniform draw, else the `neighbors` peers of lowest tracked loss.
 
-    Lowest loss and highest posterior are the same order. Strangers, never evaluated, count as loss
-    0 and so are each tried once, unless `cautious`: then only the uniform draw reaches them.
+    Ordering by lowest loss is the same as ordering by highest posterior. Strangers, peers that were
+    never evaluated, count as loss 0 and so are tried once each, unless `strangers` is "cautious":
+    then only the uniform draw reaches them.
     """
 
     neighbors: int
@@ -70,14 +72,18 @@ class EpsilonGreedy:
     strangers: Strangers = "optimistic"
 
     def sample(self, view: View, rng: np.random.Generator) -> IntArray:
-        """One coin for all neighbors, or one for each."""
+        """Toss one coin for all neighbors, or one for each, as `coin` says."""
         if self.coin == "per_neighbor":
-            return np.sort(self._slot_by_slot(view, rng))
+            chosen = self._slot_by_slot(view, rng)
+            return np.sort(chosen)
 
         exploring = rng.random() < self.epsilon
         if exploring:
-            return np.sort(_uniform(view, self.neighbors, rng))
-        return np.sort(self._ranking(view, rng)[: self.neighbors])
+            chosen = _uniform(view, self.neighbors, rng)
+        else:
+            ranking = self._ranking(view, rng)
+            chosen = ranking[: self.neighbors]
+        return np.sort(chosen)
 
     def _ranking(self, view: View, rng: np.random.Generator) -> IntArray:
         """The peers a greedy choice may take, best first; ties are broken at random."""
@@ -89,31 +95,42 @@ class EpsilonGreedy:
             losses = np.zeros(view.count)
             losses[view.known] = view.losses
 
-        others = candidates != view.peer
-        candidates = candidates[others]
-        losses = losses[others]
+        is_other = candidates != view.peer
+        candidates = candidates[is_other]
+        losses = losses[is_other]
+
+        # Sorted by loss, and by a random number where losses are equal.
         tie_breakers = rng.random(len(candidates))
-        best_first: IntArray = candidates[np.lexsort((tie_breakers, losses))]
+        order = np.lexsort((tie_breakers, losses))
+        best_first: IntArray = candidates[order]
         return best_first
 
     def _slot_by_slot(self, view: View, rng: np.random.Generator) -> IntArray:
-        """Fill one slot after the other, each by its own coin, nobody twice."""
-        explore = rng.random(self.neighbors) < self.epsilon
-        ranking = self._ranking(view, rng)
-        others = np.delete(np.arange(view.count), view.peer)
-        shuffled = rng.permutation(others)
+        """Choose one neighbor after the other, each by its own coin, and no peer twice."""
+        coins = rng.random(self.neighbors) < self.epsilon
+        best_first = self._ranking(view, rng).tolist()
+        shuffled = rng.permutation(_others(view)).tolist()
 
         chosen: list[int] = []
-        for exploring in explore:
-            queue = shuffled if exploring else ranking
-            left = [peer for peer in queue.tolist() if peer not in chosen]
-            chosen += left[:1]
+        for exploring in coins:
+            candidates = shuffled if exploring else best_first
+            left = [peer for peer in candidates if peer not in chosen]
+            chosen += left[:1]  # nobody, if no candidate is left
         return np.array(chosen, dtype=np.int64)
 
 
+def _others(view: View) -> IntArray:
+    """All peers but this one, in ascending order."""
+    everybody = np.arange(view.count)
+    return np.delete(everybody, view.peer)
+
+
 def _uniform(view: View, neighbors: int, rng: np.random.Generator) -> IntArray:
-    """So many of the others, or all where there are fewer, in random order."""
+    """`neighbors` of the other peers, or all of them if there are fewer, in random order."""
     others = view.count - 1
-    drawn = rng.choice(others, size=min(neighbors, others), replace=False)
-    # Positions at and above the peer's own move up by one: nobody samples itself.
-    return np.asarray(drawn + (drawn >= view.peer), dtype=np.int64)
+    size = min(neighbors, others)
+    drawn = rng.choice(others, size=size, replace=False)
+
+    # The positions drawn skip the peer itself: those from its own on mean the next peer.
+    skipped = drawn >= view.peer
+    return np.asarray(drawn + skipped, dtype=np.int64)

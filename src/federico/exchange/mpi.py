@@ -1,4 +1,4 @@
-"""Peers dealt out over the ranks of an MPI job: rows travel as flat buffers between ranks."""
+"""Peers distributed over the ranks of an MPI job, which send each other rows as flat buffers."""
 
 import os
 import sys
@@ -25,19 +25,22 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 PATIENCE = 10.0
-"""Seconds that the other ranks let the first one speak: most errors meet them all, one message is
-enough."""
+"""Seconds that other ranks wait before they print an error: most errors occur in all ranks, and one
+message, that of the first rank, is enough."""
 LAST_WORDS = 1.0
-"""Seconds that the launcher gets to pass a message on before the job is ended: what it still holds
+"""Seconds that the launcher gets to print a message before the job ends; what it has not printed by
 then is lost."""
 LAUNCHERS = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS")
-"""What mpiexec and srun set for their children; looked at so that nobody else has to load MPI."""
+"""Variables that mpiexec and srun set for the processes they start: without them, MPI is not loaded
+at all."""
 
 
 def team() -> ProcessGroup:
     """The ranks of the MPI job this process is part of, or this process alone."""
-    if all(int(os.environ.get(name, "1")) == 1 for name in LAUNCHERS):
+    sizes = [int(os.environ.get(name, "1")) for name in LAUNCHERS]
+    if max(sizes) <= 1:
         return SingleProcess()
+
     try:
         from mpi4py import MPI
     except ImportError as error:
@@ -56,19 +59,23 @@ class MpiProcessGroup:
         self._comm = comm
         self.rank = comm.Get_rank()
         self.ranks = comm.Get_size()
-        self.processes_here = comm.Split_type(MPI.COMM_TYPE_SHARED).Get_size()
+        same_machine = comm.Split_type(MPI.COMM_TYPE_SHARED)
+        self.processes_here = same_machine.Get_size()
 
     def connect(self, hosting: Hosting, part: ModelPart, bank: Bank, participants: int) -> Exchange:
         """See `ProcessGroup.connect`: rows travel between ranks."""
         return MpiExchange(bank, participants, hosting, self._comm, part)
 
     def gather(self, value: T) -> list[T]:
-        """See `ProcessGroup.gather`. Ranks trust each other: small objects go as they are."""
+        """See `ProcessGroup.gather`. Values are pickled, as the ranks of a job trust each other."""
         return self._comm.gather(value) or []
 
     def assemble(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
         """See `ProcessGroup.assemble`."""
-        return {key: self._end_to_end(tensor.contiguous()) for key, tensor in state.items()}
+        assembled: dict[str, Tensor] = {}
+        for key, tensor in state.items():
+            assembled[key] = self._end_to_end(tensor.contiguous())
+        return assembled
 
     def broadcast(self, value: T) -> T:
         """See `ProcessGroup.broadcast`."""
@@ -84,28 +91,32 @@ class MpiProcessGroup:
             time.sleep(PATIENCE)
         if isinstance(error, FedericoError):
             code = error.exit_code
-            message = "".join(f"error: {line}\n" for line in str(error).splitlines())
+            lines = [f"error: {line}\n" for line in str(error).splitlines()]
+            message = "".join(lines)
         else:
             code = 1
             message = traceback.format_exc()
+
         sys.stderr.write(message)
         sys.stderr.flush()
         time.sleep(LAST_WORDS)
         self._comm.Abort(code)
-        os._exit(code)  # where Abort comes back, there is nothing left to do
+        os._exit(code)  # in case Abort returns
 
     def _end_to_end(self, mine: Tensor) -> Tensor:
-        """All ranks' tensors, at the first."""
+        """The tensors of all ranks end to end, at the first rank; an empty one elsewhere."""
+        # All of it goes to the first rank, and nothing to the others.
         nothing = mine[:0]
-        parts = [mine] + [nothing] * (self.ranks - 1)
+        parts = [nothing] * self.ranks
+        parts[0] = mine
         assembled, _ = swap(self._comm, parts)
         return assembled
 
 
 class MpiExchange:
-    """All ranks pull, push and collect together.
+    """Carries models and updates between ranks.
 
-    One that has nothing to ask still answers others.
+    All ranks call pull, push and collect together: a rank that needs nothing still answers others.
     """
 
     def __init__(
@@ -117,12 +128,13 @@ class MpiExchange:
         part: ModelPart | None = None,
     ) -> None:
         """`participants`: the clients, and whatever else owns a model; `part`: what is carried."""
+        whole = ModelPart.whole(bank.layout)
         self.traffic = Traffic(participants)
         self._bank = bank
         self._hosting = hosting
         self._comm = comm
-        self._part = part or ModelPart.whole(bank.layout)
-        self._is_whole = self._part == ModelPart.whole(bank.layout)
+        self._part = part or whole
+        self._is_whole = self._part == whole
         self._model_bytes = self._part.size * bank.rows.element_size()
         self._arrived: Updates | None = None
 
@@ -141,61 +153,80 @@ class MpiExchange:
         size = self._model_bytes + COEFFICIENT_BYTES
         self.traffic.count(updates.contributors, updates.owners, size)
 
+        # What goes to one rank must lie side by side.
         hosts = self._hosting.hosts(updates.owners)
         order = np.argsort(hosts, kind="stable")
         hosts = hosts[order]
-        positions = torch.from_numpy(order)
 
-        owners_and_contributors = np.stack([updates.owners, updates.contributors], axis=1)
-        pairs = self._send(torch.from_numpy(owners_and_contributors)[positions], hosts)
-        coefficients = self._send(torch.from_numpy(updates.coefficients)[positions], hosts)
+        pairs = np.stack([updates.owners, updates.contributors], axis=1)  # [updates, 2]
+        arrived_pairs = self._send(torch.from_numpy(pairs[order]), hosts)
+        coefficients = self._send(torch.from_numpy(updates.coefficients[order]), hosts)
+
+        positions = torch.from_numpy(order)
         rows = self._send_rows(updates.rows.as_tensor()[positions], hosts)
-        self._arrived = Updates(
-            pairs[:, 0].numpy(), pairs[:, 1].numpy(), coefficients.numpy(), Rows.of(rows)
-        )
+
+        owners = arrived_pairs[:, 0].numpy()
+        contributors = arrived_pairs[:, 1].numpy()
+        self._arrived = Updates(owners, contributors, coefficients.numpy(), Rows.of(rows))
 
     def collect(self, round_index: int) -> Updates:
-        """What has arrived, in the order that does not depend on ranks."""
+        """The updates that have arrived, in an order that does not depend on ranks."""
         assert self._arrived is not None, "collect comes after push"
         updates = self._arrived
         self._arrived = None
-        return updates.take(np.lexsort((updates.contributors, updates.owners)))
+        order = np.lexsort((updates.contributors, updates.owners))
+        return updates.take(order)
 
     def _bring(self, visits: Visits) -> Visits:
-        """Ask the hosts of these owners for their rows, and answer what others ask."""
+        """Request the models of these owners from the ranks that host them, and answer others."""
         owners = np.unique(visits.owners)
         hosts = self._hosting.hosts(owners)
         elsewhere = hosts != self._hosting.rank
         owners = owners[elsewhere]
         hosts = hosts[elsewhere]
+
+        # What goes to one rank must lie side by side.
         order = np.argsort(hosts, kind="stable")
         owners = owners[order]
+        hosts = hosts[order]
 
-        asked, counts = swap(self._comm, self._by_rank(torch.from_numpy(owners), hosts[order]))
-        answers = self._bank.rows[self._bank.places(asked.numpy())]
+        # Each rank tells every other which models it needs from there.
+        requests = self._by_rank(torch.from_numpy(owners), hosts)
+        requested, counts = swap(self._comm, requests)
+
+        # Copied before visiting rows are replaced, which may move the bank's rows.
+        places = self._bank.places(requested.numpy())
+        answers = self._bank.rows[places]  # [requested, size]
+
+        # Answers arrive in the order of the requests, which is that of the visiting rows.
         visiting = self._bank.replace_visiting_rows(owners)
         if self._is_whole:
             swap(self._comm, torch.split(answers, counts), out=visiting)
         else:
-            narrow, _ = swap(self._comm, torch.split(self._part.cut(answers), counts))
-            self._part.paste(narrow, visiting)
+            carried = self._part.cut(answers)
+            arrived, _ = swap(self._comm, torch.split(carried, counts))
+            self._part.paste(arrived, visiting)
         return visits
 
     def _send(self, column: Tensor, hosts: IntArray) -> Tensor:
-        """Send each entry to its host, in ascending order of hosts; returns what has come here."""
+        """Send entry k to rank hosts[k], where hosts are sorted; returns what has arrived here."""
         arrived, _ = swap(self._comm, self._by_rank(column, hosts))
         return arrived
 
     def _send_rows(self, rows: Tensor, hosts: IntArray) -> Tensor:
-        """The same for rows, of which only the part that is carried travels; the rest is zero."""
+        """`_send` for rows: only the part that is carried is sent, the rest arrives as zeros."""
         if self._is_whole:
             return self._send(rows, hosts)
-        narrow = self._send(self._part.cut(rows), hosts)
-        arrived = rows.new_zeros(len(narrow), rows.shape[1])
-        self._part.paste(narrow, arrived)
+
+        carried = self._part.cut(rows)
+        received = self._send(carried, hosts)
+        size = rows.shape[1]
+        arrived = rows.new_zeros(len(received), size)
+        self._part.paste(received, arrived)
         return arrived
 
     def _by_rank(self, column: Tensor, hosts: IntArray) -> Sequence[Tensor]:
+        """Split the entries by the rank they go to; `hosts`, the rank of each, is sorted."""
         counts = np.bincount(hosts, minlength=self._hosting.ranks)
         return torch.split(column, counts.tolist())
 
@@ -203,28 +234,36 @@ class MpiExchange:
 def swap(
     comm: "Intracomm", parts: Sequence[Tensor], out: Tensor | None = None
 ) -> tuple[Tensor, list[int]]:
-    """Send parts[r] to rank r; returns what all ranks sent here, end to end, and how much each."""
+    """Send parts[r] to rank r, and receive from every rank.
+
+    Returns what all ranks have sent here, end to end in `out` or a new tensor, and the number of
+    entries from each.
+    """
     from mpi4py import MPI
 
+    # Every rank first learns how much it will receive.
     sent = np.array([len(part) for part in parts], dtype=np.int64)
-    came = np.empty_like(sent)
-    comm.Alltoall(sent, came)
+    received = np.empty_like(sent)
+    comm.Alltoall(sent, received)
 
     outgoing = torch.cat(list(parts)).contiguous()
+    entry_shape = outgoing.shape[1:]
     incoming = out
     if incoming is None:
-        incoming = outgoing.new_empty((int(came.sum()), *outgoing.shape[1:]))
+        count = int(received.sum())
+        incoming = outgoing.new_empty((count, *entry_shape))
 
-    # Counted in rows, not in bytes: a bank may be larger than an int can say.
-    row_bytes = outgoing.element_size() * int(np.prod(outgoing.shape[1:]))
-    row = MPI.BYTE.Create_contiguous(row_bytes).Commit()
-    comm.Alltoallv(
-        [outgoing.numpy(), sent, _starts(sent), row], [incoming.numpy(), came, _starts(came), row]
-    )
-    row.Free()
-    return incoming, came.tolist()
+    # Counted in entries, not in bytes: the bytes of a bank may exceed MPI's 32-bit counts.
+    entry_bytes = outgoing.element_size() * int(np.prod(entry_shape))
+    entry = MPI.BYTE.Create_contiguous(entry_bytes).Commit()
+    sending = [outgoing.numpy(), sent, _starts(sent), entry]
+    receiving = [incoming.numpy(), received, _starts(received), entry]
+    comm.Alltoallv(sending, receiving)
+    entry.Free()
+    return incoming, received.tolist()
 
 
 def _starts(counts: IntArray) -> IntArray:
-    """Where each part begins in what is laid end to end."""
-    return np.concatenate([[0], np.cumsum(counts)[:-1]])
+    """Where each part starts if parts of these lengths lie end to end."""
+    ends = np.cumsum(counts)
+    return np.concatenate([[0], ends[:-1]])

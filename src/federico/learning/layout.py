@@ -31,23 +31,28 @@ class Slot:
     def view(self, row: Tensor) -> Tensor:
         """The tensor as a view of `row`.
 
-        Convolution kernels are stored channels-last, as they compute fastest.
+        Convolution kernels are stored channels-last, which is fastest to compute with.
         """
-        flat = row[self.start : self.start + self.size]
-        if len(self.shape) == 4:
-            out, channels, height, width = self.shape
-            return flat.view(out, height, width, channels).permute(0, 3, 1, 2)
-        return flat.view(self.shape)
+        end = self.start + self.size
+        flat = row[self.start : end]
+        if len(self.shape) != 4:
+            return flat.view(self.shape)
+
+        out, channels, height, width = self.shape
+        channels_last = flat.view(out, height, width, channels)
+        return channels_last.permute(0, 3, 1, 2)
 
     def in_order(self, row: Tensor, room: Tensor) -> Tensor:
-        """The tensor as others store it.
+        """The tensor with its numbers in PyTorch's default order.
 
-        It is a view of `row` where that will do, else a copy at the same place of the row `room`.
+        It is a view of `row` if stored so, else a copy at the same place of the row `room`.
         """
         view = self.view(row)
         if view.is_contiguous():
             return view
-        place = room[self.start : self.start + self.size].view(self.shape)
+
+        end = self.start + self.size
+        place = room[self.start : end].view(self.shape)
         return place.copy_(view)
 
 
@@ -119,7 +124,10 @@ class ModelLayout:
 
     def flatten(self, module: nn.Module, out: Tensor | None = None) -> Tensor:
         """The row of this module, written to `out` or to a new one."""
-        row = torch.empty(self.size, dtype=self.dtype) if out is None else out
+        row = out
+        if row is None:
+            row = torch.empty(self.size, dtype=self.dtype)
+
         tensors: dict[str, Tensor] = dict(module.named_parameters())
         if self.size > self.parameters:
             tensors |= dict(module.named_buffers())

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from federico.learning.batches import to_input
 from federico.learning.layout import ModelLayout
@@ -25,7 +25,10 @@ class MixturePredictor:
         self.task = task
         self.weights = weights
         self._dtype = layout.dtype
-        self._modules = [layout.bind(row, layout.initial_counters()).eval() for row in rows]
+        self._modules: list[nn.Module] = []
+        for row in rows:
+            module = layout.bind(row, layout.initial_counters())
+            self._modules.append(module.eval())
 
     @torch.no_grad()
     def __call__(self, x: Array, batch_size: int = 512) -> FloatArray:
@@ -34,7 +37,8 @@ class MixturePredictor:
         for first in range(0, len(x), batch_size):
             # Copied batch by batch: a caller's array may be read-only or a reversed view.
             batch = np.array(x[first : first + batch_size])
-            predictions.append(self._mix(torch.from_numpy(batch)))
+            mixed = self._mix(torch.from_numpy(batch))
+            predictions.append(mixed)
         return np.concatenate(predictions)
 
     def _mix(self, x: Tensor) -> FloatArray:
@@ -43,5 +47,6 @@ class MixturePredictor:
         mixed: FloatArray = np.zeros(())
         for weight, module in zip(self.weights, self._modules, strict=True):
             outputs = module(inputs).double()
-            mixed = mixed + weight * mixable(outputs, self.task).numpy()
+            predictions = mixable(outputs, self.task).numpy()  # [samples, outputs]
+            mixed = mixed + weight * predictions
         return mixed

@@ -118,8 +118,11 @@ def perceptron(widths: tuple[int, ...]) -> nn.Sequential:
     """Linear layers of these widths with ReLU between them."""
     layers: list[nn.Module] = [nn.Flatten()]
     for fan_in, fan_out in pairwise(widths):
-        layers += [nn.Linear(fan_in, fan_out), nn.ReLU()]
-    return nn.Sequential(*layers[:-1])
+        layers.append(nn.Linear(fan_in, fan_out))
+        layers.append(nn.ReLU())
+
+    layers.pop()  # no ReLU after the last layer
+    return nn.Sequential(*layers)
 
 
 class BasicBlock(nn.Module):
@@ -139,15 +142,22 @@ class BasicBlock(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """He et al. 2016, figure 2."""
-        out = functional.relu(self.bn1(self.conv1(x)), inplace=True)
-        return functional.relu(self.bn2(self.conv2(out)) + self.shortcut(x), inplace=True)
+        out = self.bn1(self.conv1(x))
+        out = functional.relu(out, inplace=True)
+        out = self.bn2(self.conv2(out))
+        out = out + self.shortcut(x)
+        return functional.relu(out, inplace=True)
 
 
 def _cnn2(channels: int, features: int, outputs: int) -> nn.Sequential:
     layers: list[nn.Module] = []
     for fan_in in (channels, 128, 128):
-        layers += [nn.Conv2d(fan_in, 128, 3), nn.MaxPool2d(2), nn.ReLU()]
-    layers += [nn.Flatten(), nn.Linear(features, outputs)]
+        layers.append(nn.Conv2d(fan_in, 128, 3))
+        layers.append(nn.MaxPool2d(2))
+        layers.append(nn.ReLU())
+
+    layers.append(nn.Flatten())
+    layers.append(nn.Linear(features, outputs))
     return nn.Sequential(*layers)
 
 
@@ -157,7 +167,8 @@ def _resnet18(channels: int, outputs: int, stem: str) -> nn.Sequential:
         layers.append(nn.Conv2d(channels, 64, 3, 1, 1, bias=False))
     else:
         layers.append(nn.Conv2d(channels, 64, 7, 2, 3, bias=False))
-    layers += [nn.BatchNorm2d(64), nn.ReLU(inplace=True)]
+    layers.append(nn.BatchNorm2d(64))
+    layers.append(nn.ReLU(inplace=True))
     if stem == "imagenet":
         layers.append(nn.MaxPool2d(3, 2, 1))
 
@@ -165,7 +176,9 @@ def _resnet18(channels: int, outputs: int, stem: str) -> nn.Sequential:
         layers.append(BasicBlock(fan_in, fan_out, stride))
         layers.append(BasicBlock(fan_out, fan_out, 1))
 
-    layers += [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, outputs)]
+    layers.append(nn.AdaptiveAvgPool2d(1))
+    layers.append(nn.Flatten())
+    layers.append(nn.Linear(512, outputs))
     return nn.Sequential(*layers)
 
 

@@ -31,16 +31,19 @@ class CrossEntropy:
 
     def __call__(self, outputs: Tensor, y: Tensor) -> Tensor:
         """See `Objective`."""
-        flat_outputs = outputs.reshape(-1, outputs.shape[-1])
-        losses = functional.cross_entropy(flat_outputs, y.reshape(-1), reduction="none")
+        classes = outputs.shape[-1]
+        flat_outputs = outputs.reshape(-1, classes)
+        flat_targets = y.reshape(-1)
+        losses = functional.cross_entropy(flat_outputs, flat_targets, reduction="none")
         return losses.view(y.shape)
 
     def slope(self, outputs: Tensor, y: Tensor, weights: Tensor) -> Tensor:
         """See `Objective`."""
         # Softmax, less one at the true class.
         slope = torch.softmax(outputs, dim=-1)
-        minus_one = slope.new_full((*y.shape, 1), -1)
-        slope.scatter_add_(-1, y.unsqueeze(-1), minus_one)
+        true_class = y.unsqueeze(-1)  # [..., samples, 1]
+        minus_one = slope.new_full(true_class.shape, -1)
+        slope.scatter_add_(-1, true_class, minus_one)
         return slope.mul_(weights.unsqueeze(-1))
 
     def guess(self, outputs: int) -> float:

@@ -41,7 +41,7 @@ class ClusteredOptions(Options):
 
 
 class Clustered(Method):
-    """One model per cluster, kept by the server as a row for each client: that of its cluster."""
+    """One model per cluster. The server keeps a row per client, which is its cluster's model."""
 
     name = "clustered"
     title = "Clustered FL"
@@ -59,7 +59,7 @@ class Clustered(Method):
 
     @classmethod
     def memory(cls, options: Any, clients: int, rounds: int) -> Needs:
-        """A row for each client, and the updates twice more where they are compared."""
+        """A row for each client, and two more copies of the updates while they are compared."""
         return Needs(models=clients, updates=clients, pairs=clients, copies=2 * clients)
 
     def start(self) -> None:
@@ -67,28 +67,33 @@ class Clustered(Method):
         self.clusters = np.zeros(len(self.bank.owners), dtype=np.int64)
 
     def round(self, round_index: int) -> Round:
-        """FedAvg in every cluster, after those that are torn have split."""
+        """Split clusters whose clients pull apart, then do FedAvg in every cluster."""
         visits = self.pull(round_index, self.to_cluster())
         self.train_and_push(round_index, visits)
         return Round(posteriors=self.split_and_update(round_index))
 
     @timed("update")
     def split_and_update(self, round_index: int) -> list[Posterior]:
-        """What the server does with the updates; it alone has something to tell about clusters."""
+        """Split clusters and average updates, at the server; other processes have no clusters."""
         updates = finite(self.exchange.collect(round_index))
         if round_index > self.opt.min_round:
             self.split(updates)
         return self.update(updates)
 
     def split(self, updates: Updates) -> None:
-        """Cut every torn cluster in two; one whose members did not all send an update waits."""
+        """Split every cluster whose clients pull apart in two.
+
+        A cluster waits if an update of one of its members is missing.
+        """
+        size = self.bank.layout.parameters
         for first in np.unique(self.clusters):
             members = np.flatnonzero(self.clusters == first)
-            sent = updates.take(np.flatnonzero(np.isin(updates.contributors, members)))
+            from_members = np.isin(updates.contributors, members)
+            sent = updates.take(np.flatnonzero(from_members))
             if len(sent) < len(members) or len(members) <= 2:
                 continue
 
-            deltas = sent.rows.as_tensor()[:, : self.bank.layout.parameters]
+            deltas = sent.rows.as_tensor()[:, :size]  # [members, parameters]
             if self._is_torn(deltas, sent.coefficients):
                 other = members[_one_half(deltas)]
                 rest = np.setdiff1d(members, other)
@@ -98,14 +103,15 @@ class Clustered(Method):
     def update(self, updates: Updates) -> list[Posterior]:
         """Average inside each cluster.
 
-        Returns each client's row over the members of its cluster.
+        Returns each client's posterior over the members of its cluster.
         """
         # Every update goes to the row of the cluster's first member, which all members then copy.
         groups = self.clusters[updates.contributors]
         joined = replace(updates, owners=self.context.count + groups)
         average_into(self.bank, joined)
         rows = self.bank.hosted_rows
-        rows.copy_(rows[torch.from_numpy(self.clusters)])
+        first_members = torch.from_numpy(self.clusters)
+        rows.copy_(rows[first_members])
 
         share = shares(joined.owners, joined.contributors, joined.coefficients)
         posteriors: list[Posterior] = []
@@ -124,10 +130,12 @@ class Clustered(Method):
         return Visits(hosted, self.context.count + hosted)
 
     def _is_torn(self, deltas: Tensor, samples: FloatArray) -> bool:
-        """At rest as a whole, but not everybody: the clients pull in directions that cancel."""
-        share = torch.from_numpy(samples / samples.sum()).to(deltas)
-        mean_length = float(torch.linalg.vector_norm(share @ deltas))
-        longest = float(torch.linalg.vector_norm(deltas, dim=1).max())
+        """Whether the average update is short but some are long: the updates cancel each other."""
+        share = torch.from_numpy(samples / samples.sum()).to(deltas)  # [members]
+        mean = share @ deltas  # [parameters]
+        mean_length = float(torch.linalg.vector_norm(mean))
+        lengths = torch.linalg.vector_norm(deltas, dim=1)  # [members]
+        longest = float(lengths.max())
 
         rest_below = self.opt.eps1
         if self.opt.relative:
@@ -139,10 +147,11 @@ class Clustered(Method):
 
 
 def _one_half(deltas: Tensor) -> IntArray:
-    """The positions of one of two halves, by complete linkage on 1 - cosine."""
+    """The positions of one of two parts, found by complete linkage on 1 - cosine."""
     from sklearn.cluster import AgglomerativeClustering
     from sklearn.metrics.pairwise import cosine_distances
 
     distances = cosine_distances(deltas.cpu().numpy())
-    cut = AgglomerativeClustering(n_clusters=2, metric="precomputed", linkage="complete")
-    return np.flatnonzero(cut.fit_predict(distances))
+    clustering = AgglomerativeClustering(n_clusters=2, metric="precomputed", linkage="complete")
+    labels = clustering.fit_predict(distances)  # 0 or 1 for each delta
+    return np.flatnonzero(labels)

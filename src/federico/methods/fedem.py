@@ -67,13 +67,16 @@ class FedEM(Method):
         Returns q as training wants it: [visits, samples].
         """
         clients, components = self.proportions.shape
-        losses = self.learner.losses(self.bank, visits).reshape(clients, components, -1)
+        visit_losses = self.learner.losses(self.bank, visits)  # [visits, samples]
+        losses = visit_losses.reshape(clients, components, -1)
         q = responsibilities(losses, self.proportions)  # [clients, components, samples]
 
-        # Clients have different numbers of samples: behind a client's last there is only padding.
+        # Clients have different numbers of samples: a client's last one is followed by padding.
         counts = self.learner.samples[self.context.hosted][:, None]  # [clients, 1]
-        is_sample = np.arange(losses.shape[2]) < counts[:, :, None]
-        self.proportions = np.sum(q, axis=2, where=is_sample) / counts
+        most = losses.shape[2]
+        is_sample = np.arange(most) < counts[:, :, None]  # [clients, 1, samples]
+        sums = np.sum(q, axis=2, where=is_sample)  # [clients, components]
+        self.proportions = sums / counts
         return q.reshape(len(visits), -1)
 
     def predictors(self, round_index: int) -> Mixtures:
@@ -84,14 +87,17 @@ class FedEM(Method):
 def responsibilities(losses: FloatArray, prior: FloatArray) -> FloatArray:
     """Softmax over m of log prior[i, m] - losses[i, m, s].
 
-    A sample that no component explains says nothing new: it keeps the prior.
+    A sample for which no component has a finite loss says nothing new: it keeps the prior.
     """
     prior = prior[:, :, None]  # [clients, components, 1]
-    sane_losses = np.where(np.isfinite(losses), losses, np.inf)
+    is_finite = np.isfinite(losses)
+    sane_losses = np.where(is_finite, losses, np.inf)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         logits = np.log(prior) - sane_losses
+        # Relative to the best component, so that no exponential overflows.
         best = logits.max(axis=1, keepdims=True)
         odds = np.exp(logits - best)
         total = odds.sum(axis=1, keepdims=True)
         q: FloatArray = odds / total
-    return np.where(np.isnan(q), prior, q)
+    unexplained = np.isnan(q)
+    return np.where(unexplained, prior, q)

@@ -52,8 +52,8 @@ LITERAL: dict[str, Any] = {
 }
 """Algorithm 1 as printed, where the defaults differ from it."""
 ROUNDING = 1e-6
-"""A model that gives all classes the same probability is no worse than a guess, in whatever
-precision."""
+"""Relative tolerance of the bound on losses: a model that gives all classes the same probability is
+not worse than a guess because of rounding."""
 
 
 class FedericoOptions(Options):
@@ -110,7 +110,7 @@ class FedericoOptions(Options):
     @model_validator(mode="before")
     @classmethod
     def _apply_preset(cls, values: Any) -> Any:
-        """The preset stands behind whatever is set."""
+        """Fill in the preset's values for options that are not set."""
         if isinstance(values, Mapping) and values.get("preset") == "literal":
             return {**LITERAL, **values}
         return values
@@ -163,31 +163,40 @@ class Federico(Method):
     @classmethod
     def memory(cls, options: FedericoOptions, clients: int, rounds: int) -> Needs:
         """Every peer trains what it visits, and may keep an optimizer for every model it meets."""
-        neighbors = _neighbors(options, clients)
         sampling_rounds = max(0, rounds - options.solo_rounds)
-        visited = clients * neighbors if sampling_rounds else 0
+        visited = 0
+        if sampling_rounds > 0:
+            visited = clients * _neighbors(options, clients)
         visits = clients + visited
+
         if options.m_step == "gradient":
+            # Beside the gradients sent, their sum at each owner.
             return Needs(models=clients, updates=visits + clients, pairs=clients)
         if options.optimizer_state == "fresh":
             return Needs(models=clients, updates=visits, pairs=0, fresh=visits)
 
-        met = min(clients * (clients - 1), visited * _meeting_rounds(options, sampling_rounds))
+        # Every visit may be to a model not met before, until all have met.
+        meetings = visited * _meeting_rounds(options, sampling_rounds)
+        all_meetings = clients * (clients - 1)
+        met = min(all_meetings, meetings)
         return Needs(models=clients, updates=visits, pairs=clients + met)
 
     def start(self) -> None:
-        """Nobody has met anybody."""
-        self.sampler = _sampler(self.opt, _neighbors(self.opt, self.context.count))
+        """No peer has evaluated any model yet."""
+        neighbors = _neighbors(self.opt, self.context.count)
+        self.sampler = _sampler(self.opt, neighbors)
         self.losses = {}
         self.posteriors: dict[int, Posterior] = {}
-        """w_i of each hosted peer; it follows from the tracked losses."""
+        """w_i of each hosted peer, computed from its tracked losses."""
+
         nobody = np.empty(0, np.int64)
+        no_weights = np.empty(0)
         for i in self.context.hosted.tolist():
             self.losses[i] = self._new_tracker(i)
-            self.posteriors[i] = Posterior(nobody, np.empty(0))
+            self.posteriors[i] = Posterior(nobody, no_weights)
 
     def resumed(self) -> None:
-        """Posteriors follow from the tracked losses."""
+        """Compute the posteriors again: they are not saved, but follow from the tracked losses."""
         for i in self.losses:
             self.posteriors[i] = self._posterior(i)
 
@@ -198,15 +207,16 @@ class Federico(Method):
         self.e_step(visits)
         updates = self.m_step(visits, round_index)
         self.push_updates(round_index, updates)
-        del updates  # what was sent need not lie here while what has come is added up
+        del updates  # free the memory of what was sent before adding up what has arrived
         self.update(self.collect(round_index))
         return Round(neighbors, list(self.posteriors.values()))
 
     @timed("sample")
     def sample(self, round_index: int) -> list[IntArray]:
-        """Each peer's neighbors, by what it knew before; nobody samples in a solo round."""
+        """Each peer's neighbors, chosen by what it knew before this round; none in a solo round."""
         if round_index <= self.opt.solo_rounds:
-            return [np.empty(0, np.int64) for _ in self.losses]
+            nobody = np.empty(0, np.int64)
+            return [nobody for _ in self.losses]
 
         names = self.context.names
         neighbors: list[IntArray] = []
@@ -224,14 +234,15 @@ class Federico(Method):
             losses *= self.learner.samples[visits.clients]
 
         for i, positions in visits.by_client():
-            self.losses[i].observe(visits.owners[positions], losses[positions])
+            owners = visits.owners[positions]
+            self.losses[i].observe(owners, losses[positions])
             self.posteriors[i] = self._posterior(i)
             self.forget_negligible(i)
 
     @timed("m_step")
     def m_step(self, visits: Visits, round_index: int) -> Updates:
         """Equations (5) and (8): what each visitor sends to owners of models it gives weight to."""
-        weights = self._visit_weights(visits)
+        weights = self._visit_weights(visits)  # [visits]
         kept = self._worth_training(visits, weights)
         visits = visits[kept]
         weights = weights[kept]
@@ -247,7 +258,8 @@ class Federico(Method):
             epochs=self.context.local_epochs,
             fresh=self.opt.optimizer_state == "fresh",
         )
-        coefficients = weights * self.learner.samples[visits.clients]
+        samples = self.learner.samples[visits.clients]
+        coefficients = weights * samples
         return Updates(visits.owners, visits.clients, coefficients, deltas)
 
     @timed("push")
@@ -257,7 +269,7 @@ class Federico(Method):
 
     @timed("update")
     def collect(self, round_index: int) -> Updates:
-        """The updates that came for the models hosted here."""
+        """The updates that have arrived for the models hosted here."""
         return self.exchange.collect(round_index)
 
     @timed("update")
@@ -269,7 +281,7 @@ class Federico(Method):
 
         updates = finite(updates)
         owners, positions = np.unique(updates.owners, return_inverse=True)
-        totals = self.learner.zeros(len(owners))
+        totals = self.learner.zeros(len(owners))  # [owners, size]
         for position, coefficient, gradient in zip(
             positions.tolist(), updates.coefficients.tolist(), updates.rows, strict=True
         ):
@@ -277,20 +289,22 @@ class Federico(Method):
         self.learner.descend(self.bank, owners, totals)
 
     def predictors(self, round_index: int) -> Mixtures:
-        """Each peer's posterior over models without its negligible part.
+        """Each peer predicts with its posterior over models, without negligible weights.
 
-        A peer for whom nothing is sane predicts with its own model.
+        A peer whose posterior has no weight at all predicts with its own model.
         """
         clients: list[IntArray] = []
         owners: list[IntArray] = []
         weights: list[FloatArray] = []
         for i, row in self.posteriors.items():
             share = significant(row.weights, self.opt.w_min)
-            peers = row.peers[share > 0]
-            share = share[share > 0]
-            if not len(peers):
+            has_weight = share > 0
+            peers = row.peers[has_weight]
+            share = share[has_weight]
+            if len(peers) == 0:
                 peers = np.array([i])
                 share = np.ones(1)
+
             clients.append(np.full(len(peers), i))
             owners.append(peers)
             weights.append(share)
@@ -299,74 +313,91 @@ class Federico(Method):
         return self.read(round_index, visits, np.concatenate(weights))
 
     def _new_tracker(self, i: int) -> LossTracker:
-        """What peer i will remember of the models it meets."""
+        """An empty tracker for the losses that peer i will measure."""
         bound = np.inf
         if self.opt.worse_than_guess == "ignored":
-            samples = self.learner.samples[i] if self.opt.loss == "sum" else 1
-            bound = samples * self.learner.guess * (1 + ROUNDING)
+            # The loss of a guess, over as many samples as the tracked losses are summed over.
+            summed = 1
+            if self.opt.loss == "sum":
+                summed = self.learner.samples[i]
+            bound = summed * self.learner.guess * (1 + ROUNDING)
         return LossTracker(
-            self.opt.tracking, self.opt.momentum, debias=self.opt.debias, bound=bound
+            self.opt.tracking,
+            self.opt.momentum,
+            debias=self.opt.debias,
+            bound=bound,
         )
 
     def _posterior(self, i: int) -> Posterior:
-        """w_i, from what peer i remembers."""
+        """w_i, computed from the tracked losses of peer i."""
         tracker = self.losses[i]
         if tracker.knows(i) and not tracker.sane.any():
             # All models are worse than a guess: a peer keeps its own.
-            own = (tracker.peers == i).astype(np.float64)
-            return Posterior(tracker.peers, own)
+            is_own = tracker.peers == i
+            return Posterior(tracker.peers, is_own.astype(np.float64))
 
         peers = tracker.peers
         losses = tracker.tracked
         if self.opt.strangers == "literal":
-            everybody = np.arange(self.context.count)
-            losses_of_all = np.zeros(self.context.count)
+            # Peers that were never evaluated take part too, with loss 0.
+            count = self.context.count
+            losses_of_all = np.zeros(count)
             losses_of_all[peers] = losses
-            peers = everybody
+            peers = np.arange(count)
             losses = losses_of_all
-        return Posterior(peers, posterior(losses, self.opt.temperature))
+
+        weights = posterior(losses, self.opt.temperature)
+        return Posterior(peers, weights)
 
     def _visit_weights(self, visits: Visits) -> FloatArray:
-        """w_ib of each visit."""
+        """w_ib of each visit, [visits]."""
         weights = np.empty(len(visits))
         for i, positions in visits.by_client():
             row = self.posteriors[i]
             owners = visits.owners[positions]
-            weights[positions] = row.weights[np.searchsorted(row.peers, owners)]
+            found = np.searchsorted(row.peers, owners)
+            weights[positions] = row.weights[found]
 
             if self.opt.m_step == "epochs" and self.losses[i].knows(i):
-                # A peer's own model weighs more than nothing: enough where nobody else trains it.
+                # A peer's own model always has some weight, so that it is trained at all. The least
+                # weight is enough if nobody else trains it.
                 own = positions[owners == i]
                 weights[own] = np.maximum(weights[own], np.finfo(float).tiny)
         return weights
 
     def _worth_training(self, visits: Visits, weights: FloatArray) -> IntArray:
-        """Positions of the visits that weigh enough, by owner: as the owners will sum them.
+        """Positions of the visits with enough weight, in the order in which owners add them up.
 
-        A peer trains its own model however little it trusts it: one that nobody trains would never
-        be trusted again.
+        A peer trains its own model however little weight it has: a model that nobody trains would
+        never gain weight again.
         """
         wanted = weights >= self.opt.w_min
         if self.opt.m_step == "epochs":
-            wanted |= visits.clients == visits.owners
-        kept = np.flatnonzero(wanted & (weights > 0))
-        by_owner = np.lexsort((visits.clients[kept], visits.owners[kept]))
+            to_own = visits.clients == visits.owners
+            wanted |= to_own
+        has_weight = weights > 0
+        kept = np.flatnonzero(wanted & has_weight)
+
+        clients = visits.clients[kept]
+        owners = visits.owners[kept]
+        by_owner = np.lexsort((clients, owners))
         return kept[by_owner]
 
     def forget_negligible(self, i: int) -> None:
-        """Drop the optimizers that peer i keeps for models without weight.
+        """Drop the optimizer states that peer i keeps for models of negligible weight.
 
-        That of its own stays.
+        The state for its own model stays.
         """
         row = self.posteriors[i]
-        negligible = row.peers[row.weights < self.opt.w_min]
+        is_negligible = row.weights < self.opt.w_min
+        negligible = row.peers[is_negligible]
         for j in negligible.tolist():
             if j != i:
                 self.learner.states.drop((i, j))
 
 
 def _neighbors(options: FedericoOptions, clients: int) -> int:
-    """How many others a peer visits in a round, where there are that many."""
+    """How many other peers a peer visits in a round: no more than there are."""
     others = clients - 1
     if options.sampler == "everyone":
         return others
@@ -374,14 +405,18 @@ def _neighbors(options: FedericoOptions, clients: int) -> int:
 
 
 def _meeting_rounds(options: FedericoOptions, sampling_rounds: int) -> int:
-    """In how many rounds at most a peer may meet models it has never met."""
-    if options.sampler == "epsilon_greedy" and options.strangers == "cautious":
-        # A greedy choice takes who is known. Twice the mean covers chance, and one the first round.
-        return min(sampling_rounds, ceil(2 * options.epsilon * sampling_rounds) + 1)
-    return sampling_rounds
+    """The largest number of rounds in which a peer may visit models it has never visited."""
+    if options.sampler != "epsilon_greedy" or options.strangers != "cautious":
+        return sampling_rounds
+
+    # Only a uniform draw reaches strangers. Twice the expected number of such rounds covers chance,
+    # and one more the first round.
+    exploring = ceil(2 * options.epsilon * sampling_rounds) + 1
+    return min(sampling_rounds, exploring)
 
 
 def _sampler(options: FedericoOptions, neighbors: int) -> Sampler:
+    """The sampler that the options name."""
     if options.sampler == "everyone":
         return Everyone()
     if options.sampler == "uniform":

@@ -23,7 +23,7 @@ from federico.rng import stream
 from federico.types import FloatArray, IntArray
 
 SMALLEST = 1e-9
-"""Candidates whose weights cancel to less than this change the propensities as if it were this."""
+"""Lower bound on the absolute sum of a client's weights, by which they are divided."""
 
 
 class FedFomoOptions(Options):
@@ -79,10 +79,11 @@ class FedFomo(Local):
         return Needs(models=2 * clients, updates=clients, pairs=clients)
 
     def start(self) -> None:
-        """Hold data out; nobody has trained yet, nor found anybody worth trying."""
+        """Hold out validation data; all models are still equal, and all propensities 0."""
         self.learner.hold_out(self.opt.validation)
         self.first = self.bank.copy_rows()
-        self.propensity = np.zeros((len(self.context.hosted), self.context.count))
+        hosted = len(self.context.hosted)
+        self.propensity = np.zeros((hosted, self.context.count))
 
     def round(self, round_index: int) -> Round:
         """Sample, pull, weigh and combine; then train alone."""
@@ -95,41 +96,50 @@ class FedFomo(Local):
 
     @timed("sample")
     def sample(self, round_index: int) -> list[IntArray]:
-        """Each client's candidates, by propensity or, with a chance that falls, uniformly."""
+        """Each client's candidates, by propensity or, with a decreasing probability, uniformly."""
         names = self.context.names
-        epsilon = max(0.0, self.opt.epsilon - self.opt.epsilon_decay * (round_index - 1))
-        neighbors = min(self.opt.neighbors, len(names) - 1)
+        count = len(names)
+        decrease = self.opt.epsilon_decay * (round_index - 1)
+        epsilon = max(0.0, self.opt.epsilon - decrease)
+        neighbors = min(self.opt.neighbors, count - 1)
         sampler = EpsilonGreedy(neighbors, epsilon, "per_neighbor")
 
-        everybody = np.arange(len(names))
+        everybody = np.arange(count)
+        hosted = self.context.hosted.tolist()
         sampled: list[IntArray] = []
-        for i, merit in zip(self.context.hosted.tolist(), self.propensity, strict=True):
-            view = View(i, len(names), everybody, -merit)
+        for i, propensity in zip(hosted, self.propensity, strict=True):
+            # The sampler prefers low losses, so a high propensity counts as a low loss.
+            view = View(i, count, everybody, -propensity)
             rng = stream(self.context.seed, "sample", names[i], round_index)
             sampled.append(sampler.sample(view, rng))
         return sampled
 
     @timed("e_step")
     def measure_gains(self, visits: Visits) -> FloatArray:
-        """Lval(theta_first) - Lval(theta_n) of every candidate.
+        """Lval(theta_first) - Lval(theta_n) of every candidate n, [visits].
 
-        Not a number where a loss is none.
+        It is NaN if one of the losses is NaN, or if both are infinite.
         """
         hosted = self.context.hosted
-        where_it_began = Bank(self.bank.layout, hosted, self.first, self.bank.storage)
-        before = self.learner.evaluate(where_it_began, self.to_own(), "validation")
-        losses = self.learner.evaluate(self.bank, visits, "validation")
+        first_models = Bank(self.bank.layout, hosted, self.first, self.bank.storage)
+        first_losses = self.learner.evaluate(first_models, self.to_own(), "validation")  # [hosted]
+        losses = self.learner.evaluate(self.bank, visits, "validation")  # [visits]
+
+        places = np.searchsorted(hosted, visits.clients)
         with np.errstate(invalid="ignore"):
-            gains: FloatArray = before[np.searchsorted(hosted, visits.clients)] - losses
+            gains: FloatArray = first_losses[places] - losses
         return gains
 
     @timed("update")
     def combine_all(self, visits: Visits, gains: FloatArray) -> list[Posterior]:
-        """Move every client's model to where its candidates lead it."""
+        """Combine the candidates of every client, and make the result its model."""
         posteriors: list[Posterior] = []
         for place, (i, positions) in enumerate(visits.by_client()):
             candidates = visits.owners[positions]
-            posteriors.append(self.combine(i, place, candidates, gains[positions]))
+            row = self.combine(i, place, candidates, gains[positions])
+            posteriors.append(row)
+
+        # Only now, because every client combines the models as they were pulled.
         self.bank.hosted_rows.copy_(self.first)
         return posteriors
 
@@ -140,17 +150,25 @@ class FedFomo(Local):
         hosted ones.
         """
         first = self.first[place]
-        moves = self.bank.rows[self.bank.places(candidates)] - first  # [candidates, size]
-        parameters = moves[:, : self.bank.layout.parameters]
-        distances = torch.linalg.vector_norm(parameters, dim=1).double().cpu().numpy()
+        candidate_places = self.bank.places(candidates)
+        moves = self.bank.rows[candidate_places] - first  # [candidates, size]
 
+        # Batch-norm statistics say nothing about how far apart two models are.
+        size = self.bank.layout.parameters
+        lengths = torch.linalg.vector_norm(moves[:, :size], dim=1)
+        distances = lengths.double().cpu().numpy()  # [candidates]
+
+        # A candidate equal to the client's first model, or with a loss that is not finite, is
+        # worth nothing.
         usable = (distances > 0) & np.isfinite(gains)
-        worth = np.divide(gains, distances, out=np.zeros(len(gains)), where=usable)
-        self.propensity[place, candidates] += worth / max(abs(worth.sum()), SMALLEST)
+        worth = np.zeros(len(gains))
+        np.divide(gains, distances, out=worth, where=usable)
+        total = max(abs(worth.sum()), SMALLEST)
+        self.propensity[place, candidates] += worth / total
 
         better = np.flatnonzero(worth > 0)
-        if not len(better):
-            # Nobody gains: the client stays where it began.
+        if len(better) == 0:
+            # No candidate is better: the client keeps its first model.
             return Posterior(np.array([i]), np.ones(1))
 
         weights = worth[better] / worth[better].sum()

@@ -218,10 +218,10 @@ class Method(ABC):
         average_into(self.bank, self.exchange.collect(round_index), part=part)
 
     def read(self, round_index: int, visits: Visits, weights: FloatArray | None = None) -> Mixtures:
-        """Predictors made of these models, which are brought here; without weights one each.
+        """Predictors made of these models, which are fetched; without `weights`, one model each.
 
-        Models that cannot be had are left out and the others weigh more. A client of whose mixture
-        nothing is left has its own model.
+        Models that cannot be fetched are left out, and the others get their weight. A client for
+        which none could be fetched predicts with its own model.
         """
         if weights is None:
             weights = np.ones(len(visits))
@@ -235,8 +235,11 @@ class Method(ABC):
         clients = np.concatenate([came.clients, alone])
         owners = np.concatenate([came.owners, alone])
         left = np.append(weights[kept], np.ones(len(alone)))
+
+        # The weights of each client sum to one again.
         totals = np.bincount(clients, left)
-        return Mixtures(self.bank, Visits(clients, owners), left / totals[clients])
+        normalized = left / totals[clients]
+        return Mixtures(self.bank, Visits(clients, owners), normalized)
 
     # Saving and resuming.
 
@@ -321,8 +324,10 @@ class Method(ABC):
 
 def _find(wanted: IntArray, saved: Tensor) -> IntArray:
     """Where each of the wanted numbers is among those saved."""
-    order = np.argsort(saved.numpy())
-    found: IntArray = order[np.searchsorted(saved.numpy(), wanted, sorter=order)]
+    numbers = saved.numpy()
+    order = np.argsort(numbers)
+    positions = np.searchsorted(numbers, wanted, sorter=order)
+    found: IntArray = order[positions]
     return found
 
 
@@ -333,12 +338,15 @@ def pull_neighbors(method: Method, round_index: int, neighbors: Sequence[IntArra
     """
     hosted = method.context.hosted
     counts = [len(sampled) for sampled in neighbors]
-    wanted = Visits(np.repeat(hosted, counts), np.concatenate(neighbors))
+    visitors = np.repeat(hosted, counts)
+    wanted = Visits(visitors, np.concatenate(neighbors))
     came = method.pull(round_index, wanted)
 
     clients = np.concatenate([hosted, came.clients])
     owners = np.concatenate([hosted, came.owners])
-    return Visits(clients, owners)[np.lexsort((owners, clients))]
+    visits = Visits(clients, owners)
+    order = np.lexsort((owners, clients))
+    return visits[order]
 
 
 def check_neighbors(table: str, neighbors: int, default: int, clients: int) -> None:
