@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from federico.errors import RunError
+from federico.report.details import summarize
 from federico.report.writing import draw_kept, write_report
 from federico.runs.table import write_table
 from tests.support.results import make_table
@@ -47,7 +48,7 @@ def run(tmp_path: Path) -> Path:
 
 
 def test_a_report_is_a_page_with_everything_in_it(run: Path) -> None:
-    page = write_report(run)
+    page = write_report(run, summarize(run))
 
     shown = read(page)
     assert page == run / "report.html"
@@ -70,14 +71,14 @@ def test_what_a_user_named_cannot_break_the_page(tmp_path: Path) -> None:
         label_names=[evil, "yes"],
     )
 
-    page = write_report(tmp_path)
+    page = write_report(tmp_path, summarize(tmp_path))
 
     assert "<script" not in page.read_text()
     assert evil in read(page)
 
 
 def test_tables_and_pictures_are_files_too(run: Path) -> None:
-    write_report(run)
+    write_report(run, summarize(run))
 
     assert {file.stem for file in (run / "figures").iterdir()} == {
         "overview", "rounds", "cost", "clients", "collaboration", "partition",
@@ -91,7 +92,7 @@ def test_a_run_that_is_going_on_says_so(tmp_path: Path) -> None:
     write_table(tmp_path, make_table(rounds=30))
     write_cell(tmp_path, "federico", *learning(0.5, 0.6), finished=False)
 
-    shown = read(write_report(tmp_path))
+    shown = read(write_report(tmp_path, summarize(tmp_path)))
 
     assert "Still running: FedeRiCo with seed 0 is at round 2 of 30." in shown
     assert "60.0 (round 2)" in shown
@@ -104,7 +105,7 @@ def test_results_without_cells_have_a_report_too(run: Path, tmp_path_factory: ob
         (kept / name).write_bytes((run / name).read_bytes())
     (kept / "figure.png").write_bytes(b"\x89PNG drawn before")
 
-    page = write_report(kept)
+    page = write_report(kept, summarize(kept))
 
     shown = read(page)
     assert "A figure in the manner of the paper" in shown
@@ -128,13 +129,14 @@ def test_a_disk_that_cannot_be_written_is_named(run: Path) -> None:
     (run / "figures").write_text("in the way")
 
     with pytest.raises(RunError, match="figures: cannot be written"):
-        write_report(run)
+        write_report(run, summarize(run))
 
 
 def test_a_report_needs_no_torch(run: Path) -> None:
     program = (
-        "import sys; from pathlib import Path; from federico.report import write_report; "
-        f"write_report(Path({str(run)!r})); sys.exit('torch' in sys.modules)"
+        "import sys; from pathlib import Path; from federico.report import summarize, write_report;"
+        f"run = Path({str(run)!r}); write_report(run, summarize(run));"
+        "sys.exit('torch' in sys.modules)"
     )
 
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

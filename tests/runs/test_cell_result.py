@@ -9,6 +9,7 @@ from federico.runs.cell_result import cell_result
 from federico.runs.layout import CellDir, RunDir
 from federico.runs.records import mean_accuracy
 from federico.runs.results import append_result, read_results
+from tests.support.run_folders import write_cell
 
 Play = Callable[..., tuple[RunDir, Any]]
 
@@ -70,3 +71,31 @@ def test_the_line_comes_back_as_it_was_written(cell: CellDir, tmp_path: Path) ->
     result = cell_result(cell)
     append_result(tmp_path, result)
     assert read_results(tmp_path) == ([result], [])
+
+
+def test_with_thousands_of_clients_a_result_holds_the_figures_of_some_rounds(
+    tmp_path: Path,
+) -> None:
+    clients = 20_000
+    rounds = []
+    for number in range(1, 26):
+        rounds.append({"accuracy": [number / 100] * clients, "moved": number})
+    about = {
+        "clients": [str(client) for client in range(clients)],
+        "distribution": None,
+        "train_samples": [1] * clients,
+        "test_samples": [1] * clients,
+    }
+    shorter = cell_result(write_cell(tmp_path / "shorter", "local", *rounds[:14], **about))
+    longer = cell_result(write_cell(tmp_path / "longer", "local", *rounds, **about))
+
+    assert longer.bytes_by_round == list(range(1, 26)), "bytes are summed up over all rounds"
+    for result in (shorter, longer):
+        assert [values[0] for values in result.figures["accuracy"]] == [
+            number / 100 for number in result.evaluated
+        ]
+        assert (result.evaluated[0], result.evaluated[-1]) == (1, result.rounds)
+        assert len(result.evaluated) * clients <= 200_000
+    up_to_there = {number for number in longer.evaluated if number <= 14}
+    assert up_to_there <= set(shorter.evaluated)
+    assert max(up_to_there) >= 8

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from pydantic import TypeAdapter
 
 from federico.errors import RunError
 from federico.exchange.protocol import ByteCount, Traffic
@@ -15,6 +16,7 @@ from federico.runs.layout import RunDir
 from federico.runs.records import (
     Journal,
     Record,
+    iterate_parts,
     mean_accuracy,
     mean_loss,
     read_records,
@@ -177,6 +179,8 @@ def test_damaged_records_are_named_with_the_remedy(tmp_path: Path) -> None:
     (tmp_path / "records.jsonl").write_text("{}}\n")
     with pytest.raises(RunError, match=r"records\.jsonl: damaged .* delete the folder"):
         read_records(tmp_path)
+    with pytest.raises(RunError, match=r"records\.jsonl: damaged .* delete the folder"):
+        list(iterate_parts(tmp_path, TypeAdapter(dict[str, int])))
 
 
 def record_of_many(clients: int) -> Record:

@@ -16,9 +16,11 @@ def report(
 ) -> None:
     """Write report.html, tables and figures for a run, and print its table."""
     from federico.cli.run import show_results
-    from federico.report import write_report
+    from federico.report import summarize, write_report
 
-    page = write_report(run)
-    show_results(run, quiet=quiet, as_json=json)
+    summary = summarize(run)
+    page = write_report(run, summary)
+    if not quiet:
+        show_results(summary, as_json=json)
     if not (quiet or json):
         out.print(f"Report: {page}", **PLAIN)

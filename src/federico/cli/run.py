@@ -120,6 +120,7 @@ def perform(grid: "Grid", options: RunOptions, typed: list[str], team: "ProcessG
     """Run what is left of a grid, then show its table."""
     from federico.experiment.runner import is_finished, run_grid
     from federico.paper.figures import write_figure
+    from federico.report import summarize
 
     _check_jobs(options.jobs, team)
     known = _known_results(grid, options)
@@ -155,21 +156,18 @@ def perform(grid: "Grid", options: RunOptions, typed: list[str], team: "ProcessG
     write_figure(folder)
     if options.save:
         shown = _save(grid, folder)
-    show_results(shown, quiet=options.quiet, as_json=options.as_json)
+    if not options.quiet:
+        show_results(summarize(shown), as_json=options.as_json)
     if not options.silent:
         if options.save:
             out.print(f"Saved: {shown}", **PLAIN)
         out.print(f"Next: federico report {folder}", **PLAIN)
 
 
-def show_results(folder: Path, *, quiet: bool, as_json: bool) -> None:
-    """Print the table of a run directory or of kept results."""
-    from federico.report import summarize
+def show_results(summary: "Summary", *, as_json: bool) -> None:
+    """Print the table of a run or of kept results."""
     from federico.report.tables import as_json as summary_as_json
 
-    if quiet:
-        return
-    summary = summarize(folder)
     if as_json:
         print_json(summary_as_json(summary))
     else:

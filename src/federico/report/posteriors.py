@@ -9,6 +9,7 @@ from itertools import cycle
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from pydantic import TypeAdapter
 
 from federico.report import text
 from federico.report.drawing import (
@@ -27,14 +28,25 @@ from federico.report.drawing import (
     whole_numbers,
 )
 from federico.runs.layout import CellDir
-from federico.runs.records import iterate_some_records, read_last_record
+from federico.runs.records import iterate_some_parts, read_last_record
 
 MOST_PANELS = 12
 MOST_POSTERIORS = 200_000
-"""Posteriors that are read at most: a hundred thousand take a second."""
+"""Posteriors that are read at most."""
 VISIBLE = 0.01
 """A model whose weight never gets this high is not drawn."""
 LABEL = "weight (%)"
+
+
+@dataclass(frozen=True)
+class RoundPosteriors:
+    """The posteriors of one round, see `Record`."""
+
+    round: int
+    posterior: list[dict[str, float]]
+
+
+ROUND_POSTERIORS = TypeAdapter(RoundPosteriors)
 
 
 @dataclass(frozen=True)
@@ -86,12 +98,12 @@ def read_posteriors(cell: CellDir, drawn: Sequence[int] | None = None) -> Poster
     for client in drawn:
         by_client[client] = []
     most = max(MOST_POSTERIORS // len(about.clients), MOST_PANELS)
-    for record in iterate_some_records(cell.path, most):
-        if not record.posterior:
+    for played in iterate_some_parts(cell.path, ROUND_POSTERIORS, most):
+        if not played.posterior:
             continue
-        rounds.append(record.round)
+        rounds.append(played.round)
         for client, rows in by_client.items():
-            rows.append(record.posterior[client])
+            rows.append(played.posterior[client])
     return Posteriors(
         title=about.title or about.method,
         seed=about.seed,

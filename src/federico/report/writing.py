@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from federico.report import tables
+from federico.report.aggregate import Summary
 from federico.report.details import RunDetails, read_details, summarize
 from federico.report.drawing import render
 from federico.report.figures import draw_all
@@ -17,9 +18,11 @@ KEPT_PICTURES = ("overview", "cost")
 """Pictures that are kept beside results in `results/<name>`."""
 
 
-def write_report(folder: Path) -> Path:
-    """Write page, pictures and tables of a run or of kept results; returns the page."""
-    summary = summarize(folder)
+def write_report(folder: Path, summary: Summary) -> Path:
+    """Write page, pictures and tables of a run or of kept results; returns the page.
+
+    `summary` is that of the folder, see `summarize`.
+    """
     details = read_details(folder, summary.table)
 
     images: dict[str, bytes] = {}

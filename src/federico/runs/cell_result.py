@@ -2,15 +2,34 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pydantic import TypeAdapter
 
 from federico.runs.layout import CellDir, Description
 from federico.runs.provenance import provenance
-from federico.runs.records import Record, iterate_records
+from federico.runs.records import Record, iterate_parts, read_last_record
 from federico.runs.results import CellResult, RateKind
 from federico.stopwatch import Spent
 
 NOT_THE_METHOD = frozenset({"evaluate", "checkpoint"})
 """Phases of a round that belong to the experiment and not to the method."""
+MOST_FIGURES = 200_000
+"""Figures of one metric that a result holds at most, of all clients in all rounds it has."""
+
+
+@dataclass(frozen=True)
+class RoundFigures:
+    """What a result needs of every round, see `Record`."""
+
+    round: int
+    accuracy: list[float | None] | None
+    loss: list[float | None] | None
+    moved: int
+    evaluation_moved: int
+
+
+ROUND_FIGURES = TypeAdapter(RoundFigures)
 
 
 def cell_result(
@@ -28,26 +47,20 @@ def cell_result(
     run for.
     """
     about = cell.description
-    evaluated: list[int] = []
-    accuracy: list[list[float | None]] = []
-    loss: list[list[float | None]] = []
+    last = read_last_record(cell.path)
     moved: list[int] = []
     evaluation_moved: list[int] = []
-    last: Record | None = None
-    for record in iterate_records(cell.path):
-        last = record
-        moved.append(record.moved)
-        evaluation_moved.append(record.evaluation_moved)
-        if record.loss is None:
-            continue
-        evaluated.append(record.round)
-        loss.append(record.loss)
-        if record.accuracy is not None:
-            accuracy.append(list(record.accuracy))
+    evaluated: list[RoundFigures] = []
+    for played in iterate_parts(cell.path, ROUND_FIGURES):
+        moved.append(played.moved)
+        evaluation_moved.append(played.evaluation_moved)
+        if played.loss is not None:
+            evaluated.append(played)
 
-    figures = {"loss": loss}
+    kept = _enough_rounds(evaluated, len(about.clients))
+    figures = {"loss": [each.loss or [] for each in kept]}
     if about.task == "classification":
-        figures["accuracy"] = accuracy
+        figures["accuracy"] = [each.accuracy or [] for each in kept]
     return CellResult(
         settings=about.settings,
         row=about.row if row is None else row,
@@ -64,7 +77,7 @@ def cell_result(
         train_samples=about.train_samples,
         test_samples=about.test_samples,
         model_parameters=about.model_parameters,
-        evaluated=evaluated,
+        evaluated=[each.round for each in kept],
         figures=figures,
         bytes_by_round=moved,
         evaluation_bytes_by_round=evaluation_moved,
@@ -74,6 +87,24 @@ def cell_result(
         effective_collaborators=_effective_collaborators(last),
         provenance=provenance(about.command if command is None else command, about.versions),
     )
+
+
+def _enough_rounds(evaluated: Sequence[RoundFigures], clients: int) -> Sequence[RoundFigures]:
+    """The rounds whose figures a result holds: all of them, but with thousands of clients fewer.
+
+    Then it is every second round, or every fourth, eighth and so on, and the first and the last.
+    Rounds that a longer run holds are thus among those of a shorter one, and the two can be
+    compared.
+    """
+    most = max(3, MOST_FIGURES // clients)
+    if len(evaluated) <= most:
+        return evaluated
+
+    step = 2
+    while len(evaluated) > step * (most - 2):
+        step *= 2
+    between = evaluated[step - 1 : -1 : step]
+    return [evaluated[0], *between, evaluated[-1]]
 
 
 def _wall_seconds(rounds: Sequence[Spent]) -> dict[str, float]:

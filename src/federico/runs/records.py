@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+from pydantic import TypeAdapter, ValidationError
 
 from federico.errors import RunError
 from federico.runs.atomic import disk_errors, publish_text
@@ -122,25 +123,29 @@ class Journal:
         return self.records.stat().st_size
 
 
-def iterate_records(folder: Path) -> Iterator[Record]:
-    """The rounds of a cell one by one: those of thousands of clients do not fit in memory."""
-    for line in _lines(folder / RECORDS):
-        yield Record(**line)
-
-
 def read_records(folder: Path) -> list[Record]:
     """All rounds of a cell."""
-    return list(iterate_records(folder))
+    return [Record(**line) for line in _lines(folder / RECORDS)]
 
 
-def iterate_some_records(folder: Path, most: int) -> Iterator[Record]:
-    """At most so many rounds of a cell, evenly from all of them, the first and last among them."""
+def iterate_parts(folder: Path, part: TypeAdapter[T]) -> Iterator[T]:
+    """A part of every record of a cell: the fields of `Record` that this type has.
+
+    Whole records of thousands of clients do not fit in memory, and take ten times as long to read.
+    """
+    path = folder / RECORDS
+    for text in _whole_lines(path):
+        yield _parsed_part(text, part, path)
+
+
+def iterate_some_parts(folder: Path, part: TypeAdapter[T], most: int) -> Iterator[T]:
+    """The same of at most so many rounds, evenly from all, the first and last among them."""
     path = folder / RECORDS
     count = sum(1 for _ in _whole_lines(path))
     wanted = set(np.linspace(0, count - 1, min(count, most)).astype(int).tolist())
     for number, text in enumerate(_whole_lines(path)):
         if number in wanted:
-            yield Record(**_parsed(text, path))
+            yield _parsed_part(text, part, path)
 
 
 def read_last_record(folder: Path) -> Record | None:
@@ -225,11 +230,21 @@ def _parsed(line: str, path: Path) -> dict[str, Any]:
     try:
         found: dict[str, Any] = json.loads(line)
     except ValueError as error:
-        raise RunError(
-            f"{path}: damaged ({error}); delete the folder {path.parent} and run the "
-            "experiment again"
-        ) from None
+        raise _damaged(path, str(error)) from None
     return found
+
+
+def _parsed_part(line: str, part: TypeAdapter[T], path: Path) -> T:
+    try:
+        return part.validate_json(line)
+    except ValidationError as error:
+        raise _damaged(path, error.errors()[0]["msg"]) from None
+
+
+def _damaged(path: Path, fault: str) -> RunError:
+    return RunError(
+        f"{path}: damaged ({fault}); delete the folder {path.parent} and run the experiment again"
+    )
 
 
 def _timings(path: Path) -> list[dict[str, Any]]:

@@ -62,7 +62,8 @@ class CellResult:
     test_samples: list[int]
     model_parameters: int
     evaluated: list[int]
-    """The rounds that were evaluated; figures have one entry for each."""
+    """The rounds that were evaluated, or with thousands of clients some of them, the last among
+    them; figures have one entry for each."""
     figures: dict[str, list[list[float | None]]]
     """By metric (`accuracy`, `loss`), then evaluated round, then client; None is not finite."""
     bytes_by_round: list[int]
