@@ -24,6 +24,10 @@ class DataError(FedericoError):
     exit_code = 3
 
 
+class MissingFileError(DataError):
+    """A data file is not where it was looked for."""
+
+
 class RunError(FedericoError):
     """A run directory cannot be used.
 

@@ -13,6 +13,7 @@ from federico.data.partition import (
     Partition,
     Partitioning,
     PartitionOptions,
+    Rotated,
     Shards,
     numbered_ids,
     subsample,
@@ -34,6 +35,7 @@ cutters = st.one_of(
     ),
     st.builds(lambda clients: Dirichlet(clients=clients, alpha=5), counts),
     st.builds(lambda clients: Iid(clients=clients), counts),
+    st.builds(lambda clients: Rotated(clients=clients), counts),
     st.builds(
         lambda clients, shards: Shards(clients=clients, shards_per_client=shards),
         counts,
@@ -236,3 +238,13 @@ def test_no_more_samples_than_there_are() -> None:
     )
     with pytest.raises(ConfigError, match="samples = 4: the data holds 3"):
         subsample(dataset, 4, 0)
+
+
+def test_owners_with_too_few_samples_are_left_out() -> None:
+    owners = np.array(["north"] * 5 + ["south"] * 3 + ["west"] * 4)
+    partition = Natural(min_samples=4).cut(np.zeros(12, int), owners, 0)
+    assert partition.ids == ("north", "west")
+    assert [len(index) for index in partition.indices] == [5, 4]
+
+    with pytest.raises(ConfigError, match="min_samples = 6: no owner has as many samples"):
+        Natural(min_samples=6).cut(np.zeros(12, int), owners, 0)

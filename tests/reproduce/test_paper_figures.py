@@ -8,7 +8,7 @@ from federico.api import Quiet
 from federico.experiment.grid import load_grid
 from federico.experiment.runner import run_grid
 from federico.paper.figures import draw_figure, shown_cells, write_figure
-from federico.paper.presets import preset
+from federico.presets import preset
 from federico.report.drawing import render
 from federico.runs.table import read_table, write_table
 from tests.support.results import make_table

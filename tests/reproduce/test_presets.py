@@ -5,7 +5,7 @@ import pytest
 from federico.errors import ConfigError
 from federico.experiment.figure_check import check_figure
 from federico.experiment.grid import load_grid
-from federico.paper.presets import FOLDER, names, preset
+from federico.presets import PAPER, paper_names, preset
 
 METHODS = {"federico", "local", "fedavg", "fedavg_plus", "clustered", "fedem", "fedfomo"}
 
@@ -14,10 +14,10 @@ def test_everything_the_paper_shows_can_be_asked_for() -> None:
     tables = {"table1-cifar10", "table1-cifar100", "table1-office-home", "table2"}
     figures = {f"figure{number}" for number in (1, 3, 4, 5, 6, 7)}
     ours = {"ablation-digits", "ablation-office-home", "clustered-digits"}
-    assert set(names()) == tables | figures | ours
+    assert set(paper_names()) == tables | figures | ours
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", paper_names())
 def test_a_preset_is_valid_and_named_after_its_file(name: str) -> None:
     grid = load_grid(preset(name))
     assert grid.name == name
@@ -26,7 +26,7 @@ def test_a_preset_is_valid_and_named_after_its_file(name: str) -> None:
     assert finding or name.endswith("digits") or name.startswith("ablation")
 
 
-@pytest.mark.parametrize("name", [name for name in names() if name.startswith("table")])
+@pytest.mark.parametrize("name", [name for name in paper_names() if name.startswith("table")])
 def test_tables_have_every_method_and_the_papers_figure_for_each(name: str) -> None:
     grid = load_grid(preset(name))
     assert {row.method for row in grid.rows} == METHODS
@@ -40,7 +40,7 @@ def test_tables_have_every_method_and_the_papers_figure_for_each(name: str) -> N
     assert grid.reference == "local"
 
 
-@pytest.mark.parametrize("name", [name for name in names() if name.startswith("ablation")])
+@pytest.mark.parametrize("name", [name for name in paper_names() if name.startswith("ablation")])
 def test_ablations_run_five_seeds_and_compare_with_the_default(name: str) -> None:
     grid = load_grid(preset(name))
     assert len(grid.experiment.seeds) >= 5
@@ -56,11 +56,11 @@ def test_figures_of_presets_can_be_drawn(name: str) -> None:
 def test_what_is_not_there_is_refused_with_what_is() -> None:
     with pytest.raises(
         ConfigError,
-        match=r"table9: there is nothing of that name to reproduce; there is ablation-digits",
+        match=r"table9: there is nothing of that name to reproduce; there is digits",
     ):
         preset("table9")
 
 
 def test_people_find_the_presets_beside_the_experiments() -> None:
     link = Path(__file__).parents[2] / "experiments" / "paper"
-    assert link.resolve() == FOLDER.resolve()
+    assert link.resolve() == PAPER.resolve()

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from federico import presets
 from federico.cli.options import Json, Overrides, Quiet
 from federico.cli.run import (
     Columns,
@@ -19,7 +20,6 @@ from federico.cli.run import (
     leaving_together,
     perform,
 )
-from federico.paper import presets
 
 
 def reproduce(
@@ -39,7 +39,7 @@ def reproduce(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Run a table or figure of the paper with its settings; show the paper's numbers and ours."""
+    """Run a study, or a table or figure of the paper beside the paper's numbers."""
     from federico.experiment.grid import load_grid, scaled
 
     options = RunOptions(

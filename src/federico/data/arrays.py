@@ -8,7 +8,7 @@ from federico.data.dataset import Dataset, Samples, Schema, checked, has_unusabl
 from federico.data.files import first_line
 from federico.data.partition import refuse_duplicate_ids
 from federico.errors import DataError
-from federico.types import Array, ClientId, Task
+from federico.types import Array, BoolArray, ClientId, Task
 
 MOST_CLASSES = 1_000_000
 """A class number beyond this is no class number but an id or a value that was read as one."""
@@ -25,11 +25,13 @@ def dataset_from_arrays(
     *,
     task: Task | None = None,
     label_names: Sequence[object] | None = None,
+    is_test: BoolArray | None = None,
 ) -> Dataset:
     """A checked dataset of inputs `x`, targets `y` and the owner of each sample.
 
     Without a `task`, floating-point targets mean regression and others classification. Without
-    `label_names`, classes are named by their numbers. Errors name the `origin`.
+    `label_names`, classes are named by their numbers. `is_test` is given where the data says which
+    samples to test on. Errors name the `origin`.
     """
     if task is None:
         task = "regression" if y.dtype.kind == "f" else "classification"
@@ -41,7 +43,7 @@ def dataset_from_arrays(
     else:
         names = _label_names(samples.y, label_names, origin)
         schema = Schema(task, shape, len(names), names)
-    return checked(Dataset(samples, schema, owners), origin)
+    return checked(Dataset(samples, schema, owners, is_test), origin)
 
 
 def dataset_from_clients(

@@ -32,7 +32,7 @@ def conform(dataset: Dataset, agreed: Schema) -> Dataset:
         )
 
     targets = _agreed_targets(dataset.samples.y, found, agreed)
-    return Dataset(Samples(inputs, targets), agreed, dataset.owners)
+    return Dataset(Samples(inputs, targets), agreed, dataset.owners, dataset.is_test)
 
 
 def _agreed_targets(y: Array, found: Schema, agreed: Schema) -> Array:

@@ -8,7 +8,7 @@ import numpy as np
 
 from federico.data.standardizer import Standardizer
 from federico.errors import DataError
-from federico.types import Array, ClientId, IntArray, Task
+from federico.types import Array, BoolArray, ClientId, IntArray, Task
 
 
 @dataclass(frozen=True)
@@ -80,9 +80,21 @@ class Dataset:
     schema: Schema
     owners: Array | None = None
     """The name of the owner (hospital, person, file) of each sample, for the natural partition."""
+    is_test: BoolArray | None = None
+    """Whether each sample is one to test on, where the data comes with a split of its own."""
 
     def __len__(self) -> int:
         return len(self.samples)
+
+    def take(self, index: IntArray) -> "Dataset":
+        """The samples at these positions, in this order, with all that is known of them."""
+        owners = None
+        if self.owners is not None:
+            owners = self.owners[index]
+        is_test = None
+        if self.is_test is not None:
+            is_test = self.is_test[index]
+        return Dataset(self.samples.take(index), self.schema, owners, is_test)
 
     @property
     def labels(self) -> IntArray:
@@ -131,6 +143,11 @@ def _faults(dataset: Dataset, allow_missing: bool) -> Iterator[str]:
         yield (
             f"holds {len(x)} inputs but {owners.size} client names: "
             "there must be one name for each input"
+        )
+    if dataset.is_test is not None and dataset.is_test.shape != (len(x),):
+        yield (
+            f"holds {len(x)} inputs but {dataset.is_test.size} marks for testing: "
+            "there must be one mark for each input"
         )
     if has_unusable_values(x, allow_missing=allow_missing):
         yield "the inputs hold infinite or missing values: remove or fill them"

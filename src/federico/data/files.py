@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from federico.errors import DataError
+from federico.errors import DataError, MissingFileError
 from federico.types import Array
 
 UNREADABLE_NPZ = (
@@ -30,9 +30,9 @@ def data_folder() -> Path:
 def existing(
     path: Path, remedy: str = "check the path, or set FEDERICO_DATA to the folder of the data"
 ) -> Path:
-    """The path itself, or a `DataError` with the remedy if nothing is there."""
+    """The path itself, or a `MissingFileError` with the remedy if nothing is there."""
     if not path.exists():
-        raise DataError(f"{path}: not found: {remedy}")
+        raise MissingFileError(f"{path}: not found: {remedy}")
     return path
 
 

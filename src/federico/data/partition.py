@@ -32,6 +32,8 @@ class Partition:
     """The positions of each client's samples, ascending; no position occurs twice."""
     distribution: tuple[int, ...] | None = None
     """The true group of each client, where the partition has groups: for reports only."""
+    quarter_turns: tuple[int, ...] | None = None
+    """How often each client's images are turned by 90 degrees; None where nobody's are."""
 
     def __post_init__(self) -> None:
         refuse_duplicate_ids(self.ids)
@@ -79,10 +81,7 @@ def subsample(dataset: Dataset, count: int, seed: int) -> Dataset:
         )
     draw = rng.stream(seed, "subsample")
     index = np.sort(draw.choice(len(dataset), count, replace=False))
-    owners = None
-    if dataset.owners is not None:
-        owners = dataset.owners[index]
-    return Dataset(dataset.samples.take(index), dataset.schema, owners)
+    return dataset.take(index)
 
 
 class PartitionOptions(Options, ABC):
@@ -199,6 +198,29 @@ class Iid(_PartitionIntoClients):
         return Partition(numbered_ids(self.clients), tuple(parts))
 
 
+class Rotated(_PartitionIntoClients):
+    """Everybody draws from the same images, but clients see them turned by different angles.
+
+    The labels of all clients are alike and their inputs are not, which is what label groups and
+    Dirichlet divisions do not have.
+    """
+
+    kind: Literal["rotated"] = "rotated"
+    """Samples are divided at random into equal parts, and each client's images are turned."""
+    rotations: int = Field(default=4, ge=2, le=4)
+    """Number of different angles, which is the number of distributions: client i sees its images
+    turned by 90 degrees x (i mod rotations). Images must be square; inputs without axes of their
+    own, such as the 64 pixels of a digit, are taken for one square image."""
+
+    def cut(self, labels: IntArray, owners: Array | None, seed: int) -> Partition:
+        """Divided as `iid` does; the number of quarter turns is also the client's distribution."""
+        self._refuse_too_few(len(labels))
+        draw = rng.stream(seed, "partition", self.kind)
+        parts = _divide_evenly(np.arange(len(labels)), self.clients, draw)
+        turns = tuple(client % self.rotations for client in range(self.clients))
+        return Partition(numbered_ids(self.clients), tuple(parts), turns, turns)
+
+
 class Shards(_PartitionIntoClients):
     """Samples sorted by label are cut into shards, and each client gets a few of them.
 
@@ -241,6 +263,8 @@ class Natural(PartitionOptions):
     """Each owner named by the data becomes a client."""
     clients_per_group: int = Field(default=1, ge=1)
     """Number of clients that each owner's samples are divided among."""
+    min_samples: int = Field(default=1, ge=1)
+    """Owners with fewer samples than this are left out."""
 
     def cut(self, labels: IntArray, owners: Array | None, seed: int) -> Partition:
         """Clients in the order of their owners' names, with the owner's number as distribution."""
@@ -260,9 +284,15 @@ class Natural(PartitionOptions):
         indices: list[IntArray] = []
         distribution: list[int] = []
         for owner, name in enumerate(map(str, names)):
+            if counts[owner] < self.min_samples:
+                continue
             ids += self._ids(name)
             indices += self._divide(samples_of_owner[owner], name, seed)
             distribution += [owner] * self.clients_per_group
+        if not ids:
+            raise ConfigError(
+                f"min_samples = {self.min_samples}: no owner has as many samples: lower it"
+            )
         return Partition(tuple(ids), tuple(indices), tuple(distribution))
 
     def _ids(self, name: str) -> list[ClientId]:
@@ -282,7 +312,7 @@ class Natural(PartitionOptions):
 
 
 Partitioning: TypeAlias = Annotated[
-    LabelGroups | Dirichlet | Iid | Shards | Natural, Field(discriminator="kind")
+    LabelGroups | Dirichlet | Iid | Rotated | Shards | Natural, Field(discriminator="kind")
 ]
 """The partition of an experiment; `kind` says which options go with it."""
 

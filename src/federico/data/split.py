@@ -16,7 +16,7 @@ from federico.data.partition import (
 )
 from federico.data.standardizer import Standardizer
 from federico.errors import DataError
-from federico.types import Array, ClientId, IntArray
+from federico.types import Array, BoolArray, ClientId, IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,10 +71,12 @@ def train_test_split(
     test_fraction: float = 0.2,
     max_train: int | None = None,
     validation_fraction: float = 0.0,
+    is_test: BoolArray | None = None,
     seed: int,
 ) -> TrainTestSplit:
     """Split each client's samples at random, with at least one to train and one to test on.
 
+    With `is_test`, a mark for every sample of the dataset, the marked ones are those to test on.
     `max_train` is the most training samples a client keeps; its test samples all stay. With a
     `validation_fraction`, that part of the training samples takes the place of the test samples.
     """
@@ -85,7 +87,11 @@ def train_test_split(
     test_parts: list[IntArray] = []
     for client in order:
         name = partition.ids[client]
-        train, test = _split(name, partition.indices[client], test_fraction, seed)
+        samples = partition.indices[client]
+        if is_test is None:
+            train, test = _split(name, samples, test_fraction, seed)
+        else:
+            train, test = _split_as_marked(name, samples, is_test[samples], seed)
         train = train[:max_train]
         if validation_fraction:
             train, test = _hold_out(name, train, validation_fraction)
@@ -154,6 +160,21 @@ def _split(
         )
     shuffled = rng.stream(seed, "split", name).permutation(samples)
     return _take_off(shuffled, test_fraction)
+
+
+def _split_as_marked(
+    name: ClientId, samples: IntArray, is_test: BoolArray, seed: int
+) -> tuple[IntArray, IntArray]:
+    """One client's samples as the data divides them; those for training are shuffled."""
+    train = samples[~is_test]
+    test = samples[is_test]
+    if len(train) == 0 or len(test) == 0:
+        missing = "train" if len(train) == 0 else "test"
+        raise DataError(
+            f"client '{name}' has no sample marked to {missing} on: mark at least one, "
+            "or take the option 'test' out of [data]"
+        )
+    return rng.stream(seed, "split", name).permutation(train), test
 
 
 def _hold_out(name: ClientId, train: IntArray, fraction: float) -> tuple[IntArray, IntArray]:

@@ -15,8 +15,9 @@ from federico import compat
 from federico.data.dataset import Client, Dataset, Schema
 from federico.data.files import data_folder
 from federico.data.partition import Partition, subsample
+from federico.data.rotation import turned
 from federico.data.split import TrainTestSplit, make_clients, train_test_split, warnings_for
-from federico.errors import ConfigError
+from federico.errors import ConfigError, MissingFileError
 from federico.exchange.processes import ProcessGroup, SingleProcess
 from federico.exchange.protocol import Exchange, Hosting
 from federico.experiment.config import Experiment, Split
@@ -192,11 +193,22 @@ def load_problem(experiment: Experiment, seed: int, dataset: Dataset | None = No
     device(experiment.system.device)  # refused before anything is loaded
     data_seed = experiment.data_seed(seed)
     if dataset is None:
-        dataset = experiment.data.load(data_folder(), data_seed)
+        dataset = _load(experiment, data_seed)
     dataset = draw(experiment.split, dataset, data_seed)
     partition = experiment.partition.cut(dataset.labels, dataset.owners, data_seed)
-    shares = divide(experiment.split, partition, data_seed)
+    dataset = turned(dataset, partition)
+    shares = divide(experiment.split, partition, dataset, data_seed)
     return Problem(dataset, shares, make_clients(dataset, shares))
+
+
+def _load(experiment: Experiment, data_seed: int) -> Dataset:
+    """The data; where a file is missing, the error says where it can be had."""
+    try:
+        return experiment.data.load(data_folder(), data_seed)
+    except MissingFileError as error:
+        if experiment.origin:
+            raise MissingFileError(f"{error}. {experiment.origin}") from error
+        raise
 
 
 def draw(split: Split, dataset: Dataset, seed: int) -> Dataset:
@@ -206,13 +218,14 @@ def draw(split: Split, dataset: Dataset, seed: int) -> Dataset:
     return subsample(dataset, split.samples, seed)
 
 
-def divide(split: Split, partition: Partition, seed: int) -> TrainTestSplit:
-    """Every client's share, divided as the options say."""
+def divide(split: Split, partition: Partition, dataset: Dataset, seed: int) -> TrainTestSplit:
+    """Every client's share, divided as the data itself says, or else as the options say."""
     return train_test_split(
         partition,
         test_fraction=split.test_fraction,
         max_train=split.max_train,
         validation_fraction=split.validation_fraction,
+        is_test=dataset.is_test,
         seed=seed,
     )
 

@@ -31,7 +31,17 @@ from federico.options import Options
 from federico.own_code import absolute_reference, is_reference
 from federico.runs.table import FigureOptions, ReportedValues
 
-NOT_PART_OF_A_CELL = {"name", "methods", "seeds", "rounds", "system", "grid", "paper", "figure"}
+NOT_PART_OF_A_CELL = {
+    "name",
+    "methods",
+    "seeds",
+    "rounds",
+    "system",
+    "grid",
+    "paper",
+    "figure",
+    "origin",
+}
 """Keys of an experiment that change no number of a cell after a given round."""
 
 
@@ -41,7 +51,8 @@ class Split(Options):
     samples: PositiveInt | None = None
     """Number of samples to draw before they are distributed among clients; all if not set."""
     test_fraction: float = Field(default=0.2, gt=0, lt=1)
-    """Fraction of each client's samples that it is tested on."""
+    """Fraction of each client's samples that it is tested on; not used where the data itself says
+    which samples to test on."""
     max_train: PositiveInt | None = None
     """Maximum number of training samples per client."""
     validation_fraction: float = Field(default=0.0, ge=0, lt=1)
@@ -119,6 +130,8 @@ class Experiment(Options):
     """What a paper reports for the same experiment, shown beside the result."""
     figure: FigureOptions | None = None
     """A figure in the style of the paper, in addition to the usual ones."""
+    origin: str = ""
+    """Where the data can be had, in a sentence: it is said when a file of the data is missing."""
 
     @field_validator("methods")
     @classmethod

@@ -19,7 +19,7 @@ from federico.runs.results import Key, RateKind
 from federico.runs.table import ReportedValues, ShownRate, TableDescription, TableRow
 
 LOCAL = "local"
-SAME_FOR_ALL = {"name", "methods", "seeds", "rounds", "grid", "paper", "figure"}
+SAME_FOR_ALL = {"name", "methods", "seeds", "rounds", "grid", "paper", "figure", "origin"}
 """What no row or column may change."""
 SETTINGS_DIGITS = 12
 """Digits of the hash of a cell's settings."""

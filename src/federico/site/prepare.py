@@ -6,6 +6,7 @@ from federico.data.conform import conform
 from federico.data.dataset import Client, Dataset
 from federico.data.files import data_folder
 from federico.data.partition import Partition
+from federico.data.rotation import turned
 from federico.data.split import TrainTestSplit, make_clients
 from federico.errors import ConfigError
 from federico.experiment.build import Setup, assemble, divide, draw
@@ -25,7 +26,9 @@ def prepare_site(site: Site) -> Setup:
     drawn = draw(experiment.split, loaded, data_seed)
     dataset = conform(drawn, site.federation.sample.as_schema())
 
-    own_shares = divide(experiment.split, _own_partition(site, dataset, data_seed), data_seed)
+    own_partition = _own_partition(site, dataset, data_seed)
+    dataset = turned(dataset, own_partition)
+    own_shares = divide(experiment.split, own_partition, dataset, data_seed)
     (own_client,) = make_clients(dataset, own_shares)
 
     # In the order of the members, which is that of the clients in a simulation.
@@ -65,8 +68,12 @@ def _own_partition(site: Site, dataset: Dataset, data_seed: int) -> Partition:
         raise ConfigError(
             f"part = {part!r}: the partition has no such part; it has {', '.join(partition.ids)}"
         )
-    own_samples = partition.indices[partition.ids.index(part)]
-    return Partition((site.name,), (own_samples,))
+    place = partition.ids.index(part)
+    own_samples = partition.indices[place]
+    own_turns = None
+    if partition.quarter_turns is not None:
+        own_turns = (partition.quarter_turns[place],)
+    return Partition((site.name,), (own_samples,), quarter_turns=own_turns)
 
 
 def _client_without_data(name: str, own_client: Client) -> Client:

@@ -16,6 +16,7 @@ def test_presence_follows_the_files(tmp_path: Path) -> None:
         "cifar10": False,
         "cifar100": True,
         "office-home": False,
+        "fed-heart-disease": False,
         "npz": None,
         "table": None,
         "image-folder": None,

@@ -13,6 +13,7 @@ from pydantic import Field
 from federico.data.sources.base import SourceOptions
 from federico.data.sources.cifar import Cifar10, Cifar100
 from federico.data.sources.digits import Digits
+from federico.data.sources.fed_heart_disease import FedHeartDisease
 from federico.data.sources.image_folder import ImageFolder
 from federico.data.sources.npz import Npz
 from federico.data.sources.office_home import OfficeHome
@@ -25,6 +26,7 @@ __all__ = [
     "Cifar10",
     "Cifar100",
     "Digits",
+    "FedHeartDisease",
     "ImageFolder",
     "Npz",
     "OfficeHome",
@@ -37,7 +39,16 @@ __all__ = [
 ]
 
 Source: TypeAlias = Annotated[
-    Digits | Sine | Cifar10 | Cifar100 | OfficeHome | Npz | Table | ImageFolder | PythonArrays,
+    Digits
+    | Sine
+    | Cifar10
+    | Cifar100
+    | OfficeHome
+    | FedHeartDisease
+    | Npz
+    | Table
+    | ImageFolder
+    | PythonArrays,
     Field(discriminator="kind"),
 ]
 """The data of an experiment; `kind` says which options go with it."""

@@ -6,6 +6,7 @@ from typing import Literal
 from federico.data.arrays import dataset_from_arrays
 from federico.data.dataset import Dataset, has_unusable_values
 from federico.data.files import read_npz
+from federico.data.fixed_split import marked_for_testing
 from federico.data.sources.base import SourceOptions
 from federico.errors import DataError
 from federico.types import Array, Task
@@ -27,6 +28,9 @@ class Npz(SourceOptions):
     """Name of the array that says who owns each sample, for the natural partition."""
     labels: str | None = None
     """Name of the array of class names; without it, classes are named by their numbers."""
+    test: str | None = None
+    """Name of the array that says what each sample is for, `test` (or 1) or `train` (or 0); without
+    it, `[split]` divides each client's samples at random."""
     task: Task | None = None
     """What to learn; without it, whole numbers in y mean classification, others regression."""
 
@@ -41,7 +45,12 @@ class Npz(SourceOptions):
         owners = None
         if self.client is not None:
             owners = _read_names(file, self.client)
-        return dataset_from_arrays(x, y, owners, file, task=self.task, label_names=label_names)
+        is_test = None
+        if self.test is not None:
+            is_test = marked_for_testing(_read_names(file, self.test), file, self.test)
+        return dataset_from_arrays(
+            x, y, owners, file, task=self.task, label_names=label_names, is_test=is_test
+        )
 
 
 def _read_names(file: Path, array: str) -> Array:

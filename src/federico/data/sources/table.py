@@ -10,6 +10,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from federico.data.dataset import Dataset, Samples, Schema, TableColumn, checked
+from federico.data.fixed_split import marked_for_testing
 from federico.data.sources.base import SourceOptions
 from federico.data.tabular import (
     MISSING,
@@ -22,7 +23,7 @@ from federico.data.tabular import (
     require_columns,
 )
 from federico.errors import DataError
-from federico.types import Array, Task
+from federico.types import Array, BoolArray, Task
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,6 +53,9 @@ class Table(SourceOptions):
     client: str | None = None
     """Column that says who owns each row, for the natural partition; without it, each of several
     files is an owner."""
+    test: str | None = None
+    """Column that says what each row is for, `test` (or 1) or `train` (or 0); without it, `[split]`
+    divides each client's rows at random."""
     names: tuple[str, ...] = ()
     """Column names of CSV files without a header line."""
     missing: tuple[str, ...] = MISSING
@@ -61,6 +65,9 @@ class Table(SourceOptions):
     own."""
     ignore: tuple[str, ...] = ()
     """Columns that are left out."""
+    incomplete: Literal["fill", "drop"] = "fill"
+    """What becomes of a row with a missing value: each client fills in the median of its own
+    training rows, or the row is left out."""
 
     @model_validator(mode="after")
     def _label_above_makes_classes(self) -> Self:
@@ -86,8 +93,11 @@ class Table(SourceOptions):
 
         outputs = 1 if self.task == "regression" else len(classes)
         schema = Schema(self.task, x.shape[1:], outputs, classes, columns)
-        dataset = Dataset(Samples(x, y), schema, self._owners(frames))
-        return checked(dataset, _listed(frames), allow_missing=True)
+        dataset = Dataset(Samples(x, y), schema, self._owners(frames), self._test_marks(frames))
+        checked(dataset, _listed(frames), allow_missing=True)
+        if self.incomplete == "drop":
+            return _complete_rows(dataset, _listed(frames))
+        return dataset
 
     def _files(self) -> list[Path]:
         if isinstance(self.path, Path):
@@ -102,6 +112,8 @@ class Table(SourceOptions):
         complete = [self.label]
         if self.client is not None:
             complete.append(self.client)
+        if self.test is not None:
+            complete.append(self.test)
         require_columns(frame, [*complete, *self.categorical, *self.ignore], file)
 
         for column in complete:
@@ -112,7 +124,7 @@ class Table(SourceOptions):
 
     def _columns(self, frames: Frames) -> tuple[TableColumn, ...]:
         """The columns to learn from, with the categories of all files together."""
-        left_out = {self.label, self.client, *self.ignore}
+        left_out = {self.label, self.client, self.test, *self.ignore}
         first_frame = next(iter(frames.values()))
 
         columns: list[TableColumn] = []
@@ -165,6 +177,25 @@ class Table(SourceOptions):
                     f"two files are named {name}: write path as a table of owner = file"
                 )
         return np.repeat(names, [len(frame) for frame in frames.values()])
+
+    def _test_marks(self, frames: Frames) -> BoolArray | None:
+        """Whether each row is one to test on; None where no column says so."""
+        if self.test is None:
+            return None
+        marks = []
+        for file, frame in frames.items():
+            texts = category_texts(frame[self.test]).to_numpy(dtype=str)
+            marks.append(marked_for_testing(texts, file, self.test))
+        return np.concatenate(marks)
+
+
+def _complete_rows(dataset: Dataset, origin: object) -> Dataset:
+    """The rows of which no input is missing."""
+    has_gap = np.isnan(dataset.samples.x).any(axis=1)
+    complete = np.flatnonzero(~has_gap)
+    if len(complete) == 0:
+        raise DataError(f"{origin}: no row is complete: set incomplete to fill")
+    return dataset.take(complete)
 
 
 def _listed(files: Iterable[Path]) -> str:
