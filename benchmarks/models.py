@@ -95,8 +95,8 @@ def difference(plain: Played, losses: list[float], record: Record) -> dict[str, 
     makes full steps of gradients that are nothing but rounding, and a single client's loss can turn
     on them.
     """
-    assert record.loss is not None, "every round is evaluated"
-    tested = [float("nan") if loss is None else loss for loss in record.loss]
+    assert record.figures is not None, "every round is evaluated"
+    tested = [float("nan") if loss is None else loss for loss in record.figures["loss"]]
     before = max(_apart(a, b) for a, b in zip(plain.losses, losses, strict=True))
     return {"before": before, "after": _apart(mean(plain.test_losses), mean(tested))}
 

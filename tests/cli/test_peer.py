@@ -25,7 +25,7 @@ STATUS = Status(
     updated=time.time(),
     round=3,
     rounds=30,
-    accuracy=0.875,
+    figures={"accuracy": 0.875, "loss": 0.5},
     posterior={"0": 0.75, "1": 0.25},
     sent=2_000_000,
     received=1_000_000,
@@ -54,7 +54,7 @@ def test_status_tells_round_accuracy_trust_and_who_is_away(
     write_status(site.parent / "state", STATUS)
     text = federico("peer", "status", site).out
     assert (
-        "0 in tiny: training, round 3 of 30, accuracy 87.5% on its own test data; "
+        "0 in tiny: training, round 3 of 30, accuracy 87.5 % on its own test data; "
         "2.0 MB sent and 1.0 MB received to train, 0.5 MB sent and 0.2 MB received to evaluate"
         in text
     )

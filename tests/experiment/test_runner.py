@@ -243,7 +243,7 @@ def test_evaluations_are_as_rare_as_asked_for_and_there_at_the_end(
 ) -> None:
     run, _ = play(rounds=5, system={"evaluate_every": 2}, methods=["fedavg_plus"])
     records = run.cell("fedavg_plus", 0).records
-    assert [record.accuracy is not None for record in records] == [False, True, False, True, True]
+    assert [record.figures is not None for record in records] == [False, True, False, True, True]
     always, _ = play(tmp_path / "always", rounds=5, methods=["fedavg_plus"])
     assert records[-1] == always.cell("fedavg_plus", 0).records[-1], (
         "looking does not change what is seen"
@@ -381,9 +381,9 @@ def test_client_whose_model_breaks_does_not_stop_the_others(play: Play, method: 
     text = (run.path / f"{method}-0" / "records.jsonl").read_text()
     assert "NaN" not in text
     for record in run.cell(method, 0).records:
-        assert record.loss is not None
-        assert record.loss[0] is None
-        assert all(value is not None and np.isfinite(value) for value in record.loss[1:])
+        assert record.figures is not None
+        assert record.figures["loss"][0] is None
+        assert all(value is not None and np.isfinite(value) for value in record.figures["loss"][1:])
         for weights in record.posterior[1:]:
             assert sum(weights.values()) == pytest.approx(1)
 
@@ -395,6 +395,6 @@ def test_client_whose_training_explodes_does_not_stop_the_others(play: Play, met
     sgd = {"optimizer": {"kind": "sgd", "learning_rate": 0.5, "momentum": 0.9}}
     run, _ = play(rounds=4, dataset=dataset, methods=[method], training=sgd, **OWN)
     for record in run.cell(method, 0).records:
-        assert record.loss is not None
-        assert record.loss[0] is None
-        assert all(value is not None and value < 10 for value in record.loss[1:])
+        assert record.figures is not None
+        assert record.figures["loss"][0] is None
+        assert all(value is not None and value < 10 for value in record.figures["loss"][1:])

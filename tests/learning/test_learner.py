@@ -317,7 +317,8 @@ def test_a_full_stack_is_cut_without_changing_the_numbers(
     )
     weights = np.full(len(ALL), 0.5)
     np.testing.assert_allclose(
-        cut.score(bank, ALL, weights).loss, whole.score(bank, ALL, weights).loss
+        cut.score(bank, ALL, weights).figures["loss"],
+        whole.score(bank, ALL, weights).figures["loss"],
     )
 
 
@@ -540,16 +541,15 @@ def test_scores_are_those_of_the_mixed_probabilities(ragged: Learner) -> None:
     bank = bank_for(ragged)
     weights = np.array([0.3, 0.6, 0.5, 0.9, 0.4, 0.5, 0.7, 0.1])
     scores = ragged.score(bank, ALL, weights)
-    assert scores.accuracy is not None
     for client in range(4):
         mixed, y = (
             mixture_by_hand(ragged, bank, ALL, weights, client),
             data_of(ragged, client, "test")[1].numpy(),
         )
-        assert scores.loss[client] == pytest.approx(
+        assert scores.figures["loss"][client] == pytest.approx(
             -np.log(mixed[np.arange(len(y)), y]).mean(), abs=1e-9
         )
-        assert scores.accuracy[client] == pytest.approx((mixed.argmax(1) == y).mean())
+        assert scores.figures["accuracy"][client] == pytest.approx((mixed.argmax(1) == y).mean())
 
 
 def test_regression_scores_the_mixed_values(
@@ -560,10 +560,10 @@ def test_regression_scores_the_mixed_values(
     scores = ours.score(bank, Visits.of([(0, 0), (0, 1), (1, 1)]), np.array([0.25, 0.75, 1.0]))
     x, y = data_of(ours, 0, "test")
     values = [module_of(ours, row)(x).detach() for row in bank.rows]
-    assert scores.loss[0] == pytest.approx(
+    assert scores.figures["loss"][0] == pytest.approx(
         float((0.25 * values[0] + 0.75 * values[1] - y).square().mean())
     )
-    assert scores.accuracy is None
+    assert scores.figures.keys() == {"loss", "rmse", "mae", "r2"}
 
 
 def test_images_are_scaled_before_they_meet_a_model(learner: Callable[..., Learner]) -> None:

@@ -48,7 +48,7 @@ def play(learner: Learner) -> list[torch.Tensor]:
     results = [learner.train(bank, ALL, round_index).as_tensor() for round_index in (1, 2)]
     results += [torch.from_numpy(learner.evaluate(bank, ALL)), bank.counters.clone()]
     scores = learner.score(bank, ALL, np.full(len(ALL), 1 / 3))
-    return [*results, torch.from_numpy(scores.loss), learner.states.state()["moments"]]
+    return [*results, torch.from_numpy(scores.figures["loss"]), learner.states.state()["moments"]]
 
 
 @pytest.mark.parametrize("make", [conv, wide])

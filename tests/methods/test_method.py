@@ -35,7 +35,7 @@ def test_every_method_runs_and_predicts_with_weights_that_sum_to_one(
     mixtures = played.predictors(2)
     np.testing.assert_allclose(np.bincount(mixtures.visits.clients, mixtures.weights), 1)
     scores = played.learner.score(mixtures.bank, mixtures.visits, mixtures.weights)
-    assert np.isfinite(scores.loss).all()
+    assert np.isfinite(scores.figures["loss"]).all()
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -44,7 +44,9 @@ def test_both_predict_alike_and_send_nothing(method: Build, blobs: Clients, play
         play(played, 3)
         assert played.exchange.traffic.take()["training"].moved == 0
         mixtures = played.predictors(3)
-        scores.append(played.learner.score(mixtures.bank, mixtures.visits, mixtures.weights).loss)
+        scores.append(
+            played.learner.score(mixtures.bank, mixtures.visits, mixtures.weights).figures["loss"]
+        )
     assert np.array_equal(*scores)
 
 

@@ -81,7 +81,7 @@ def test_everyone_else_stays_finite_and_its_owner_predicts_with_the_others(
     mixtures = federico.predictors(6)
     assert BROKEN not in mixtures.visits.owners
     scores = federico.learner.score(mixtures.bank, mixtures.visits, mixtures.weights)
-    assert np.isfinite(scores.loss).all()
+    assert np.isfinite(scores.figures["loss"]).all()
 
 
 def test_a_model_that_breaks_late_loses_its_weight_and_regains_it_when_mended(

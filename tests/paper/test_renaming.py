@@ -21,7 +21,7 @@ ORDER = [3, 0, 4, 2, 1]
 
 def losses_of(method: Method, rounds: int) -> np.ndarray:
     mixtures = method.predictors(rounds)
-    return method.learner.score(mixtures.bank, mixtures.visits, mixtures.weights).loss
+    return method.learner.score(mixtures.bank, mixtures.visits, mixtures.weights).figures["loss"]
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ def observed(method: Method, played: list[Round], last: int) -> list[list[float]
     scores = method.learner.score(mixtures.bank, mixtures.visits, mixtures.weights)
     rows = [neighbors for one in played for neighbors in one.neighbors]
     rows += [row.weights for one in played for row in one.posteriors]
-    rows += [mixtures.weights, mixtures.visits.owners, scores.loss]
+    rows += [mixtures.weights, mixtures.visits.owners, scores.figures["loss"]]
     return [row.tolist() for row in rows]
 
 

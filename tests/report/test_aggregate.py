@@ -5,7 +5,7 @@ import pytest
 
 from federico.errors import RunError
 from federico.report.aggregate import aggregate, best_rate
-from federico.report.metric import ACCURACY, SQUARED_ERROR
+from federico.runs.metric import ACCURACY, AUROC, LOG_LOSS, MACRO_F1, SQUARED_ERROR
 from tests.support.results import STORED, entry_of, make_aggregate, make_cell, make_table
 
 
@@ -59,13 +59,13 @@ def test_differences_are_taken_after_equal_rounds_only() -> None:
 def test_two_that_have_diverged_are_equally_bad() -> None:
     plain = {"task": "regression"}
     cells = [
-        make_cell(row, 0.0, figures={"loss": [[None, 0.1, 0.1]]}, **plain)
+        make_cell(row, 0.0, figures={"r2": [[None, 0.1, 0.1]], "loss": [[None, 2, 3]]}, **plain)
         for row in ("federico", "local")
     ]
 
     federico = entry_of(aggregate(make_table(), cells))
 
-    assert federico.mean == math.inf
+    assert federico.mean == -math.inf
     assert federico.versus is not None
     assert federico.versus.mean == 0
 
@@ -132,22 +132,47 @@ def test_trust_is_the_mean_of_the_seeds_that_have_posteriors() -> None:
     assert entry_of(summary, "local").on_own_distribution is None
 
 
-def test_regression_is_judged_by_the_error_and_lower_is_best() -> None:
-    figures = {"federico": [0.1, 0.2, 0.3], "local": [0.2, 0.3, 0.4], "fedavg": [0.1, None, 0.1]}
+def test_regression_is_judged_by_r2() -> None:
+    r2 = {"federico": [0.2, 0.3, 0.4], "local": [0.1, 0.2, 0.3], "fedavg": [0.1, None, 0.1]}
     cells = [
-        make_cell(row, 0.0, task="regression", figures={"loss": [values]})
-        for row, values in figures.items()
+        make_cell(row, 0.0, task="regression", figures={"r2": [values], "loss": [values]})
+        for row, values in r2.items()
     ]
 
-    summary = aggregate(make_table(*figures), cells)
+    summary = aggregate(make_table(*r2), cells)
 
     federico = entry_of(summary)
-    assert federico.mean == pytest.approx((8 * 0.1 + 6 * 0.2 + 6 * 0.3) / 20)
+    assert federico.mean == pytest.approx((8 * 0.2 + 6 * 0.3 + 6 * 0.4) / 20)
     assert federico.versus is not None
-    assert federico.versus.mean == pytest.approx(-0.1)
+    assert federico.versus.mean == pytest.approx(0.1)
     assert federico.versus.better == 1
     assert summary.best("", "given") is federico
-    assert entry_of(summary, "fedavg").mean == math.inf
+    assert entry_of(summary, "fedavg").mean == -math.inf
+
+
+def test_a_client_whose_test_data_defines_no_figure_is_left_out() -> None:
+    figures = {"r2": [[0.5, None, 0.1]], "loss": [[1.0, 1.0, 1.0]]}
+
+    federico = entry_of(
+        aggregate(make_table(), [make_cell("federico", 0.0, task="regression", figures=figures)])
+    )
+
+    assert federico.mean == pytest.approx((8 * 0.5 + 6 * 0.1) / 14)
+    assert federico.by_client == {"a": 0.5, "c": 0.1}
+
+
+def test_other_metrics_are_means_over_clients_and_over_the_seeds_that_know_them() -> None:
+    known = {"accuracy": [[0.5] * 3], "loss": [[1.0] * 3], "auroc": [[0.9, None, 0.7]]}
+    cells = [
+        make_cell("federico", 0.5, seed=0, figures=known),
+        make_cell("federico", 0.5, seed=1),
+    ]
+
+    federico = entry_of(aggregate(make_table(), cells))
+
+    assert federico.other_figure(AUROC) == pytest.approx((8 * 0.9 + 6 * 0.7) / 14)
+    assert federico.other_figure(LOG_LOSS) == 1.0
+    assert federico.other_figure(MACRO_F1) is None
 
 
 def test_rows_follow_the_table_and_others_are_left_out() -> None:

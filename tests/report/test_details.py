@@ -79,7 +79,7 @@ def test_another_method_with_weights_over_clients_is_shown_where_federico_is_not
 ) -> None:
     table = make_table("fedem", "mine", rounds=2)
     write_table(tmp_path, table)
-    components = [{"posterior": [{"*1": 0.5, "*2": 0.5}] * 3, "accuracy": [0.5] * 3}]
+    components = [{"posterior": [{"*1": 0.5, "*2": 0.5}] * 3, "figures": {"accuracy": [0.5] * 3}}]
     write_cell(tmp_path, "fedem", *components)
     write_cell(tmp_path, "mine", *learning(0.5, 0.6))
 

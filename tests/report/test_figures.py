@@ -30,7 +30,12 @@ def test_a_run_with_cells_has_all_pictures(tmp_path: Path) -> None:
     table = make_table(rounds=2)
     write_table(tmp_path, table)
     write_cell(tmp_path, "federico", *learning(0.5, 0.9))
-    write_cell(tmp_path, "local", {"accuracy": [0.4] * 3}, {"accuracy": [0.5] * 3})
+    write_cell(
+        tmp_path,
+        "local",
+        {"figures": {"accuracy": [0.4] * 3}},
+        {"figures": {"accuracy": [0.5] * 3}},
+    )
 
     pictures = dict(draw_all(summarize(tmp_path), read_details(tmp_path, table)))
 
@@ -92,15 +97,18 @@ def test_the_trust_of_clients_stands_beside_the_overview(tmp_path: Path) -> None
 
 def test_diverged_rows_are_drawn_as_gaps() -> None:
     diverged = make_cell("federico", 0.0, 0.0, task="regression",
-                         figures={"loss": [[None] * 3, [None] * 3]})  # fmt: skip
-    fine = make_cell("local", 0.0, 0.0, task="regression", figures={"loss": [[9.0] * 3, [0.5] * 3]})
+                         figures={name: [[None] * 3, [None] * 3] for name in ("r2", "loss")}
+                         )  # fmt: skip
+    errors = [[9.0] * 3, [0.5] * 3]
+    r2 = [[-9.0] * 3, [-0.5] * 3]
+    fine = make_cell("local", 0.0, 0.0, task="regression", figures={"r2": r2, "loss": errors})
     summary = aggregate(make_table(rounds=2), [diverged, fine])
 
     (axes,) = drawn(rounds(summary))
     drawn(overview(summary))
     drawn(cost(summary))
 
-    assert axes.get_ylim() == pytest.approx((0, 0.75)), "the first error leaves room for the last"
+    assert axes.get_ylim() == pytest.approx((-0.75, 1)), "the first rounds leave room for the last"
 
 
 def test_a_method_that_moves_nothing_is_a_level_line() -> None:
@@ -126,7 +134,7 @@ def test_posteriors_of_many_clients_are_drawn_for_some(tmp_path: Path) -> None:
         "label_counts": [[1, 0]] * 300,
     }
     cell = write_cell(
-        tmp_path, "federico", {"accuracy": [0.5] * 300, "posterior": posterior}, **many
+        tmp_path, "federico", {"figures": {"accuracy": [0.5] * 300}, "posterior": posterior}, **many
     )
     shown = read_posteriors(cell)
     assert shown is not None
@@ -142,13 +150,13 @@ def test_posteriors_of_many_clients_are_drawn_for_some(tmp_path: Path) -> None:
 
 
 def test_a_method_without_posteriors_has_none_to_draw(tmp_path: Path) -> None:
-    cell = write_cell(tmp_path, "local", {"accuracy": [0.5] * 3})
+    cell = write_cell(tmp_path, "local", {"figures": {"accuracy": [0.5] * 3}})
 
     assert read_posteriors(cell) is None
 
 
 def test_components_that_belong_to_nobody_are_named_in_the_legend(tmp_path: Path) -> None:
-    components = {"posterior": [{"*one": 0.5, "*two": 0.5}] * 3, "accuracy": [0.5] * 3}
+    components = {"posterior": [{"*one": 0.5, "*two": 0.5}] * 3, "figures": {"accuracy": [0.5] * 3}}
     shown = read_posteriors(write_cell(tmp_path, "fedem", components))
     assert shown is not None
 

@@ -180,15 +180,30 @@ def test_csv_has_a_line_for_each_run(summary: Summary) -> None:
     assert of_local == pytest.approx(list(entry_of(summary, "local", "two").by_seed.values()))
 
 
+def test_other_metrics_have_a_table_of_their_own() -> None:
+    known = {"accuracy": [[0.5] * 3], "loss": [[1.25] * 3], "auroc": [[0.9, None, 0.9]]}
+    cells = [make_cell("federico", 0.5, figures=known), make_cell("local", 0.5)]
+
+    (shown,) = tables.metric_tables(aggregate(make_table(), cells))
+
+    assert shown.headings == ["", "log loss", "AUROC (%)"]
+    assert cell(shown, "FedeRiCo", "log loss").text == "1.25"
+    assert cell(shown, "FedeRiCo", "AUROC (%)").text == "90.0"
+    assert cell(shown, "Local", "AUROC (%)").text == "-"
+
+
 def test_json_has_every_figure_and_null_for_diverged() -> None:
-    diverged = make_cell("local", 0.0, task="regression", figures={"loss": [[None, 0.1, 0.1]]})
-    fine = make_cell("federico", 0.0, task="regression", figures={"loss": [[0.2, 0.2, 0.2]]})
+    bad, good = [[None, 0.1, 0.1]], [[0.2, 0.2, 0.2]]
+    diverged = make_cell("local", 0.0, task="regression", figures={"r2": bad, "loss": bad})
+    fine = make_cell("federico", 0.0, task="regression", figures={"r2": good, "loss": good})
 
     found = tables.as_json(aggregate(make_table(), [fine, diverged]))
 
     federico, local = found["entries"]
     assert federico["mean"] == pytest.approx(0.2)
     assert local["mean"] is None
+    assert federico["other_metrics"] == {"loss": pytest.approx(0.2)}
+    assert local["other_metrics"] == {"loss": None}
     assert local["by_client"] == {"a": None, "b": pytest.approx(0.1), "c": pytest.approx(0.1)}
     assert federico["versus_reference"] == {"difference": None, "better": 1, "runs": 1}
     assert found["finished"]

@@ -140,11 +140,13 @@ def test_a_reference_that_wins_is_called_best() -> None:
 
 
 def test_a_single_row_is_not_called_best() -> None:
-    cell = make_cell("fedavg", 0.0, task="regression", figures={"loss": [[0.5] * 3]})
+    cell = make_cell(
+        "fedavg", 0.0, task="regression", figures={"r2": [[0.5] * 3], "loss": [[2.0] * 3]}
+    )
 
     told = text.headline(aggregate(make_table("fedavg"), [cell]))
 
-    assert told == "FedAvg reaches a mean squared error of 0.5 on the clients' own test data."
+    assert told == "FedAvg reaches an R2 of 0.5 on the clients' own test data."
 
 
 def test_several_columns_are_counted_for_the_row_that_wins_most(summary: Summary) -> None:

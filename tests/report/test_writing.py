@@ -43,7 +43,12 @@ def read(page: Path) -> str:
 def run(tmp_path: Path) -> Path:
     write_table(tmp_path, make_table(rounds=2, title="Tiny <digits>"))
     write_cell(tmp_path, "federico", *learning(0.5, 0.9))
-    write_cell(tmp_path, "local", {"accuracy": [0.4] * 3}, {"accuracy": [0.5] * 3})
+    write_cell(
+        tmp_path,
+        "local",
+        {"figures": {"accuracy": [0.4] * 3}},
+        {"figures": {"accuracy": [0.5] * 3}},
+    )
     return tmp_path
 
 
@@ -65,7 +70,7 @@ def test_what_a_user_named_cannot_break_the_page(tmp_path: Path) -> None:
     write_cell(
         tmp_path,
         "federico",
-        {"accuracy": [0.5] * 3},
+        {"figures": {"accuracy": [0.5] * 3}},
         clients=[evil, "b", "$x_$"],
         command=f"federico run {evil}",
         label_names=[evil, "yes"],

@@ -265,9 +265,9 @@ def test_setup_and_bundle_agree_on_the_test_score(
     finished: RunDir, tiny: Callable[..., Any]
 ) -> None:
     cell = finished.cell("federico", 0)
-    for client, recorded in zip(
-        prepare(tiny(), 0).clients, cell.records[-1].accuracy or [], strict=True
-    ):
+    figures = cell.records[-1].figures
+    assert figures is not None
+    for client, recorded in zip(prepare(tiny(), 0).clients, figures["accuracy"], strict=True):
         bundle = open_client(cell, client.id)
         hits = bundle.probabilities(client.test.x).argmax(1) == client.test.y
         assert hits.mean() == pytest.approx(recorded)

@@ -7,7 +7,7 @@ import pytest
 
 from federico.runs.cell_result import cell_result
 from federico.runs.layout import CellDir, RunDir
-from federico.runs.records import mean_accuracy
+from federico.runs.metric import ACCURACY
 from federico.runs.results import append_result, read_results
 from tests.support.run_folders import write_cell
 
@@ -24,12 +24,15 @@ def test_a_result_holds_every_figure_of_the_records(cell: CellDir) -> None:
     records = cell.records
     assert (result.method, result.seed, result.rounds) == ("federico", 0, 2)
     assert result.evaluated == [1, 2]
-    assert result.figures["accuracy"] == [record.accuracy for record in records]
-    assert result.figures["loss"] == [record.loss for record in records]
+    assert result.figures.keys() == {
+        "accuracy", "loss", "auroc", "macro_f1", "calibration_error"
+    }  # fmt: skip
+    for place, record in enumerate(records):
+        assert result.figures_at(place) == record.figures
     assert result.bytes_by_round == [record.moved for record in records]
     sizes = np.add(result.train_samples, result.test_samples)
     mean = np.average(result.figures["accuracy"][-1], weights=sizes)
-    assert mean == mean_accuracy(records[-1], sizes)
+    assert mean == ACCURACY.mean(records[-1].figures or {}, sizes.tolist())
 
 
 def test_seconds_of_the_method_leave_out_evaluation_and_checkpoints(cell: CellDir) -> None:
@@ -79,7 +82,7 @@ def test_with_thousands_of_clients_a_result_holds_the_figures_of_some_rounds(
     clients = 20_000
     rounds = []
     for number in range(1, 26):
-        rounds.append({"accuracy": [number / 100] * clients, "moved": number})
+        rounds.append({"figures": {"accuracy": [number / 100] * clients}, "moved": number})
     about = {
         "clients": [str(client) for client in range(clients)],
         "distribution": None,

@@ -17,20 +17,16 @@ from federico.runs.records import (
     Journal,
     Record,
     iterate_parts,
-    mean_accuracy,
-    mean_loss,
     read_records,
     read_spent,
 )
 from federico.stopwatch import Spent
 
 
-def make(index: int = 1, loss: list[float | None] | None = None) -> Record:
-    scores = [0.5, 1.0]
+def make(index: int = 1, figures: dict[str, list[float | None]] | None = None) -> Record:
     return Record(
         index,
-        scores,
-        loss or [0.1, 0.2],
+        figures or {"accuracy": [0.5, 1.0], "loss": [0.1, 0.2]},
         [["b"], []],
         [{"a": 0.25, "b": 0.75}, {"b": 1.0}],
         [8, 0],
@@ -112,7 +108,9 @@ def test_records_of_another_seed_differ(
 
 
 def test_record_names_peers_and_hides_what_is_not_finite(tmp_path: Path) -> None:
-    scores = Scores(np.array([np.nan, np.inf, 0.5]), np.array([0.0, 0.5, 1.0]))
+    scores = Scores(
+        {"loss": np.array([np.nan, np.inf, 0.5]), "accuracy": np.array([0.0, 0.5, 1.0])}
+    )
     posterior = [
         Posterior(np.array([0, 2]), np.array([0.25, 0.75])),
         Posterior(np.array([1]), np.ones(1)),
@@ -122,34 +120,28 @@ def test_record_names_peers_and_hides_what_is_not_finite(tmp_path: Path) -> None
     evaluation = ByteCount(np.array([0, 7, 0, 1]), np.array([7, 0, 1, 0]))
     traffic = {"training": training, "evaluation": evaluation}
     record = record_round(7, ("a", "b", "c"), np.arange(3), 3, scores, played, traffic)
-    assert record.loss == [None, None, 0.5]
+    assert record.figures == {"loss": [None, None, 0.5], "accuracy": [0.0, 0.5, 1.0]}
     assert record.neighbors == [["c"], []]
     assert record.posterior == [{"a": 0.25, "c": 0.75}, {"b": 1.0}]
     assert (record.sent, record.received, record.moved) == ([4, 0, 0], [0, 4, 0], 103)
     assert (record.evaluation_sent, record.evaluation_received) == ([0, 7, 0], [7, 0, 1])
     assert record.evaluation_moved == 8
     Journal(tmp_path).append(record)
-    assert json.loads((tmp_path / "records.jsonl").read_text())["loss"] == [None, None, 0.5]
+    assert json.loads((tmp_path / "records.jsonl").read_text())["figures"]["loss"] == [
+        None,
+        None,
+        0.5,
+    ]
 
 
 def test_round_that_was_not_evaluated_has_no_scores() -> None:
     record = record_round(1, ("a",), np.arange(1), 1, None, Round(), Traffic(1).take())
-    assert record.accuracy is None
-    assert record.loss is None
-    assert mean_accuracy(record, [3]) is None
-    assert mean_loss(record, [3]) is None
-
-
-def test_means_are_weighted_by_the_size_of_the_data() -> None:
-    record = make(loss=[1.0, 2.0])
-    assert mean_accuracy(record, [3, 1]) == pytest.approx(0.625)
-    assert mean_loss(record, [3, 1]) == pytest.approx(1.25)
-    assert mean_loss(make(loss=[1.0, None]), [3, 1]) == np.inf
+    assert record.figures is None
 
 
 def test_number_that_json_cannot_hold_is_never_written(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="not JSON compliant"):
-        Journal(tmp_path).append(make(loss=[float("nan"), 1.0]))
+        Journal(tmp_path).append(make(figures={"loss": [float("nan"), 1.0]}))
 
 
 def test_damaged_timings_cost_nothing_but_themselves(tmp_path: Path) -> None:

@@ -37,8 +37,7 @@ ABOUT: dict[str, Any] = {
     "settings": "s0",
 }
 QUIET_ROUND: dict[str, Any] = {
-    "accuracy": None,
-    "loss": None,
+    "figures": None,
     "neighbors": [],
     "posterior": [],
     "sent": [0, 0, 0],
@@ -68,8 +67,8 @@ def write_cell(
     journal.records.touch()
     for number, given in enumerate(rounds, start=1):
         values = QUIET_ROUND | {"round": number} | given
-        if values["accuracy"] is not None and values["loss"] is None:
-            values["loss"] = [1.0] * len(about.clients)
+        if values["figures"] is not None:
+            values["figures"].setdefault("loss", [1.0] * len(about.clients))
         journal.append(Record(**values))
         journal.append_spent(
             number, Spent({"train": 0.75, "evaluate": 0.25}, {"train": 1.5, "evaluate": 0.5})
@@ -83,6 +82,6 @@ def write_cell(
 def learning(*accuracy: float) -> list[dict[str, Any]]:
     """Rounds in which all clients have this accuracy, the first of them alone."""
     return [
-        {"accuracy": [value] * 3, "posterior": POSTERIORS[min(number, 1)], "moved": 50}
+        {"figures": {"accuracy": [value] * 3}, "posterior": POSTERIORS[min(number, 1)], "moved": 50}
         for number, value in enumerate(accuracy)
     ]

@@ -83,7 +83,9 @@ def same(one: Path, other: Path) -> None:
             (record.sent, record.received, record.moved) for record in theirs
         ]
         for a, b in zip(mine, theirs, strict=True):
-            np.testing.assert_allclose(a.loss or [], b.loss or [], rtol=0, atol=1e-6)
+            assert (a.figures or {}).keys() == (b.figures or {}).keys()
+            for name, values in (a.figures or {}).items():
+                assert values == pytest.approx((b.figures or {})[name], rel=0, abs=1e-6), name
             for row, twin in zip(a.posterior, b.posterior, strict=True):
                 assert row == pytest.approx(twin, abs=1e-6)
         for models in sorted(cell.glob("clients/models.safetensors")):

@@ -28,7 +28,7 @@ HARD = {"model": {"kind": "mlp", "hidden": [64]}, "split": {"test_fraction": 0.5
 
 def accuracies(sites: list[Site]) -> list[float]:
     """On each one's own test data, at the end."""
-    return [site.records[-1].accuracy[0] for site in sites]  # type: ignore[index]
+    return [site.records[-1].figures["accuracy"][0] for site in sites]  # type: ignore[index]
 
 
 def test_everybody_at_its_own_pace_learns_what_a_simulation_learns(tmp_path: Path) -> None:
@@ -39,9 +39,11 @@ def test_everybody_at_its_own_pace_learns_what_a_simulation_learns(tmp_path: Pat
             federation.start()
             run = simulate(setup.experiment, tmp_path / "runs" / str(seed), Quiet())
             assert {site.wait() for site in federation} == {0}
-            simulated = read_records(run.path / f"federico-{seed}")[-1].accuracy
+            simulated = read_records(run.path / f"federico-{seed}")[-1].figures
             assert simulated is not None
-            differences.append(np.mean(accuracies(list(federation))) - np.mean(simulated))
+            differences.append(
+                np.mean(accuracies(list(federation))) - np.mean(simulated["accuracy"])
+            )
     assert abs(np.mean(differences)) < 0.02, differences
 
 

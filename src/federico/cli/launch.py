@@ -15,7 +15,8 @@ from rich.table import Table
 from federico.cli.console import PLAIN, err, out, print_json
 from federico.cli.options import Json, Overrides, Quiet
 from federico.cli.signals import leave_on_sigterm
-from federico.site.status import Status, describe_posterior
+from federico.runs.metric import Metric, metric_in
+from federico.site.status import Status, describe_posterior, describe_score
 
 if TYPE_CHECKING:
     from federico.site.local_federation import LaunchedPeer
@@ -108,7 +109,7 @@ def _watch(peers: "list[LaunchedPeer]", *, quiet: bool) -> None:
 
 def _progress_table(peers: "list[LaunchedPeer]") -> Table:
     table = Table(title="Peers on this machine")
-    for column in ("peer", "phase", "round", "accuracy", "trusts", "MB sent"):
+    for column in ("peer", "phase", "round", "score", "trusts", "MB sent"):
         table.add_column(column)
     for peer in peers:
         status = peer.status
@@ -119,7 +120,7 @@ def _progress_table(peers: "list[LaunchedPeer]") -> Table:
             peer.name,
             status.phase,
             f"{status.round}/{status.rounds}",
-            _format_score(status),
+            describe_score(status.figures),
             describe_posterior(status.posterior, SHOWN_COLLABORATORS),
             f"{status.sent / 1e6:.2f}",
         )
@@ -141,16 +142,15 @@ def _result_as_json(
 
 def _result_table(statuses: list[Status], alone: list[float | None]) -> Table:
     """What each peer has reached with the others and by itself."""
-    accuracy = any(status.accuracy is not None for status in statuses)
-    measure = "Accuracy" if accuracy else "Loss"
-    table = Table(title=f"{measure} on each peer's own test data")
+    metric = metric_in(statuses[0].figures)
+    table = Table(title=f"{metric.name.capitalize()} on each peer's own test data")
     for column in ("peer", "FedeRiCo", "alone", "trusts"):
         table.add_column(column)
     for status, alone_score in zip(statuses, alone, strict=True):
         table.add_row(
             status.name,
-            _format(_score(status), accuracy=accuracy),
-            _format(alone_score, accuracy=accuracy),
+            _format(_score(status), metric),
+            _format(alone_score, metric),
             describe_posterior(status.posterior, SHOWN_COLLABORATORS),
         )
 
@@ -158,28 +158,23 @@ def _result_table(statuses: list[Status], alone: list[float | None]) -> Table:
     together = _mean([_score(status) for status in statuses])
     table.add_row(
         "mean",
-        _format(together, accuracy=accuracy),
-        _format(_mean(alone), accuracy=accuracy),
+        _format(together, metric),
+        _format(_mean(alone), metric),
         "",
     )
     return table
 
 
 def _score(status: Status) -> float | None:
-    """The accuracy, or the loss in regression; None before the first evaluation."""
-    if status.accuracy is not None:
-        return status.accuracy
-    return status.loss
+    """The figure that the task is judged by; None before the first evaluation."""
+    metric = metric_in(status.figures)
+    return status.figures.get(metric.recorded_as)
 
 
-def _format_score(status: Status) -> str:
-    return _format(_score(status), accuracy=status.accuracy is not None)
-
-
-def _format(score: float | None, *, accuracy: bool) -> str:
+def _format(score: float | None, metric: Metric) -> str:
     if score is None:
         return ""
-    return f"{score:.1%}" if accuracy else f"{score:.4g}"
+    return metric.text(score)
 
 
 def _mean(scores: list[float | None]) -> float | None:

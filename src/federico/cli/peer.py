@@ -16,7 +16,13 @@ from federico.cli.console import PLAIN, out, print_json
 from federico.cli.logs import logging_to
 from federico.cli.options import Json, Quiet
 from federico.cli.signals import stop_on_signals
-from federico.site.status import MemberStatus, Status, find_state_folder, read_status
+from federico.site.status import (
+    MemberStatus,
+    Status,
+    describe_score,
+    find_state_folder,
+    read_status,
+)
 
 if TYPE_CHECKING:
     from federico.site.preflight import Finding
@@ -95,7 +101,7 @@ def _raise_first_error(file: Path, findings: "list[Finding]") -> None:
 
 @peer_app.command("status")
 def status(file: SiteFile, json: Json = False) -> None:
-    """Show how the peer is doing: round, accuracy, collaborators, bytes, who is away."""
+    """Show how the peer is doing: round, score, collaborators, bytes, who is away."""
     current = read_status(find_state_folder(file))
     if json:
         print_json(asdict(current))
@@ -121,11 +127,10 @@ def _megabytes(sent: int, received: int) -> str:
 
 
 def _score(status: Status) -> str:
-    if status.accuracy is not None:
-        return f", accuracy {status.accuracy:.1%} on its own test data"
-    if status.loss is not None:
-        return f", loss {status.loss:.4g} on its own test data"
-    return ""
+    score = describe_score(status.figures)
+    if not score:
+        return ""
+    return f", {score} on its own test data"
 
 
 def _member_table(status: Status) -> Table:

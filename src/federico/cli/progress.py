@@ -20,11 +20,11 @@ from federico.cli.console import PLAIN
 from federico.experiment.grid import Cell
 from federico.experiment.tuning import final_figure
 from federico.report.aggregate import aggregate
-from federico.report.metric import metric_of
 from federico.report.tables import ForTerminal, result_tables
 from federico.runs.layout import CellDir, Description
-from federico.runs.records import Record, mean_accuracy, mean_loss
-from federico.runs.results import CellResult
+from federico.runs.metric import metric_of
+from federico.runs.records import Record
+from federico.runs.results import CellResult, metric_of_result
 from federico.runs.table import TableDescription
 
 
@@ -119,7 +119,7 @@ class LiveProgress:
 
     def _figure(self, line: CellResult) -> str:
         """The figure of a finished cell, and how it compares with the reference row's."""
-        metric = metric_of(line.task)
+        metric = metric_of_result(line)
         figure = final_figure(line)
         if figure is None:
             return "not evaluated"
@@ -161,13 +161,11 @@ def _label_of_line(line: CellResult) -> str:
 
 
 def _score(about: Description, record: Record) -> str:
+    if record.figures is None:
+        return ""
+    metric = metric_of(about.task)
     sizes = [
         train + test for train, test in zip(about.train_samples, about.test_samples, strict=True)
     ]
-    figure = mean_accuracy(record, sizes)
-    if figure is None:
-        figure = mean_loss(record, sizes)
-    if figure is None:
-        return ""
-    metric = metric_of(about.task)
+    figure = metric.mean(record.figures, sizes)
     return f"{metric.text(figure)} {metric.name}"

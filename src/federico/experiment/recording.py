@@ -29,12 +29,9 @@ def record_round(
     `names` are those of all clients, then of other owners of models; `hosted` are the clients that
     this process acts for. `distribution` has the clients' true distributions, if they are known.
     """
-    accuracy = None
-    loss = None
+    figures = None
     if scores is not None:
-        loss = _finite(scores.loss)
-        if scores.accuracy is not None:
-            accuracy = scores.accuracy.tolist()
+        figures = {name: _finite(values) for name, values in scores.figures.items()}
 
     posterior, effective, on_own = _posteriors(
         played.posteriors, names, hosted, clients, distribution
@@ -43,8 +40,7 @@ def record_round(
     evaluation = traffic["evaluation"]
     return Record(
         round=round_index,
-        accuracy=accuracy,
-        loss=loss,
+        figures=figures,
         neighbors=[[names[j] for j in sampled] for sampled in played.neighbors],
         posterior=posterior,
         sent=training.sent[:clients].tolist(),

@@ -8,7 +8,7 @@ import numpy as np
 
 from federico.experiment.grid import Grid
 from federico.experiment.grid_options import GridColumn, GridRow
-from federico.runs.results import CellResult, StoredAggregate
+from federico.runs.results import CellResult, StoredAggregate, metric_of_result
 
 
 def best_rate(
@@ -73,14 +73,12 @@ def _score(line: CellResult) -> float:
     last = final_figure(line)
     if last is None or not math.isfinite(last):
         return -math.inf
-    return last if line.task == "classification" else -last
+    return metric_of_result(line).gain(last)
 
 
 def final_figure(line: CellResult) -> float | None:
-    """Accuracy or loss after the last evaluated round, weighted by the clients' sample counts."""
-    by_round = line.figures["accuracy" if line.task == "classification" else "loss"]
-    if not by_round:
+    """What a cell is judged by, after its last evaluated round: mean over clients by samples."""
+    if not line.evaluated:
         return None
-    values = [math.inf if value is None else value for value in by_round[-1]]
-    sizes = np.add(line.train_samples, line.test_samples)
-    return float(np.average(values, weights=sizes))
+    sizes = np.add(line.train_samples, line.test_samples).tolist()
+    return metric_of_result(line).mean(line.figures_at(-1), sizes)

@@ -17,6 +17,7 @@ from federico import compat
 from federico.learning.bank import Bank
 from federico.learning.batches import Batch, ClientSamples
 from federico.learning.layout import ModelLayout
+from federico.learning.metrics import figures_of
 from federico.learning.objectives import mixable, objective_for
 from federico.learning.optimizers import Optimizer, OptimizerStates, PairStates
 from federico.learning.rows import Rows, RowStorage
@@ -36,8 +37,6 @@ CHAIN_NUMBERS = 1 << 20
 if they do not fit into the cache."""
 CHAIN_SAMPLES = 2048
 """`EVALUATION_SAMPLES` for a single chain of linear layers."""
-SMALLEST_PROBABILITY = 1e-30
-"""Lower bound on the probability of the true class, so that every loss of a mixture is finite."""
 
 
 @dataclass(frozen=True)
@@ -59,16 +58,14 @@ class Stack:
 
 @dataclass(frozen=True)
 class Scores:
-    """Loss of each client's mixture on its own data, and accuracy (None for regression)."""
+    """How good each client's predictions for its own samples are."""
 
-    loss: FloatArray
-    accuracy: FloatArray | None
+    figures: dict[str, FloatArray]
+    """By the names of `federico.learning.metrics`, one value for each client; NaN is undefined."""
 
     def take(self, clients: IntArray) -> "Scores":
         """The scores of these clients."""
-        if self.accuracy is None:
-            return Scores(self.loss[clients], None)
-        return Scores(self.loss[clients], self.accuracy[clients])
+        return Scores({name: values[clients] for name, values in self.figures.items()})
 
 
 @dataclass(frozen=True)
@@ -271,37 +268,27 @@ class Learner:
         self.workers.map(measure, stacks)
         return all_losses
 
-    @torch.no_grad()
     def score(
         self, bank: Bank, visits: Visits, weights: FloatArray, part: DataPart = "test"
     ) -> Scores:
-        """Loss and accuracy of every client's mixture of models on the client's own samples.
+        """All figures of every client's mixture of models on the client's own samples."""
+        mixed = self.mix(bank, visits, weights, part)
+        return self.scores(mixed, part)
+
+    def scores(self, mixed: Tensor, part: DataPart = "test") -> Scores:
+        """All figures of predictions for every sample of every client, [samples, outputs]."""
+        data = self.data[part]
+        return Scores(figures_of(self.task, mixed, data.all_targets, data.counts))
+
+    def mix(
+        self, bank: Bank, visits: Visits, weights: FloatArray, part: DataPart = "test"
+    ) -> Tensor:
+        """The mixed predictions for every sample of every client, [samples, outputs].
 
         Visit (i, b) adds the model of owner b to the mixture of client i, with its entry of
-        `weights`.
+        `weights`: probabilities of classes, or values.
         """
         data = self.data[part]
-        targets = data.all_targets
-        mixed = self._mix(bank, visits, weights, data)  # [samples, outputs]
-        if self.task == "regression":
-            losses = self.objective(mixed, targets.to(mixed.dtype))
-            return Scores(_mean_by_client(data, losses), None)
-
-        true_classes = targets[:, None]  # [samples, 1]
-        probabilities = mixed.gather(1, true_classes)[:, 0]  # [samples]
-        losses = -probabilities.clamp_min(SMALLEST_PROBABILITY).log()
-
-        # `argmax` takes a NaN for the largest number: such a prediction is never a hit.
-        predicted = mixed.argmax(1)
-        is_nan = mixed.isnan().any(1)
-        hits = (predicted == targets) & ~is_nan
-
-        loss = _mean_by_client(data, losses)
-        accuracy = _mean_by_client(data, hits)
-        return Scores(loss, accuracy)
-
-    def _mix(self, bank: Bank, visits: Visits, weights: FloatArray, data: ClientSamples) -> Tensor:
-        """The mixed predictions for every sample of every client, [samples, outputs]."""
 
         @torch.no_grad()
         def predict(workspace: Workspace, stack: Stack) -> list[tuple[Batch, Tensor]]:
@@ -591,11 +578,3 @@ def held_out(samples: IntArray, fraction: float) -> IntArray:
     to_spare = np.maximum(samples - 1, 0)
     held: IntArray = np.minimum(wanted, to_spare).astype(np.int64)
     return held
-
-
-def _mean_by_client(data: ClientSamples, values: Tensor) -> FloatArray:
-    """The mean of `values`, one per sample, over each client's samples, [clients]."""
-    counts = data.counts.tolist()
-    by_client = torch.split(values.cpu().double(), counts)
-    means = [float(client_values.mean()) for client_values in by_client]
-    return np.array(means)

@@ -14,8 +14,14 @@ from typing import TypeAlias, TypeVar
 import numpy as np
 
 from federico.errors import RunError
-from federico.report.metric import Metric, known_or_infinite, metric_of
-from federico.runs.results import CellResult, Provenance, RateKind, StoredAggregate
+from federico.runs.metric import METRICS, Metric, metric_of, tuning_metric
+from federico.runs.results import (
+    CellResult,
+    Provenance,
+    RateKind,
+    StoredAggregate,
+    metric_of_result,
+)
 from federico.runs.table import ShownRate, TableDescription, TableRow
 from federico.types import FloatArray, Task
 
@@ -43,7 +49,10 @@ class SeedResult:
     processor_seconds: list[float]
     """Seconds of all threads up to this round, without evaluation and waiting for checkpoints."""
     by_client: dict[str, float]
-    """Each client's own figure at the last evaluated round."""
+    """Each client's own figure at the last evaluated round, where its test data defines one."""
+    other_figures: dict[str, float]
+    """The task's other figures at the last evaluated round, by the names they are recorded under,
+    mean over clients."""
     wall_seconds: float | None
     """Seconds by the clock on the wall, of the whole run."""
     on_own_distribution: float | None
@@ -161,6 +170,10 @@ class Entry:
             for client, value in seed.by_client.items():
                 values[client].append(value)
         return _means(values)
+
+    def other_figure(self, metric: Metric) -> float | None:
+        """Another figure after the last round, mean over the seeds that know it."""
+        return _mean_of_known(seed.other_figures.get(metric.recorded_as) for seed in self.seeds)
 
     @cached_property
     def curve(self) -> Curve:
@@ -348,6 +361,8 @@ class Summary:
             return None
 
         def gain(entry: Entry) -> float:
+            if math.isnan(entry.mean):
+                return -math.inf
             return self.metric.gain(entry.mean)
 
         return max(found, key=gain)
@@ -411,7 +426,7 @@ def aggregate(
         clients=facts.clients,
         model_parameters=facts.model_parameters,
         entries=entries,
-        tuned=_tuned(table, finished, metric_of(facts.task)),
+        tuned=_tuned(table, finished, tuning_metric(facts.task)),
         sources=_sources(table, cells, stored),
         pending=_pending(table, unfinished),
         population=_population(table, begun),
@@ -446,14 +461,24 @@ def _entries(
 
 def from_cell(cell: CellResult) -> SeedResult:
     """The values of one cell."""
-    metric = metric_of(cell.task)
-    by_round = cell.figures[metric.recorded_as]
+    metric = metric_of_result(cell)
     samples = np.add(cell.train_samples, cell.test_samples).tolist()
 
+    figure = []
     by_client: dict[str, float] = {}
-    if by_round:
-        for client, value in zip(cell.clients, by_round[-1], strict=True):
-            by_client[client] = known_or_infinite(value)
+    other_figures: dict[str, float] = {}
+    for place in range(len(cell.evaluated)):
+        figures = cell.figures_at(place)
+        figure.append(metric.mean(figures, samples))
+    if cell.evaluated:
+        last = cell.figures_at(-1)
+        for client, value in zip(cell.clients, metric.of_clients(last), strict=True):
+            if not math.isnan(value):
+                by_client[client] = value
+        for other in METRICS[cell.task][1:]:
+            # Results that were kept before a figure was recorded do not have it.
+            if other.recorded_as in last:
+                other_figures[other.recorded_as] = other.mean(last, samples)
 
     return SeedResult(
         seed=cell.seed,
@@ -461,10 +486,11 @@ def from_cell(cell: CellResult) -> SeedResult:
         rounds=cell.rounds,
         settings=cell.settings,
         evaluated=cell.evaluated,
-        figure=[metric.mean(values, samples) for values in by_round],
+        figure=figure,
         bytes_moved=so_far(cell.bytes_by_round, cell.evaluated),
         processor_seconds=so_far(cell.processor_seconds_by_round, cell.evaluated),
         by_client=by_client,
+        other_figures=other_figures,
         wall_seconds=math.fsum(cell.wall_seconds.values()),
         on_own_distribution=cell.on_own_distribution,
         effective_collaborators=cell.effective_collaborators,
@@ -498,6 +524,7 @@ def from_aggregate(stored: StoredAggregate) -> list[SeedResult]:
                 bytes_moved=stored.bytes_moved,
                 processor_seconds=stored.processor_seconds,
                 by_client=stored.by_client,
+                other_figures={},
                 wall_seconds=None,
                 on_own_distribution=stored.on_own_distribution,
                 effective_collaborators=stored.effective_collaborators,

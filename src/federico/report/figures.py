@@ -35,9 +35,9 @@ from federico.report.drawing import (
     true_groups,
     whole_numbers,
 )
-from federico.report.metric import Metric
 from federico.report.posteriors import Posteriors, panels
 from federico.runs.layout import Description
+from federico.runs.metric import Metric
 from federico.runs.table import TableRow
 from federico.types import FloatArray, IntArray
 
@@ -182,8 +182,7 @@ def curves(axes: Axes, summary: Summary, entries: Sequence[Entry]) -> None:
     axes.set(xlabel="round", ylabel=summary.metric.axis)
     whole_numbers(axes)
     clean(axes, "y")
-    if not summary.metric.higher_is_better:
-        axes.set_ylim(0, _top(summary, entries))
+    _limit(axes, summary, entries)
 
 
 def _drawn(metric: Metric, values: Iterable[float]) -> list[float]:
@@ -240,8 +239,7 @@ def _cost_of_column(left: Axes, right: Axes, summary: Summary, column: str) -> N
         axes.set_xlim(0, None)
         clean(axes, "y")
     left.set_ylabel(summary.metric.axis)
-    if not summary.metric.higher_is_better:
-        left.set_ylim(0, _top(summary, entries))
+    _limit(left, summary, entries)
     subtitle(left, column)
 
 
@@ -422,16 +420,23 @@ def _cost_line(
     )
 
 
-def _top(summary: Summary, entries: Sequence[Entry]) -> float | None:
-    """The end of an axis of errors: those of untrained models would leave no room for the rest."""
+def _limit(axes: Axes, summary: Summary, entries: Sequence[Entry]) -> None:
+    """Cut off what untrained models reach in regression: it would leave no room for the rest."""
+    metric = summary.metric
+    if metric.in_percent:
+        return
     finite = []
     for entry in entries:
         end = summary.metric.drawn(entry.curve.mean[-1])
         if np.isfinite(end):
             finite.append(end)
     if not finite:
-        return None
-    return 1.5 * max(finite)
+        return
+    if metric.higher_is_better:
+        # R2: 1 is perfect, 0 no better than the mean.
+        axes.set_ylim(min(0, 1.5 * min(finite)), 1)
+    else:
+        axes.set_ylim(0, 1.5 * max(finite))
 
 
 def _trust(axes: Axes, shown: Posteriors) -> None:

@@ -17,6 +17,7 @@ from rich.text import Text
 
 from federico.report import text
 from federico.report.aggregate import Entry, Summary, TunedRate
+from federico.runs.metric import METRICS, Metric, tuning_metric
 from federico.runs.table import ShownRate, TableRow
 
 NOTHING = "-"
@@ -75,8 +76,55 @@ def result_tables(summary: Summary) -> list[TextTable]:
 
 
 def all_tables(summary: Summary) -> list[TextTable]:
-    """The tables of results, and how the best learning rates were chosen."""
-    return [*result_tables(summary), *tuning_tables(summary)]
+    """The tables of results, other metrics, and how the best learning rates were chosen."""
+    return [*result_tables(summary), *metric_tables(summary), *tuning_tables(summary)]
+
+
+def metric_tables(summary: Summary) -> list[TextTable]:
+    """For each learning rate the metrics beside the one that the table of results shows."""
+    found = []
+    for rate_kind in summary.table.rates:
+        table = _other_metrics(summary, rate_kind)
+        if table is not None:
+            found.append(table)
+    return found
+
+
+def _other_metrics(summary: Summary, rate_kind: ShownRate) -> TextTable | None:
+    """A row for each method, and a column for each metric; None where no other metric is known."""
+    columns = summary.table.columns
+    headings = [""]
+    shown: list[tuple[str, Metric]] = []
+    for column in columns:
+        entries = summary.column(column, rate_kind)
+        for metric in METRICS[summary.task][1:]:
+            if all(entry.other_figure(metric) is None for entry in entries):
+                continue
+            shown.append((column, metric))
+            heading = metric.axis
+            if len(columns) > 1:
+                heading = f"{column}, {heading}"
+            headings.append(heading)
+    if not shown:
+        return None
+
+    lines = []
+    for row in summary.table.rows:
+        line = [TableCell(row.title)]
+        for column, metric in shown:
+            entry = summary.entry(row.name, column, rate_kind)
+            line.append(_other_metric(entry, metric))
+        lines.append(line)
+    return TextTable(f"Other metrics, {text.rate(summary, rate_kind)}", headings, lines)
+
+
+def _other_metric(entry: Entry | None, metric: Metric) -> TableCell:
+    value = None
+    if entry is not None:
+        value = entry.other_figure(metric)
+    if value is None:
+        return MISSING
+    return TableCell(metric.bare(value))
 
 
 def tuning_tables(summary: Summary) -> list[TextTable]:
@@ -105,7 +153,7 @@ def tuning_tables(summary: Summary) -> list[TextTable]:
             line.append(_tried(summary, tuned, rate))
         lines.append(line)
 
-    figure = summary.metric.axis
+    figure = tuning_metric(summary.task).axis
     title = f"How learning rates were chosen: {figure} on the clients' validation parts"
     return [TextTable(title, headings, lines)]
 
@@ -251,6 +299,7 @@ def _entry_as_json(summary: Summary, entry: Entry) -> dict[str, Any]:
         "sd": entry.sd(summary.table.spread),
         "by_seed": by_seed,
         "by_client": by_client,
+        "other_metrics": _other_metrics_as_json(summary, entry),
         "versus_reference": versus,
         "on_own_distribution": entry.on_own_distribution,
         "effective_collaborators": entry.effective_collaborators,
@@ -260,6 +309,15 @@ def _entry_as_json(summary: Summary, entry: Entry) -> dict[str, Any]:
         "finished": entry.finished,
         "stored_as_mean": entry.stored_as_mean,
     }
+
+
+def _other_metrics_as_json(summary: Summary, entry: Entry) -> dict[str, float | None]:
+    found: dict[str, float | None] = {}
+    for metric in METRICS[summary.task][1:]:
+        value = entry.other_figure(metric)
+        if value is not None:
+            found[metric.recorded_as] = _finite(value)
+    return found
 
 
 def megabytes(count: float) -> str:
@@ -480,7 +538,8 @@ def _tried(summary: Summary, tuned: TunedRate, rate: float) -> TableCell:
     score = tuned.scores.get(rate)
     if score is None:
         return MISSING
-    return TableCell(summary.metric.bare(score), bold=rate == tuned.rate)
+    metric = tuning_metric(summary.task)
+    return TableCell(metric.bare(score), bold=rate == tuned.rate)
 
 
 def _paper_knows(summary: Summary, column: str) -> bool:

@@ -65,9 +65,9 @@ def _winner_of_most(summary: Summary, winners: Sequence[Entry]) -> str:
 def _winner(summary: Summary, best: Entry, *, short: bool) -> str:
     """The best row of a single column, and how far it is above the reference."""
     metric = summary.metric
-    reached = f"a {metric.name} of {metric.bare(best.mean)}"
-    if metric.higher_is_better:
-        reached = f"{metric.text(best.mean)} accuracy"
+    reached = f"{metric.with_article} of {metric.bare(best.mean)}"
+    if metric.in_percent:
+        reached = f"{metric.text(best.mean)} {metric.name}"
     if not short:
         reached += " on the clients' own test data"
 
@@ -98,7 +98,7 @@ def _against_reference(summary: Summary, entries: Sequence[Entry]) -> str:
     often = f"better in {better} of {count(runs, 'run')}"
     if len(means) > 1:
         sizes = listed([metric.signed(mean) for mean in means])
-        if metric.higher_is_better:
+        if metric.in_percent:
             sizes += " points"
         return f"{sizes} against {reference} ({often})"
 

@@ -23,8 +23,7 @@ class RoundFigures:
     """What a result needs of every round, see `Record`."""
 
     round: int
-    accuracy: list[float | None] | None
-    loss: list[float | None] | None
+    figures: dict[str, list[float | None]] | None
     moved: int
     evaluation_moved: int
 
@@ -54,13 +53,15 @@ def cell_result(
     for played in iterate_parts(cell.path, ROUND_FIGURES):
         moved.append(played.moved)
         evaluation_moved.append(played.evaluation_moved)
-        if played.loss is not None:
+        if played.figures is not None:
             evaluated.append(played)
 
     kept = _enough_rounds(evaluated, len(about.clients))
-    figures = {"loss": [each.loss or [] for each in kept]}
-    if about.task == "classification":
-        figures["accuracy"] = [each.accuracy or [] for each in kept]
+    figures: dict[str, list[list[float | None]]] = {}
+    for each in kept:
+        for name, by_client in (each.figures or {}).items():
+            figures.setdefault(name, []).append(by_client)
+
     return CellResult(
         settings=about.settings,
         row=about.row if row is None else row,

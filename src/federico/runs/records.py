@@ -5,7 +5,7 @@ torch.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -30,11 +30,9 @@ class Record:
     """One round. Lists follow the order of the cell's clients."""
 
     round: int
-    accuracy: list[float] | None
-    """Accuracy on each client's own test data; None where the round was not evaluated or the task
-    is regression."""
-    loss: list[float | None] | None
-    """Mean loss on each client's own test data; a loss that is not finite is None."""
+    figures: dict[str, list[float | None]] | None
+    """By metric, how good each client's predictions for its own test data are; None where the round
+    was not evaluated. A figure that is undefined or not finite is None."""
     neighbors: list[list[str]]
     """The peers that each client visited."""
     posterior: list[dict[str, float]]
@@ -64,8 +62,7 @@ class Record:
         """The record of all clients from those of the processes that host them, in order."""
         return cls(
             round=parts[0].round,
-            accuracy=_end_to_end([part.accuracy for part in parts]),
-            loss=_end_to_end([part.loss for part in parts]),
+            figures=_joined_figures([part.figures for part in parts]),
             neighbors=[row for part in parts for row in part.neighbors],
             posterior=[row for part in parts for row in part.posterior],
             sent=_sums([part.sent for part in parts]),
@@ -170,19 +167,17 @@ def read_spent(folder: Path) -> list[Spent]:
     return [Spent(line["seconds"], line["processor_seconds"]) for line in lines]
 
 
-def mean_accuracy(record: Record, samples: Iterable[int]) -> float | None:
-    """The paper's figure: each client's own accuracy, weighted by the size of its data."""
-    if record.accuracy is None:
+def _joined_figures(
+    parts: Sequence[dict[str, list[float | None]] | None],
+) -> dict[str, list[float | None]] | None:
+    """The figures of all clients; None where the round was not evaluated."""
+    if parts[0] is None:
         return None
-    return float(np.average(record.accuracy, weights=list(samples)))
-
-
-def mean_loss(record: Record, samples: Iterable[int]) -> float | None:
-    """The same for the loss; a client whose loss is not finite makes the mean infinite."""
-    if record.loss is None:
-        return None
-    losses = [np.inf if loss is None else loss for loss in record.loss]
-    return float(np.average(losses, weights=list(samples)))
+    joined: dict[str, list[float | None]] = {name: [] for name in parts[0]}
+    for part in parts:
+        for name, values in (part or {}).items():
+            joined[name] += values
+    return joined
 
 
 def _end_to_end(parts: Sequence[list[T] | None]) -> list[T] | None:

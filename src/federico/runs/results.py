@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeAlias
 
 from federico.errors import RunError
 from federico.runs.atomic import disk_errors, publish_text
+from federico.runs.metric import Metric, metric_of, tuning_metric
 from federico.types import Task
 
 RESULTS = "results.jsonl"
@@ -65,7 +66,7 @@ class CellResult:
     """The rounds that were evaluated, or with thousands of clients some of them, the last among
     them; figures have one entry for each."""
     figures: dict[str, list[list[float | None]]]
-    """By metric (`accuracy`, `loss`), then evaluated round, then client; None is not finite."""
+    """By metric, then evaluated round, then client; None is undefined or not finite."""
     bytes_by_round: list[int]
     """Bytes of all messages that training needed, in each round."""
     evaluation_bytes_by_round: list[int]
@@ -80,6 +81,10 @@ class CellResult:
     """Mean over clients of 1 / sum of squared posterior weights."""
     provenance: Provenance
 
+    def figures_at(self, place: int) -> dict[str, list[float | None]]:
+        """All figures of one of the evaluated rounds, by metric, then client."""
+        return {name: by_round[place] for name, by_round in self.figures.items()}
+
     @property
     def key(self) -> Key:
         """What makes this measurement different from every other."""
@@ -92,6 +97,13 @@ class CellResult:
             self.seed,
             self.rounds,
         )
+
+
+def metric_of_result(result: CellResult) -> Metric:
+    """The figure that this cell is judged by."""
+    if result.rate_kind == "tuning":
+        return tuning_metric(result.task)
+    return metric_of(result.task)
 
 
 @dataclass(frozen=True)

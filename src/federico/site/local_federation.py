@@ -17,6 +17,7 @@ from federico.experiment.config import Experiment
 from federico.experiment.runner import play_round
 from federico.options import Options
 from federico.runs.atomic import publish_text
+from federico.runs.metric import metric_in
 from federico.site.certificates import approve_request, create_authority, create_request
 from federico.site.federation_file import FederationOptions, SampleOptions
 from federico.site.site_file import SiteOptions
@@ -163,13 +164,15 @@ def raise_failures(peers: list[LaunchedPeer]) -> None:
 
 
 def train_alone(setup: Setup) -> list[float | None]:
-    """What each client reaches by itself: its accuracy, or its loss in regression."""
+    """What each client reaches by itself, in the figure that the task is judged by."""
     method = setup.method("local")
     last = setup.experiment.rounds
     for round_index in range(1, last):
         method.round(round_index)
     record = play_round(method, last, evaluate=True)
-    return list(record.accuracy or record.loss or [])
+    assert record.figures is not None, "the last round is evaluated"
+    metric = metric_in(record.figures)
+    return record.figures[metric.recorded_as]
 
 
 def free_addresses(count: int) -> list[str]:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from federico.errors import ConfigError, RunError
 from federico.runs.atomic import publish_text
+from federico.runs.metric import metric_in
 
 STATUS_FILE = "status.json"
 SMALLEST_SHOWN_WEIGHT = 0.01
@@ -48,10 +49,9 @@ class Status:
     """The last round that was completed; 0 before the first."""
     rounds: int
     """Rounds that each member plays."""
-    accuracy: float | None = None
-    """On the site's own test data; None before the first evaluation, and for regression."""
-    loss: float | None = None
-    """On the site's own test data; None before the first evaluation."""
+    figures: dict[str, float | None] = field(default_factory=dict)
+    """By metric, on the site's own test data; empty before the first evaluation. A figure that is
+    undefined or not finite is None."""
     neighbors: list[str] = field(default_factory=list)
     """The members whose models were sampled in the last round."""
     posterior: dict[str, float] = field(default_factory=dict)
@@ -104,6 +104,15 @@ def _parse(text: str) -> Status:
     for name, member in fields.pop("members").items():
         members[name] = MemberStatus(**member)
     return Status(**fields, members=members)
+
+
+def describe_score(figures: Mapping[str, float | None]) -> str:
+    """The figure that the task is judged by, with its name; empty where it is not known."""
+    metric = metric_in(figures)
+    value = figures.get(metric.recorded_as)
+    if value is None:
+        return ""
+    return f"{metric.name} {metric.text(value)}"
 
 
 def describe_posterior(posterior: Mapping[str, float], at_most: int | None = None) -> str:

@@ -13,7 +13,14 @@ from typing import Self
 from federico.network.exchange import NetworkExchange
 from federico.runs.records import Record
 from federico.site.site_file import Site
-from federico.site.status import MemberStatus, Phase, Status, describe_posterior, write_status
+from federico.site.status import (
+    MemberStatus,
+    Phase,
+    Status,
+    describe_posterior,
+    describe_score,
+    write_status,
+)
 
 log = logging.getLogger(__name__)
 SECONDS_BETWEEN_WRITES = 2.0
@@ -145,8 +152,7 @@ def _with_round(status: Status, record: Record) -> Status:
     return replace(
         status,
         round=record.round,
-        accuracy=record.accuracy[0] if record.accuracy else None,
-        loss=record.loss[0] if record.loss else None,
+        figures=_own_figures(record),
         neighbors=record.neighbors[0],
         posterior=record.posterior[0],
     )
@@ -158,11 +164,16 @@ def _round_line(record: Record, rounds: int) -> str:
     return f"round {record.round}/{rounds}: {_score(record)}trusts {trusted}"
 
 
+def _own_figures(record: Record) -> dict[str, float | None]:
+    """The figures of the one client that a peer records; empty if the round was not evaluated."""
+    if record.figures is None:
+        return {}
+    return {name: by_client[0] for name, by_client in record.figures.items()}
+
+
 def _score(record: Record) -> str:
-    """The accuracy, or the loss where there is no accuracy; empty if it was not evaluated."""
-    if record.accuracy:
-        return f"accuracy {record.accuracy[0]:.1%}; "
-    loss = record.loss[0] if record.loss else None
-    if loss is None:
+    """The figure that the task is judged by; empty if the round was not evaluated."""
+    score = describe_score(_own_figures(record))
+    if not score:
         return ""
-    return f"loss {loss:.4g}; "
+    return f"{score}; "

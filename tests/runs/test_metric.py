@@ -2,17 +2,30 @@ import math
 
 import pytest
 
-from federico.report.metric import ACCURACY, SQUARED_ERROR, metric_of
+from federico.runs.metric import ACCURACY, R2, SQUARED_ERROR, metric_in, metric_of, tuning_metric
 
 
 def test_every_task_has_its_figure() -> None:
     assert metric_of("classification") is ACCURACY
-    assert metric_of("regression") is SQUARED_ERROR
+    assert metric_of("regression") is R2
+    assert metric_in({"loss": 1.0, "accuracy": 0.5}) is ACCURACY
+    assert metric_in({"loss": 1.0, "r2": 0.5}) is R2
+    assert tuning_metric("regression") is SQUARED_ERROR
 
 
 def test_a_client_that_diverged_makes_the_mean_infinite() -> None:
-    assert SQUARED_ERROR.mean([0.1, None], [1, 3]) == math.inf
-    assert ACCURACY.mean([0.5, 1.0], [1, 3]) == pytest.approx(0.875)
+    assert SQUARED_ERROR.mean({"loss": [0.1, None]}, [1, 3]) == math.inf
+    assert R2.mean({"r2": [0.1, None], "loss": [0.1, None]}, [1, 3]) == -math.inf
+    assert ACCURACY.mean({"accuracy": [0.5, 1.0], "loss": [1.0, 1.0]}, [1, 3]) == pytest.approx(
+        0.875
+    )
+
+
+def test_a_client_whose_figure_is_undefined_is_left_out_of_the_mean() -> None:
+    figures = {"r2": [0.5, None, 0.1], "loss": [0.1, 0.2, 0.3]}
+    assert R2.mean(figures, [1, 5, 3]) == pytest.approx(0.2)
+    nobody = R2.mean({"r2": [None], "loss": [0.2]}, [5])
+    assert R2.bare(nobody) == "-"
 
 
 def test_accuracies_are_shown_in_percent_and_errors_as_they_are() -> None:

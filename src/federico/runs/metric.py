@@ -1,0 +1,175 @@
+"""The figures that a run is judged by: their names, which way is better, how they are written."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from federico.types import Task
+
+MINUS = "\N{MINUS SIGN}"
+UNDEFINED = "-"
+SPOKEN_WITH_A_VOWEL = "aeioAEIMR"
+"""First letters of names that are said with a vowel: an R2, an accuracy."""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A figure of a client's predictions for its own test data."""
+
+    name: str
+    """Its name for people."""
+    recorded_as: str
+    """The name it has in records and results."""
+    higher_is_better: bool = False
+    in_percent: bool = False
+    """Whether it is kept as a fraction and shown in percent."""
+
+    @property
+    def axis(self) -> str:
+        """The label of an axis that shows it."""
+        if self.in_percent:
+            return f"{self.name} (%)"
+        return self.name
+
+    @property
+    def with_article(self) -> str:
+        """Its name in a sentence: a mean squared error, an R2."""
+        article = "a"
+        if self.name[0] in SPOKEN_WITH_A_VOWEL:
+            article = "an"
+        return f"{article} {self.name}"
+
+    @property
+    def worst(self) -> float:
+        """What stands for a client whose model has diverged."""
+        if self.higher_is_better:
+            return -math.inf
+        return math.inf
+
+    def of_clients(self, figures: Mapping[str, Sequence[float | None]]) -> list[float]:
+        """Each client's figure from all that was recorded of one round.
+
+        A model without a finite loss has diverged, and its figure is the worst there is. A figure
+        that a client's test data does not define, such as R2 on a single sample, is NaN.
+        """
+        by_client = []
+        for value, loss in zip(figures[self.recorded_as], figures["loss"], strict=True):
+            if value is not None:
+                by_client.append(value)
+            elif loss is None:
+                by_client.append(self.worst)
+            else:
+                by_client.append(math.nan)
+        return by_client
+
+    def mean(self, figures: Mapping[str, Sequence[float | None]], samples: Sequence[int]) -> float:
+        """The paper's figure: each client's own, weighted by the size of its data.
+
+        A client that has diverged makes the mean infinite; one for whom the figure is undefined is
+        left out.
+        """
+        by_client = np.array(self.of_clients(figures))  # [clients]
+        weights = np.array(samples)  # [clients]
+        defined = ~np.isnan(by_client)
+        if not weights[defined].any():
+            return math.nan
+        return float(np.average(by_client[defined], weights=weights[defined]))
+
+    def drawn(self, value: float) -> float:
+        """The value as an axis shows it; a gap for what is not finite."""
+        if not math.isfinite(value):
+            return math.nan
+        return self.scaled(value)
+
+    def scaled(self, value: float) -> float:
+        """The value in the unit of the axis."""
+        if self.in_percent:
+            return 100 * value
+        return value
+
+    def text(self, value: float) -> str:
+        """The value with its unit."""
+        if self.in_percent:
+            return f"{self.bare(value)} %"
+        return self.bare(value)
+
+    def bare(self, value: float) -> str:
+        """The value without its unit, where a heading gives it."""
+        if math.isnan(value):
+            return UNDEFINED
+        if math.isinf(value):
+            return "diverged"
+        if self.in_percent:
+            return f"{self.scaled(value):.1f}"
+        return f"{value:.3g}"
+
+    def spread(self, sd: float | None) -> str:
+        """What follows a figure: its standard deviation, or nothing."""
+        if not sd:
+            return ""
+        if self.in_percent:
+            return f" ± {self.scaled(sd):.1f}"
+        return f" ± {sd:.2g}"
+
+    def distance(self, difference: float) -> str:
+        """The size of a difference: 6.9 points."""
+        size = self.bare(abs(difference))
+        if self.in_percent:
+            return f"{size} points"
+        return size
+
+    def signed(self, difference: float) -> str:
+        """A difference with its sign: +6.9."""
+        if not math.isfinite(difference):
+            return "-"
+        sign = ""
+        if difference > 0:
+            sign = "+"
+        elif difference < 0:
+            sign = MINUS
+        return sign + self.bare(abs(difference))
+
+    def gain(self, difference: float) -> float:
+        """The difference turned so that positive is better."""
+        if self.higher_is_better:
+            return difference
+        return -difference
+
+
+ACCURACY = Metric("accuracy", "accuracy", higher_is_better=True, in_percent=True)
+LOG_LOSS = Metric("log loss", "loss")
+AUROC = Metric("AUROC", "auroc", higher_is_better=True, in_percent=True)
+MACRO_F1 = Metric("macro F1", "macro_f1", higher_is_better=True, in_percent=True)
+CALIBRATION_ERROR = Metric("calibration error", "calibration_error", in_percent=True)
+
+R2 = Metric("R2", "r2", higher_is_better=True)
+SQUARED_ERROR = Metric("mean squared error", "loss")
+ROOT_SQUARED_ERROR = Metric("RMSE", "rmse")
+ABSOLUTE_ERROR = Metric("MAE", "mae")
+
+METRICS: dict[Task, tuple[Metric, ...]] = {
+    "classification": (ACCURACY, LOG_LOSS, AUROC, MACRO_F1, CALIBRATION_ERROR),
+    "regression": (R2, ROOT_SQUARED_ERROR, ABSOLUTE_ERROR, SQUARED_ERROR),
+}
+"""The figures of a task; the first is the one that a run is judged by."""
+
+
+def metric_of(task: Task) -> Metric:
+    """The figure that a task is judged by."""
+    return METRICS[task][0]
+
+
+def tuning_metric(task: Task) -> Metric:
+    """The figure that learning rates are chosen by, which the smallest validation part defines."""
+    if task == "classification":
+        return ACCURACY
+    return SQUARED_ERROR
+
+
+def metric_in(figures: Mapping[str, object]) -> Metric:
+    """The figure that a run is judged by, from the names of all that were recorded."""
+    if ACCURACY.recorded_as in figures:
+        return ACCURACY
+    return R2
