@@ -72,13 +72,11 @@ def test_remark_is_shown_as_it_is(shown: Callable[..., str]) -> None:
     assert f"note: {long}" in shown(terminal=False, say=long)
 
 
-def test_regression_shows_squared_error(shown: Callable[..., str]) -> None:
+def test_regression_shows_r2(shown: Callable[..., str]) -> None:
     sine: list[Any] = [
         "data={kind='sine', clients=4}",
         "partition={kind='natural'}",
         "split={}",
         "model={kind='linear'}",
     ]
-    assert re.search(
-        r"Local, seed 0: \d\S* mean squared error\n", shown(terminal=False, overrides=sine)
-    )
+    assert re.search(r"Local, seed 0: R2 -?\d\S*\n", shown(terminal=False, overrides=sine))

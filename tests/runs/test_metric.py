@@ -31,6 +31,8 @@ def test_a_client_whose_figure_is_undefined_is_left_out_of_the_mean() -> None:
 def test_accuracies_are_shown_in_percent_and_errors_as_they_are() -> None:
     assert ACCURACY.text(0.5661) == "56.6 %"
     assert ACCURACY.bare(0.5661) == "56.6"
+    assert ACCURACY.named(0.5661) == "56.6 % accuracy"
+    assert R2.named(0.5661) == "R2 0.566"
     assert SQUARED_ERROR.text(0.03691) == "0.0369"
     assert (ACCURACY.axis, SQUARED_ERROR.axis) == ("accuracy (%)", "mean squared error")
 

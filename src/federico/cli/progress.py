@@ -123,7 +123,7 @@ class LiveProgress:
         figure = final_figure(line)
         if figure is None:
             return "not evaluated"
-        text = f"{metric.text(figure)} {metric.name}"
+        text = metric.named(figure)
         for other in self._results.values():
             same_place = (other.column, other.rate_kind, other.seed, other.rounds) == (
                 line.column,
@@ -168,4 +168,4 @@ def _score(about: Description, record: Record) -> str:
         train + test for train, test in zip(about.train_samples, about.test_samples, strict=True)
     ]
     figure = metric.mean(record.figures, sizes)
-    return f"{metric.text(figure)} {metric.name}"
+    return metric.named(figure)

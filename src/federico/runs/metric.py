@@ -1,12 +1,15 @@
-"""The figures that a run is judged by: their names, which way is better, how they are written."""
+"""The figures that a run is judged by: their names, which way is better, how they are written.
+
+The status of a peer is shown with this file, and must be quick: numpy is imported where needed.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from federico.types import Task
+if TYPE_CHECKING:
+    from federico.types import Task
 
 MINUS = "\N{MINUS SIGN}"
 UNDEFINED = "-"
@@ -70,6 +73,8 @@ class Metric:
         A client that has diverged makes the mean infinite; one for whom the figure is undefined is
         left out.
         """
+        import numpy as np
+
         by_client = np.array(self.of_clients(figures))  # [clients]
         weights = np.array(samples)  # [clients]
         defined = ~np.isnan(by_client)
@@ -94,6 +99,12 @@ class Metric:
         if self.in_percent:
             return f"{self.bare(value)} %"
         return self.bare(value)
+
+    def named(self, value: float) -> str:
+        """The value with its unit and its name: 87.5 % accuracy, R2 0.51."""
+        if self.in_percent:
+            return f"{self.text(value)} {self.name}"
+        return f"{self.name} {self.text(value)}"
 
     def bare(self, value: float) -> str:
         """The value without its unit, where a heading gives it."""
@@ -149,19 +160,19 @@ SQUARED_ERROR = Metric("mean squared error", "loss")
 ROOT_SQUARED_ERROR = Metric("RMSE", "rmse")
 ABSOLUTE_ERROR = Metric("MAE", "mae")
 
-METRICS: dict[Task, tuple[Metric, ...]] = {
+METRICS: dict["Task", tuple[Metric, ...]] = {
     "classification": (ACCURACY, LOG_LOSS, AUROC, MACRO_F1, CALIBRATION_ERROR),
     "regression": (R2, ROOT_SQUARED_ERROR, ABSOLUTE_ERROR, SQUARED_ERROR),
 }
 """The figures of a task; the first is the one that a run is judged by."""
 
 
-def metric_of(task: Task) -> Metric:
+def metric_of(task: "Task") -> Metric:
     """The figure that a task is judged by."""
     return METRICS[task][0]
 
 
-def tuning_metric(task: Task) -> Metric:
+def tuning_metric(task: "Task") -> Metric:
     """The figure that learning rates are chosen by, which the smallest validation part defines."""
     if task == "classification":
         return ACCURACY
