@@ -103,11 +103,11 @@ def test_bad_name_is_refused(federico: Command, tiny: Path, tmp_path: Path) -> N
     assert not (tmp_path / "runs").exists()
 
 
-def test_regression_is_told_as_squared_error(federico: Command) -> None:
+def test_regression_is_told_as_r2(federico: Command) -> None:
     short = ["--set", "rounds=2", "--set", "seeds=[0]"]
     answer = federico("run", EXPERIMENTS / "sine.toml", *short)
     assert answer.code == 0
-    assert "squared error" in answer.err
+    assert "R2" in answer.err
     assert "accuracy" not in answer.out
     assert federico("run", EXPERIMENTS / "sine.toml", *short, "--json").code == 0
 
