@@ -67,6 +67,16 @@ def test_resumed_run_counts_what_was_there(shown: Callable[..., str]) -> None:
     assert "6/6" in text
 
 
+def test_log_says_what_resumes_and_from_where(shown: Callable[..., str], tmp_path: Path) -> None:
+    shown(terminal=False)
+    lines = shown(terminal=False, overrides=["rounds=3"]).splitlines()
+    resumed = [line for line in lines if "resuming" in line]
+    folder = next(tmp_path.glob("*/local-0"))
+    assert resumed[0] == f"Local, seed 0: resuming after round 2 from the checkpoint in {folder}"
+    assert len(resumed) == 2
+    assert len(lines) == 4, "and a line for each that is finished"
+
+
 def test_remark_is_shown_as_it_is(shown: Callable[..., str]) -> None:
     long = "client '[/b] x' " + "has few samples " * 10
     assert f"note: {long}" in shown(terminal=False, say=long)

@@ -271,6 +271,20 @@ class TestModels:
         assert torch.equal(a.row_of(1), kept)
         assert a.pulls(2, 1) == [], "but to visit it, it has to be there"
 
+    def test_models_to_predict_with_stay_whomever_a_peer_visits(
+        self, joined: Joined, model: ModelLayout
+    ) -> None:
+        a, b, c = joined(model, 3, lockstep=False)
+        b.publish(1)
+        assert a.pulls(1, 1) == [1]
+        assert a.reads(1, 1) == [1]
+        c.publish(2)
+        assert a.pulls(2, 2) == [2]
+        a.exchange.close()
+        assert a.reads(2, 1, 2) == [1, 2], "it leaves, and gets no model any more"
+        assert torch.equal(a.row_of(1), b.own_row)
+        assert torch.equal(a.row_of(2), c.own_row)
+
     def test_a_model_that_is_not_finite_is_not_offered(
         self, joined: Joined, model: ModelLayout
     ) -> None:
@@ -470,7 +484,7 @@ class TestUpdates:
         a, _ = joined(large, 2, lockstep=False, folder=tmp_path / "is not there")
         a.push(1, 0)
         assert [row.unique().item() for row in a.exchange.collect(1).rows] == [1.0]
-        assert "an update is kept in memory" in caplog.text
+        assert "a model on its way is kept in memory" in caplog.text
 
     def test_an_update_is_measured_by_ones_own(self, joined: Joined, model: ModelLayout) -> None:
         limits = PATIENT.model_copy(update={"clip": 2.0})

@@ -34,7 +34,7 @@ class Stage:
 @pytest.fixture
 def stage(authority, bus: zenoh.Session, fault: Fault, topic: Topic) -> Iterator[Stage]:
     """The model has several chunks."""
-    faulty = FaultySession(bus, fault, topic)
+    faulty = FaultySession(bus, topic)
     owner, visitor = join(
         ModelLayout(lambda: nn.Linear(300, 20)),
         [faulty, bus],
@@ -56,6 +56,7 @@ def test_whole_or_not_at_all(stage: Stage, fault: Fault) -> None:
     owner, visitor = stage.owner, stage.visitor
     truth = owner.own_row.clone()
     sent = torch.linspace(-1, 1, SIZE)
+    stage.faulty.fault = fault
     owner.publish(1)
     came = visitor.pulls(1, 0)
     if came:
@@ -70,3 +71,26 @@ def test_whole_or_not_at_all(stage: Stage, fault: Fault) -> None:
     if fault is Fault.SLOW:
         assert len(came) == len(arrived) == 1, "it only costs time"
     assert torch.equal(owner.own_row, truth), "only the method moves a model"
+
+
+@pytest.mark.parametrize("topic", [Topic.REQUEST_MODEL, Topic.REQUEST_CHUNK])
+@pytest.mark.parametrize("fault", Fault)
+def test_an_earlier_model_stays_until_the_next_is_whole(stage: Stage, fault: Fault) -> None:
+    owner, visitor = stage.owner, stage.visitor
+    owner.publish(1)
+    assert visitor.pulls(1, 0) == [0]
+    earlier = owner.own_row.clone()
+    owner.exchange.collect(1)
+    owner.own_row.add_(1)
+
+    stage.faulty.fault = fault
+    owner.publish(2)
+    came = visitor.pulls(2, 0)
+    stage.faulty.over.set()
+    assert stage.faulty.requests
+    expected = owner.own_row if came else earlier
+    assert torch.equal(visitor.row_of(0), expected)
+
+    visitor.exchange.close()
+    assert visitor.reads(2, 0) == [0], "a peer that leaves predicts with what it has"
+    assert torch.equal(visitor.row_of(0), expected)

@@ -473,13 +473,46 @@ class TestVisitor:
         self.fetch(visitor, owner_terms, row_of())
         self.announce(visitor, owner_terms, VERSION + 1)
         assert visitor.whole
+        assert not visitor.fetching
         assert visitor.header.version == VERSION + 1
 
     def test_another_model_is(self, visitor, owner_terms: Terms) -> None:
         self.announce(visitor, owner_terms)
         self.fetch(visitor, owner_terms, row_of())
         self.announce(visitor, owner_terms, VERSION + 1, row_of(2.0))
+        assert visitor.fetching
+        fetched = self.fetch(visitor, owner_terms, row_of(2.0))
+        assert not visitor.fetching
+        assert visitor.header.version == VERSION + 1
+        assert np.array_equal(fetched, row_of(2.0))
+
+    def test_a_model_that_is_here_stays_if_the_next_does_not_come_whole(
+        self, visitor, owner_terms: Terms
+    ) -> None:
+        self.announce(visitor, owner_terms)
+        self.fetch(visitor, owner_terms, row_of())
+        self.announce(visitor, owner_terms, VERSION + 1, row_of(0.5))
+        first = row_of(0.5)[owner_terms.chunk_plan.chunk(0)]
+        visitor.receive_chunk(0, first.tobytes(), np.empty_like(row_of()))
+        assert visitor.whole
+        assert visitor.fetching
+        assert visitor.header.version == VERSION, "an update would be about the one that is here"
+
+        visitor.stop_fetching()
+        assert visitor.whole
+        assert not visitor.fetching
+        self.announce(visitor, owner_terms, VERSION + 2)
+        assert not visitor.fetching, "it is announced again"
+        assert visitor.header.version == VERSION + 2
+
+    def test_nothing_is_left_of_a_first_model_that_does_not_come_whole(
+        self, visitor, owner_terms: Terms
+    ) -> None:
+        self.announce(visitor, owner_terms)
+        visitor.stop_fetching()
         assert not visitor.whole
+        with pytest.raises(ValueError, match="nothing is known"):
+            visitor.request_chunk(0, "training")
 
     def test_a_copy_that_was_lost_is_fetched_again(self, visitor, owner_terms: Terms) -> None:
         self.announce(visitor, owner_terms)

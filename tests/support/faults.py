@@ -31,10 +31,11 @@ class Fault(Enum):
 class FaultySession:
     """A session that is as it should be, but for the requests about one topic that come in."""
 
-    def __init__(self, session: zenoh.Session, fault: Fault, topic: str) -> None:
+    def __init__(self, session: zenoh.Session, topic: str) -> None:
         self._session = session
-        self._fault = fault
         self._topic = topic
+        self.fault: Fault | None = None
+        """What goes wrong from now on."""
         self.leave: Callable[[], None] = lambda: None
         """Ends the owner."""
         self.stop_visitor: Callable[[], None] = lambda: None
@@ -42,6 +43,7 @@ class FaultySession:
         self.over = threading.Event()
         """Frees whoever a fault holds up."""
         self.requests = 0
+        """Requests about the topic since something goes wrong."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._session, name)
@@ -57,8 +59,9 @@ class FaultySession:
 
     def happens(self, content: bytes) -> bytes:
         """Called where the owner reads a request; returns what it reads."""
-        self.requests += 1
-        match self._fault:
+        if self.fault is not None:
+            self.requests += 1
+        match self.fault:
             case Fault.BEFORE:
                 raise RuntimeError("it fell over")
             case Fault.MIDWAY if self.requests > 2:
@@ -74,7 +77,7 @@ class FaultySession:
         return self.cut(content)
 
     def cut(self, content: bytes) -> bytes:
-        if self._fault is Fault.CUT:
+        if self.fault is Fault.CUT:
             return content[: len(content) // 2]
         return content
 

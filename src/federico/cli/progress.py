@@ -31,7 +31,7 @@ from federico.runs.table import TableDescription
 class LiveProgress:
     """The table so far, a bar for the whole experiment and one for every cell at work.
 
-    Where the console is no terminal, one line for every finished cell.
+    Where the console is no terminal, one line for every cell that resumes or is finished.
     """
 
     def __init__(self, console: Console, table: TableDescription) -> None:
@@ -84,6 +84,10 @@ class LiveProgress:
         bar = self._bars.add_task(label, total=None, completed=rounds_before, score="")
         self._at_work[cell.path] = bar
         self._bars.advance(self._overall, rounds_before)
+        resumes = 0 < rounds_before < self._table.rounds
+        if resumes and not self._console.is_terminal:
+            where = f"from the checkpoint in {cell.path}"
+            self._console.print(f"{label}: resuming after round {rounds_before} {where}", **PLAIN)
 
     def round_done(self, cell: CellDir, record: Record) -> None:
         """Move both bars on."""

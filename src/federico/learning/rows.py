@@ -301,7 +301,7 @@ class RowFile:
         try:
             return cls(size, dtype, folder)
         except RunError as error:
-            log.warning("an update is kept in memory: %s", error)
+            log.warning("a model on its way is kept in memory: %s", error)
             return cls(size, dtype, on_disk=False)
 
     def __setitem__(self, part: slice, numbers: Array) -> None:
@@ -328,7 +328,7 @@ class RowFile:
         try:
             self[:] = row
         except RunError as error:
-            log.warning("an update is kept in memory: %s", error)
+            log.warning("a model on its way is kept in memory: %s", error)
             self.on_disk = False
             self._row = np.array(row, self._dtype)
 

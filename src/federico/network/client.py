@@ -10,6 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
 import zenoh
@@ -211,18 +212,23 @@ class OwnerClient:
         sender: RequestSender,
         presence: Presence,
         traffic: Traffic,
+        folder: Path | None = None,
     ) -> None:
-        """`owner` is the number of the member whose model it is."""
+        """`owner` is the number of the member whose model it is.
+
+        A large model lies in a file in `folder` until all of it is there.
+        """
         self._terms = terms
         self._name = terms.roster.members[owner]
         self._sender = sender
         self._presence = presence
         self._traffic = traffic
+        self._folder = folder
         self._conversation = VisitorConversation(terms, owner)
 
     @property
     def has_model(self) -> bool:
-        """Whether the row that was last fetched into holds the whole model."""
+        """Whether the row that was last fetched into holds a whole model, if an earlier one."""
         return self._conversation.whole
 
     @property
@@ -239,22 +245,13 @@ class OwnerClient:
     ) -> bool:
         """Bring a version of the model into `row`; returns whether all of it is there.
 
-        `patient` waits for an owner that is away. What is in the row already is not sent again.
+        `patient` waits for an owner that is away. What is in the row already is not sent again, and
+        stays there if the new version does not come whole.
         """
-        for _ in range(MOST_VERSIONS):
-            if not self._announced(version, deadline, patient):
-                return False
-            if self.has_model:
-                return True
-            try:
-                if self._fetch_chunks(row, deadline, purpose):
-                    return True
-            except RefusedError as error:
-                # A newer version has taken its place meanwhile: start again with that one.
-                log.info("%s: %s", self._name, error)
-                continue
-            return False
-        return False
+        try:
+            return self._fetch(version, row, deadline, patient, purpose)
+        finally:
+            self._conversation.stop_fetching()
 
     def deliver(
         self, row: RowFile, coefficient: float, round_index: int, deadline: Deadline
@@ -280,6 +277,24 @@ class OwnerClient:
             self._conversation.mark_delivered()
         return uploaded
 
+    def _fetch(
+        self, version: int, row: Array, deadline: Deadline, patient: bool, purpose: Purpose
+    ) -> bool:
+        for _ in range(MOST_VERSIONS):
+            if not self._announced(version, deadline, patient):
+                return False
+            if not self._conversation.fetching:
+                return True
+            try:
+                if self._fetch_chunks(row, deadline, purpose):
+                    return True
+            except RefusedError as error:
+                # A newer version has taken its place meanwhile: start again with that one.
+                log.info("%s: %s", self._name, error)
+                continue
+            return False
+        return False
+
     def _announced(self, version: int, deadline: Deadline, patient: bool) -> bool:
         """Have the owner announce this version of its model; returns whether it did."""
 
@@ -297,17 +312,23 @@ class OwnerClient:
         return True
 
     def _fetch_chunks(self, row: Array, deadline: Deadline, purpose: Purpose) -> bool:
+        """Fetch all chunks of the announced model, then write it over the one that is in `row`."""
+        arriving = RowFile.somewhere(row.size, row.dtype, self._folder).look()
+
         def request(index: int) -> Request:
             chunk_request = self._conversation.request_chunk(index, purpose)
             return self._request(Topic.REQUEST_CHUNK, chunk_request)
 
         def received(index: int, chunk: bytes) -> None:
-            self._conversation.receive_chunk(index, chunk, row)
+            self._conversation.receive_chunk(index, chunk, arriving)
             self._traffic.receives(self._terms.number, len(chunk), purpose)
 
         chunks = self._terms.chunk_plan.chunks
         repetition = self._repetition(deadline)
-        return self._sender.send_all(chunks, request, received, deadline, repetition)
+        whole = self._sender.send_all(chunks, request, received, deadline, repetition)
+        if whole:
+            row[:] = arriving
+        return whole
 
     def _upload_chunks(
         self, row: RowFile, nonce: bytes, deadline: Deadline, repetition: Repetition

@@ -84,10 +84,12 @@ class NetworkExchange:
         for number in range(len(roster.members)):
             if number != terms.number:
                 self._owners[number] = OwnerClient(
-                    terms, number, self._sender, self.presence, self.traffic
+                    terms, number, self._sender, self.presence, self.traffic, folder
                 )
 
         self._published = 0
+        self._predicted_with: IntArray = np.empty(0, dtype=np.int64)
+        """The owners whose models were last read for an evaluation."""
         self._own_update: tuple[float, RowFile] | None = None
         self._own_length = 0.0
         """Length of the last own update, by which those of others are measured."""
@@ -113,6 +115,7 @@ class NetworkExchange:
         next_round = round_index + 1
         self._publish(next_round)
         version = next_round if self._lockstep else LATEST
+        self._predicted_with = np.unique(visits.owners)
         self._fetch(visits, version, patient=False, purpose="evaluation")
         here = [owner for owner, client in self._owners.items() if client.has_model]
         return self._visits_to(visits, here)
@@ -182,15 +185,11 @@ class NetworkExchange:
         """Bring the models of these visits into the bank; returns the owners whose models came."""
         deadline = self._sender.deadline()
         requested = []
-        kept = []
         for owner in np.unique(visits.owners).tolist():
-            if owner == self._terms.number:
-                continue
-            if self._owners[owner].has_model:
-                kept.append(owner)
-            if self._may_request(owner, patient):
+            if owner != self._terms.number and self._may_request(owner, patient):
                 requested.append(owner)
 
+        kept = self._copies_of(np.union1d(visits.owners, self._predicted_with))
         rows = self._make_room(np.array([*requested, *kept], dtype=np.int64))
         fetches = []
         for owner in requested:
@@ -202,6 +201,18 @@ class NetworkExchange:
             if not self._owners[owner].has_model:
                 self._bank.drop_visiting_row(owner)
         return [owner for owner, came in zip(requested, whole, strict=True) if came]
+
+    def _copies_of(self, owners: IntArray) -> list[int]:
+        """Those of these owners whose models are here.
+
+        A peer keeps the models that it predicts with, whomever it visits: a peer told to stop gets
+        no others any more.
+        """
+        return [
+            owner
+            for owner in owners.tolist()
+            if owner in self._owners and self._owners[owner].has_model
+        ]
 
     def _may_request(self, owner: int, patient: bool) -> bool:
         name = self._terms.roster.members[owner]
@@ -236,11 +247,7 @@ class NetworkExchange:
         client = self._owners[owner]
 
         def fetch() -> bool:
-            try:
-                return client.fetch(version, row, deadline, patient=patient, purpose=purpose)
-            finally:
-                if not client.has_model:
-                    client.lose_copy()
+            return client.fetch(version, row, deadline, patient=patient, purpose=purpose)
 
         return self._guarded(owner, fetch)
 

@@ -192,6 +192,9 @@ class CopyState(Enum):
     FETCHING = auto()
     """Announced; some of its chunks are still to come."""
     WHOLE = auto()
+    REPLACING = auto()
+    """An earlier model is here, whole; some chunks of the one announced after it are still to
+    come."""
 
 
 class CopyEvent(Enum):
@@ -203,8 +206,10 @@ class CopyEvent(Enum):
     """The owner announced the very model that is here, perhaps as a newer version."""
     CHUNK_RECEIVED = auto()
     LAST_CHUNK_RECEIVED = auto()
+    FAILED = auto()
+    """What is still to come is not waited for any more."""
     LOST = auto()
-    """The transfer failed, or the room of the copy is needed for something else."""
+    """The room of the copy is needed for something else."""
 
 
 COPY_TRANSITIONS: Mapping[CopyState, Mapping[CopyEvent, CopyState]] = {
@@ -216,12 +221,19 @@ COPY_TRANSITIONS: Mapping[CopyState, Mapping[CopyEvent, CopyState]] = {
         CopyEvent.ANNOUNCED: CopyState.FETCHING,
         CopyEvent.CHUNK_RECEIVED: CopyState.FETCHING,
         CopyEvent.LAST_CHUNK_RECEIVED: CopyState.WHOLE,
-        CopyEvent.LOST: CopyState.ABSENT,
+        CopyEvent.FAILED: CopyState.ABSENT,
     },
     CopyState.WHOLE: {
-        CopyEvent.ANNOUNCED: CopyState.FETCHING,
+        CopyEvent.ANNOUNCED: CopyState.REPLACING,
         CopyEvent.ANNOUNCED_AGAIN: CopyState.WHOLE,
         CopyEvent.LOST: CopyState.ABSENT,
+    },
+    CopyState.REPLACING: {
+        CopyEvent.ANNOUNCED: CopyState.REPLACING,
+        CopyEvent.ANNOUNCED_AGAIN: CopyState.WHOLE,
+        CopyEvent.CHUNK_RECEIVED: CopyState.REPLACING,
+        CopyEvent.LAST_CHUNK_RECEIVED: CopyState.WHOLE,
+        CopyEvent.FAILED: CopyState.WHOLE,
     },
 }
 
@@ -528,19 +540,25 @@ class VisitorConversation:
         self._owner = owner
         self._name = terms.roster.members[owner]
         self._state = CopyState.ABSENT
-        self._announced: SignedMessage | None = None
+        self._here: SignedMessage | None = None
+        self._on_its_way: SignedMessage | None = None
         self._missing: set[int] = set()
         self._delivered: tuple[int, int] | None = None
 
     @property
     def whole(self) -> bool:
-        """Whether the whole model is here."""
-        return self._state is CopyState.WHOLE
+        """Whether a whole model is here: the one announced last, or an earlier one."""
+        return self._state in (CopyState.WHOLE, CopyState.REPLACING)
+
+    @property
+    def fetching(self) -> bool:
+        """Whether chunks of the model announced last are still to come."""
+        return self._state in (CopyState.FETCHING, CopyState.REPLACING)
 
     @property
     def header(self) -> MessageHeader:
-        """The header of the model that is here, or on its way."""
-        return self._require_announced().header
+        """The header of the model that is here."""
+        return self._require(self._here).header
 
     @property
     def update_delivered(self) -> bool:
@@ -566,18 +584,22 @@ class VisitorConversation:
 
         if self.whole and self.header.digest == announced.header.digest:
             self._advance(CopyEvent.ANNOUNCED_AGAIN)
+            self._here = announced
+            self._on_its_way = None
         else:
             self._advance(CopyEvent.ANNOUNCED)
+            self._on_its_way = announced
             self._missing = set(range(self._terms.chunk_plan.chunks))
-        self._announced = announced
 
     def request_chunk(self, index: int, purpose: Purpose) -> bytes:
         """A request for one chunk of the announced model."""
-        return ChunkRequest(self.header.digest, index, purpose == "evaluation").encode()
+        digest = self._require(self._on_its_way).header.digest
+        return ChunkRequest(digest, index, purpose == "evaluation").encode()
 
     def receive_chunk(self, index: int, payload: bytes, row: Array) -> None:
         """Check a chunk and write its numbers into their place in `row`."""
-        _check_digest(index, payload, self._require_announced())
+        announced = self._require(self._on_its_way)
+        _check_digest(index, payload, announced)
         unpack(payload, self._terms.schema.wire, row[self._terms.chunk_plan.chunk(index)])
 
         self._missing.discard(index)
@@ -585,11 +607,19 @@ class VisitorConversation:
             self._advance(CopyEvent.CHUNK_RECEIVED)
         else:
             self._advance(CopyEvent.LAST_CHUNK_RECEIVED)
+            self._here = announced
+            self._on_its_way = None
+
+    def stop_fetching(self) -> None:
+        """Wait no more for what is still to come: an earlier model that is here stays."""
+        if self.fetching:
+            self._advance(CopyEvent.FAILED)
+            self._on_its_way = None
 
     def lose_copy(self) -> None:
-        """The copy is not whole, or its room is needed: it has to be fetched again."""
+        """The room of the copy is needed: it has to be fetched again."""
         self._advance(CopyEvent.LOST)
-        self._announced = None
+        self._here = None
 
     def offer_update(
         self, digests: tuple[bytes, ...], coefficient: float, round_index: int, nonce: bytes
@@ -614,10 +644,10 @@ class VisitorConversation:
     def _advance(self, event: CopyEvent) -> None:
         self._state = COPY_TRANSITIONS[self._state][event]
 
-    def _require_announced(self) -> SignedMessage:
-        if self._announced is None:
+    def _require(self, announcement: SignedMessage | None) -> SignedMessage:
+        if announcement is None:
             raise ValueError(f"nothing is known of the model of {self._name}")
-        return self._announced
+        return announcement
 
 
 def _check_digest(index: int, payload: bytes, announced: SignedMessage) -> None:

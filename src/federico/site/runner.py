@@ -155,7 +155,11 @@ class SitePeer:
                 self._serve_again(status)
             else:
                 completed = self._play_and_serve(completed, status)
-            status.enter_phase("finished" if completed == self._rounds else "stopped")
+            if completed == self._rounds:
+                status.enter_phase("finished")
+            else:
+                status.enter_phase("stopped")
+                self._say_stopped(completed)
 
     def _stop_waiting_when_stopped(self) -> None:
         """Once the peer is told to stop, no pull or push under way keeps it waiting."""
@@ -167,10 +171,10 @@ class SitePeer:
         if completed:
             log.info("resuming after round %d", completed)
         self._wait_for_members()
+        resumed_after = completed
         completed = self._play_rounds(completed, status)
         if completed < self._rounds:
-            if completed:
-                self._save_personal_model(completed)
+            self._save_personal_model_early(completed, completed - resumed_after)
             return completed
 
         self._cell.finish(completed)
@@ -247,6 +251,28 @@ class SitePeer:
         folder = self._personal_model.parent
         save_hosted_clients(folder, self._setup, self._method, predictors)
         log.info("personal model in %s", self._personal_model)
+
+    def _save_personal_model_early(self, completed: int, rounds_played: int) -> None:
+        """Save the personal model of a peer that is told to stop before the last round.
+
+        A peer that is told so in its first round since it was started need not have the models of
+        others yet. The personal model of an earlier start may have them, so it stays.
+        """
+        if rounds_played <= 1 and self._personal_model.exists():
+            return
+        if completed:
+            self._save_personal_model(completed)
+
+    def _say_stopped(self, completed: int) -> None:
+        result = "there is no personal model yet"
+        if self._personal_model.exists():
+            result = f"the personal model is in {self._personal_model}"
+        log.info(
+            "stopped after round %d of %d: %s; start the same command again to resume",
+            completed,
+            self._rounds,
+            result,
+        )
 
     def _serve_again(self, status: StatusWriter) -> None:
         """Serve after all rounds were played by an earlier process.
