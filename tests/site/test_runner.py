@@ -1,7 +1,7 @@
 """One peer as a site runs it, beside another that a test drives: both in this process."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from federico.learning.bank import Bank
 from federico.learning.visits import Visits
 from federico.network.exchange import NetworkExchange
 from federico.network.wire.signing import Signer
+from federico.runs.bundle import open_folder
 from federico.runs.records import read_records
 from federico.site.prepare import prepare_site
 from federico.site.runner import SitePeer
@@ -79,33 +80,46 @@ def exchange_of(
     )
 
 
-def run_beside(site: Site, neighbor: Neighbor, setup: Setup, session: zenoh.Session) -> None:
-    """Run the peer of a site to its end; the neighbor changes its model before every reading."""
-    connect = partial(exchange_of(site, session, LateReader), before_reading=neighbor.change_model)
+def run_until(
+    stop: threading.Event,
+    site: Site,
+    setup: Setup,
+    session: zenoh.Session,
+    before_reading: Callable[[], None],
+) -> None:
+    """Run the peer of a site to its end, or until it is told to stop."""
+    connect = partial(exchange_of(site, session, LateReader), before_reading=before_reading)
     members = len(setup.clients)
     hosting = Hosting(members, site.member_index, members)
     method = setup.hosted_method("federico", hosting, connect)
     exchange = method.exchange
     assert isinstance(exchange, NetworkExchange)
     try:
-        SitePeer(site, setup, site.state, method, exchange, threading.Event()).run()
+        SitePeer(site, setup, site.state, method, exchange, stop).run()
     finally:
         exchange.close()
 
 
 @pytest.fixture
-def played(sites: dict[str, Path], bus: zenoh.Session) -> Site:
-    """A site that has played three rounds beside a neighbor with an ever-changing model."""
+def site(sites: dict[str, Path]) -> Site:
+    """A site that has not played yet."""
     site = load_site(sites["0"])
     options = site.options.model_copy(update={"wait_for_members": 0.1, "keep_serving": 0.0})
-    site = replace(site, options=options)
     site.state.mkdir()
-    setup = prepare_site(site)
-    neighbor = Neighbor(load_site(sites["1"]), setup, bus)
-    try:
-        run_beside(site, neighbor, setup, bus)
-    finally:
-        neighbor.close()
+    return replace(site, options=options)
+
+
+@pytest.fixture
+def neighbor(site: Site, sites: dict[str, Path], bus: zenoh.Session) -> Iterator[Neighbor]:
+    neighbor = Neighbor(load_site(sites["1"]), prepare_site(site), bus)
+    yield neighbor
+    neighbor.close()
+
+
+@pytest.fixture
+def played(site: Site, neighbor: Neighbor, bus: zenoh.Session) -> Site:
+    """A site that has played three rounds beside a neighbor with an ever-changing model."""
+    run_until(threading.Event(), site, prepare_site(site), bus, neighbor.change_model)
     return site
 
 
@@ -129,3 +143,25 @@ def test_the_status_counts_training_and_evaluation_apart(
     assert status.received == model_bytes
     assert status.evaluation_received == 3 * model_bytes
     assert status.sent == sum(record.sent[0] for record in read_records(played.state))
+
+
+def test_a_peer_stopped_before_it_met_anybody_again_keeps_its_personal_model(
+    site: Site, neighbor: Neighbor, bus: zenoh.Session, caplog: pytest.LogCaptureFixture
+) -> None:
+    setup = prepare_site(site)
+    stop = threading.Event()
+
+    def stop_in_the_second_round() -> None:
+        if len(read_records(site.state)) == 1:
+            stop.set()
+
+    run_until(stop, site, setup, bus, stop_in_the_second_round)
+    personal_model = site.state / "clients" / site.name
+    assert open_folder(personal_model).posterior.keys() == {"0", "1"}
+
+    neighbor.close()
+    caplog.set_level("INFO")
+    run_until(stop, site, setup, bus, lambda: None)
+    assert open_folder(personal_model).posterior.keys() == {"0", "1"}
+    assert f"stopped after round 2 of 3: the personal model is in {personal_model}" in caplog.text
+    assert "start the same command again to resume" in caplog.text
