@@ -158,7 +158,7 @@ def test_a_client_of_a_cell_in_a_grid_predicts(federico: Command, study: Path) -
     [
         (
             ["reproduce", "table9"],
-            "table9: there is nothing of that name to reproduce; there is ablation-digits",
+            "table9: there is nothing of that name to reproduce; there is digits",
         ),
         (
             ["reproduce", "figure1", "--scale", "2"],

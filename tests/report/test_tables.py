@@ -205,7 +205,11 @@ def test_json_has_every_figure_and_null_for_diverged() -> None:
     assert federico["other_metrics"] == {"loss": pytest.approx(0.2)}
     assert local["other_metrics"] == {"loss": None}
     assert local["by_client"] == {"a": None, "b": pytest.approx(0.1), "c": pytest.approx(0.1)}
-    assert federico["versus_reference"] == {"difference": None, "better": 1, "runs": 1}
+    versus = federico["versus_reference"]
+    assert (versus["difference"], versus["better"], versus["runs"]) == (None, 1, 1)
+    assert (versus["interval"], versus["p_value"]) == (None, None)
+    assert versus["clients"]["better"] == 1
+    assert versus["clients"]["worst"] == pytest.approx(0.1)
     assert found["finished"]
     assert federico["wall_seconds"] == 1.5
 

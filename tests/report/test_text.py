@@ -4,7 +4,8 @@ import pytest
 
 from federico.report import text
 from federico.report.aggregate import Summary, aggregate
-from federico.runs.results import Provenance
+from federico.runs.metric import MINUS
+from federico.runs.results import CellResult, Provenance
 from tests.support.results import (
     SOURCE,
     STORED,
@@ -115,28 +116,78 @@ def test_percent(share: float, shown: str) -> None:
     assert text.percent(share) == shown
 
 
+def runs_of(row: str, *accuracies: float) -> list[CellResult]:
+    """One run for each of these accuracies."""
+    return [make_cell(row, accuracy, seed=seed) for seed, accuracy in enumerate(accuracies)]
+
+
+def headline(*cells: list[CellResult], rows: tuple[str, ...] = ("federico", "local")) -> str:
+    found = [cell for of_row in cells for cell in of_row]
+    seeds = tuple(range(max(len(of_row) for of_row in cells)))
+    return text.headline(aggregate(make_table(*rows, seeds=seeds), found))
+
+
 @pytest.mark.parametrize(
-    ("local", "distance"),
-    [
-        (0.739, "6.9 points above Local (better in 1 of 1 run)"),
-        (0.808, "the same as Local (better in 0 of 1 run)"),
-    ],
+    ("local", "distance"), [(0.739, "6.9 points above Local"), (0.808, "the same as Local")]
 )
-def test_the_headline_says_the_main_result(local: float, distance: str) -> None:
-    cells = [make_cell("federico", 0.808), make_cell("local", local)]
+def test_one_run_is_called_one_run(local: float, distance: str) -> None:
+    told = headline(runs_of("federico", 0.808), runs_of("local", local))
 
-    told = text.headline(aggregate(make_table(), cells))
-
-    reached = "FedeRiCo is best: 80.8 % accuracy on the clients' own test data"
-    assert told == f"{reached}, {distance}."
+    reached = "In a single run FedeRiCo is ahead: 80.8 % accuracy on the clients' own test data"
+    assert told == f"{reached}, {distance} (one run does not tell how sure that is)."
 
 
-def test_a_reference_that_wins_is_called_best() -> None:
-    cells = [make_cell("federico", 0.5), make_cell("local", 0.95)]
+def test_a_row_that_is_clearly_above_all_others_is_best() -> None:
+    told = headline(runs_of("federico", 0.80, 0.82, 0.81), runs_of("local", 0.70, 0.71, 0.72))
 
-    told = text.headline(aggregate(make_table(), cells))
+    assert told == (
+        "FedeRiCo is best: 81.0 % accuracy on the clients' own test data, "
+        "10.0 points above Local (95 % interval +7.5 to +12.5, 3 runs)."
+    )
+
+
+def test_three_better_runs_of_ten_are_no_win() -> None:
+    local = [0.80] * 10
+    ours = [0.90, 0.90, 0.90, *[0.79] * 7]
+    told = headline(runs_of("federico", *ours), runs_of("local", *local))
+
+    assert told == (
+        "FedeRiCo is about even with Local: 82.3 % accuracy on the clients' own test data, "
+        f"2.3 points above Local (95 % interval {MINUS}1.5 to +6.1, 10 runs)."
+    )
+
+
+def test_a_reference_that_is_barely_above_is_not_called_best() -> None:
+    told = headline(runs_of("federico", 0.70, 0.80, 0.79), runs_of("local", 0.75, 0.78, 0.80))
+
+    assert told.startswith("FedeRiCo is about even with Local: 76.3 % accuracy")
+    assert "1.3 points below Local" in told
+
+
+def test_a_reference_that_is_clearly_above_is_best() -> None:
+    told = headline(runs_of("federico", 0.50, 0.51), runs_of("local", 0.95, 0.95))
 
     assert told == "Local is best: 95.0 % accuracy on the clients' own test data."
+
+
+def test_two_rows_that_runs_cannot_tell_apart_share_the_lead() -> None:
+    told = headline(
+        runs_of("federico", 0.80, 0.82, 0.81),
+        runs_of("local", 0.70, 0.71, 0.72),
+        runs_of("fedavg", 0.81, 0.80, 0.80),
+        rows=("federico", "local", "fedavg"),
+    )
+
+    assert told.startswith("FedeRiCo has the best mean, about even with FedAvg: 81.0 % accuracy")
+    assert "10.0 points above Local" in told
+
+
+def test_without_a_reference_the_two_best_are_compared() -> None:
+    told = headline(
+        runs_of("federico", 0.80, 0.81), runs_of("fedavg", 0.70, 0.71), rows=("federico", "fedavg")
+    )
+
+    assert told == "FedeRiCo is best: 80.5 % accuracy on the clients' own test data."
 
 
 def test_a_single_row_is_not_called_best() -> None:
@@ -151,8 +202,8 @@ def test_a_single_row_is_not_called_best() -> None:
 
 def test_several_columns_are_counted_for_the_row_that_wins_most(summary: Summary) -> None:
     assert text.headline(summary) == (
-        "FedeRiCo is best in 2 of 2 columns: +20.0 and +10.0 points against Local "
-        "(better in 4 of 4 runs)."
+        "FedeRiCo has the best mean in 2 of 2 columns: +20.0 (+20.0 to +20.0) and "
+        "+10.0 (+10.0 to +10.0) points against Local (95 % intervals over 2 runs each)."
     )
 
 

@@ -57,7 +57,8 @@ def test_a_report_is_a_page_with_everything_in_it(run: Path) -> None:
 
     shown = read(page)
     assert page == run / "report.html"
-    assert "FedeRiCo is best: 90.0 % accuracy" in shown
+    assert "In a single run FedeRiCo is ahead: 90.0 % accuracy" in shown
+    assert "Against training alone" in shown
     assert "a learns with b (40 %) and keeps 60 % for its own model." in shown
     assert "federico run made-up.toml" in shown
     assert "optimizer.kind" in shown

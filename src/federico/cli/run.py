@@ -177,11 +177,11 @@ def show_results(summary: "Summary", *, as_json: bool) -> None:
 def print_summary(summary: "Summary") -> None:
     """Print headline, tables, and what differs from the paper's setting."""
     from federico.report import text
-    from federico.report.tables import ForTerminal, result_tables
+    from federico.report.tables import ForTerminal, gain_tables, result_tables
 
     out.print(text.headline(summary), style="bold", **PLAIN)
     console = for_tables()
-    for table in result_tables(summary):
+    for table in [*result_tables(summary), *gain_tables(summary)]:
         console.print(ForTerminal(table))
     out.print(f"{text.extent(summary)}. {text.notes(summary)}", highlight=False, markup=False)
     for difference in text.differences(summary):

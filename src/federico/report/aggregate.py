@@ -14,6 +14,13 @@ from typing import TypeAlias, TypeVar
 import numpy as np
 
 from federico.errors import RunError
+from federico.report.gains import (
+    GainsOfClients,
+    Interval,
+    gains_of_run,
+    mean_interval,
+    paired_p_value,
+)
 from federico.runs.metric import METRICS, Metric, metric_of, tuning_metric
 from federico.runs.results import (
     CellResult,
@@ -30,6 +37,8 @@ Place: TypeAlias = tuple[str, str, str]
 Command: TypeAlias = tuple[str, str]
 """What was typed, and the commit of the code that ran it."""
 Key = TypeVar("Key")
+LOCAL = "local"
+"""The method that trains alone."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +62,8 @@ class SeedResult:
     other_figures: dict[str, float]
     """The task's other figures at the last evaluated round, by the names they are recorded under,
     mean over clients."""
+    test_samples: dict[str, int]
+    """How many samples each client is tested on; empty where only means were stored."""
     wall_seconds: float | None
     """Seconds by the clock on the wall, of the whole run."""
     on_own_distribution: float | None
@@ -91,6 +102,20 @@ class Difference:
     better: int
     """Runs in which the row is better than the reference."""
     runs: int
+    interval: Interval | None = None
+    """Where the mean over runs lies (95 %); None for one run, or where one has diverged."""
+    p_value: float | None = None
+    """Of Wilcoxon's signed-rank test over runs; None where there is no interval."""
+    clients: GainsOfClients | None = None
+    """The same client by client; None where only means over runs were stored."""
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the runs tell the two apart: the interval does not hold 0."""
+        if self.interval is None:
+            return False
+        low, high = self.interval
+        return low > 0 or high < 0
 
 
 @dataclass(frozen=True)
@@ -359,13 +384,13 @@ class Summary:
         lengths = {entry.rounds for entry in found}
         if len(lengths) != 1:
             return None
+        return max(found, key=self.rank)
 
-        def gain(entry: Entry) -> float:
-            if math.isnan(entry.mean):
-                return -math.inf
-            return self.metric.gain(entry.mean)
-
-        return max(found, key=gain)
+    def rank(self, entry: Entry) -> float:
+        """The figure turned so that higher is better; an undefined one is the lowest."""
+        if math.isnan(entry.mean):
+            return -math.inf
+        return self.metric.gain(entry.mean)
 
     def filled(self, rate_kind: ShownRate) -> bool:
         """Whether anything is known at this learning rate."""
@@ -389,6 +414,14 @@ class Summary:
             if row.name == self.table.reference:
                 return row.title
         return ""
+
+    @property
+    def reference_is_local(self) -> bool:
+        """Whether rows are compared with training alone."""
+        for row in self.table.rows:
+            if row.name == self.table.reference:
+                return row.method == LOCAL
+        return False
 
     @property
     def stored_as_means(self) -> list[Entry]:
@@ -491,6 +524,7 @@ def from_cell(cell: CellResult) -> SeedResult:
         processor_seconds=so_far(cell.processor_seconds_by_round, cell.evaluated),
         by_client=by_client,
         other_figures=other_figures,
+        test_samples=dict(zip(cell.clients, cell.test_samples, strict=True)),
         wall_seconds=math.fsum(cell.wall_seconds.values()),
         on_own_distribution=cell.on_own_distribution,
         effective_collaborators=cell.effective_collaborators,
@@ -525,6 +559,7 @@ def from_aggregate(stored: StoredAggregate) -> list[SeedResult]:
                 processor_seconds=stored.processor_seconds,
                 by_client=stored.by_client,
                 other_figures={},
+                test_samples={},
                 wall_seconds=None,
                 on_own_distribution=stored.on_own_distribution,
                 effective_collaborators=stored.effective_collaborators,
@@ -588,20 +623,51 @@ def _versus(summary: Summary, entry: Entry) -> Difference | None:
     if reference_row is None or entry.row.name == reference_row:
         return None
     reference = summary.entry(reference_row, entry.column, entry.rate_kind)
-    if reference is None or reference.rounds != entry.rounds:
+    if reference is None:
+        return None
+    return compare(entry, reference, summary.metric)
+
+
+def compare(entry: Entry, other: Entry, metric: Metric) -> Difference | None:
+    """One row against another, over the seeds that both have; None where there are none."""
+    if other.rounds != entry.rounds:
         return None
 
     differences = []
     for seed, ours in entry.by_seed.items():
-        if seed in reference.by_seed:
-            differences.append(_difference(ours, reference.by_seed[seed]))
+        if seed in other.by_seed:
+            differences.append(_difference(ours, other.by_seed[seed]))
     if not differences:
         return None
     better = 0
     for difference in differences:
-        if summary.metric.gain(difference) > 0:
+        if metric.gain(difference) > 0:
             better += 1
-    return Difference(_mean(differences), better, len(differences))
+    return Difference(
+        mean=_mean(differences),
+        better=better,
+        runs=len(differences),
+        interval=mean_interval(differences),
+        p_value=paired_p_value(differences),
+        clients=_gains_of_clients(entry, other, metric),
+    )
+
+
+def _gains_of_clients(entry: Entry, other: Entry, metric: Metric) -> GainsOfClients | None:
+    """Client by client, over the runs that are known by client and end after the same round."""
+    theirs_by_seed = {seed.seed: seed for seed in other.seeds}
+    runs = []
+    for ours in entry.seeds:
+        theirs = theirs_by_seed.get(ours.seed)
+        if theirs is None or ours.evaluated[-1] != theirs.evaluated[-1]:
+            continue
+        # What was stored as a mean has no test samples, and gives no gains.
+        gains = gains_of_run(ours.by_client, theirs.by_client, ours.test_samples, metric)
+        if gains:
+            runs.append(gains)
+    if not runs:
+        return None
+    return GainsOfClients(tuple(runs))
 
 
 def _difference(one: float, other: float) -> float:

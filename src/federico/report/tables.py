@@ -16,7 +16,7 @@ from rich.table import Table as TerminalTable
 from rich.text import Text
 
 from federico.report import text
-from federico.report.aggregate import Entry, Summary, TunedRate
+from federico.report.aggregate import Difference, Entry, Summary, TunedRate
 from federico.runs.metric import METRICS, Metric, tuning_metric
 from federico.runs.table import ShownRate, TableRow
 
@@ -76,8 +76,13 @@ def result_tables(summary: Summary) -> list[TextTable]:
 
 
 def all_tables(summary: Summary) -> list[TextTable]:
-    """The tables of results, other metrics, and how the best learning rates were chosen."""
-    return [*result_tables(summary), *metric_tables(summary), *tuning_tables(summary)]
+    """The tables of results, of gains and other metrics, and how learning rates were chosen."""
+    return [
+        *result_tables(summary),
+        *gain_tables(summary),
+        *metric_tables(summary),
+        *tuning_tables(summary),
+    ]
 
 
 def metric_tables(summary: Summary) -> list[TextTable]:
@@ -125,6 +130,70 @@ def _other_metric(entry: Entry | None, metric: Metric) -> TableCell:
     if value is None:
         return MISSING
     return TableCell(metric.bare(value))
+
+
+def gain_tables(summary: Summary) -> list[TextTable]:
+    """For each learning rate, what every row is worth to the clients against the reference row."""
+    found = []
+    for rate_kind in summary.table.rates:
+        table = _gains(summary, rate_kind)
+        if table.lines:
+            found.append(table)
+    return found
+
+
+def _gains(summary: Summary, rate_kind: ShownRate) -> TextTable:
+    """A line for every row in every column that can be compared over at least two runs."""
+    lines = []
+    for column in summary.table.columns:
+        for entry in summary.column(column, rate_kind):
+            if entry.versus is None:
+                continue
+            name = entry.title
+            if len(summary.table.columns) > 1:
+                name += f", {column}"
+            lines.append([TableCell(name), *_gain_cells(summary, entry.versus)])
+
+    against = summary.reference_title
+    if summary.reference_is_local:
+        against = "training alone"
+    title = f"Against {against}, {text.rate(summary, rate_kind)}"
+    gain = "mean gain"
+    if summary.metric.in_percent:
+        gain = "mean gain (points)"
+    headings = ["", gain, text.INTERVAL, "p", "better off", "not worse"]
+    headings += ["clearly worse", "worst client", "spread"]
+    return TextTable(title, headings, lines)
+
+
+def _gain_cells(summary: Summary, versus: Difference) -> list[TableCell]:
+    """Gain, interval and p over runs, then shares, worst and spread over clients."""
+    metric = summary.metric
+    cells = [TableCell(metric.signed(metric.gain(versus.mean)))]
+    if versus.interval is None or versus.p_value is None:
+        cells += [MISSING, MISSING]
+    else:
+        ends = sorted(metric.gain(end) for end in versus.interval)
+        low, high = [metric.signed(end) for end in ends]
+        cells += [TableCell(f"{low} to {high}"), TableCell(_p_value(versus.p_value))]
+
+    clients = versus.clients
+    if clients is None:
+        return cells + [MISSING] * 5
+    for share in (clients.better, clients.not_worse, clients.clearly_worse):
+        cells.append(TableCell(text.percent(share)))
+    cells.append(TableCell(metric.signed(clients.worst)))
+    if clients.spread is None:
+        cells.append(MISSING)
+    else:
+        cells.append(TableCell(metric.bare(clients.spread)))
+    return cells
+
+
+def _p_value(p: float) -> str:
+    if p < 0.001:
+        return "< 0.001"
+    return f"{p:.3f}"
 
 
 def tuning_tables(summary: Summary) -> list[TextTable]:
@@ -275,11 +344,7 @@ def _tuned_as_json(tuned: TunedRate) -> dict[str, Any]:
 def _entry_as_json(summary: Summary, entry: Entry) -> dict[str, Any]:
     versus = None
     if entry.versus is not None:
-        versus = {
-            "difference": _finite(entry.versus.mean),
-            "better": entry.versus.better,
-            "runs": entry.versus.runs,
-        }
+        versus = _versus_as_json(entry.versus)
 
     by_seed = {}
     for seed, value in entry.by_seed.items():
@@ -318,6 +383,26 @@ def _other_metrics_as_json(summary: Summary, entry: Entry) -> dict[str, float | 
         if value is not None:
             found[metric.recorded_as] = _finite(value)
     return found
+
+
+def _versus_as_json(versus: Difference) -> dict[str, Any]:
+    clients = None
+    if versus.clients is not None:
+        clients = {
+            "better": versus.clients.better,
+            "not_worse": versus.clients.not_worse,
+            "clearly_worse": versus.clients.clearly_worse,
+            "worst": _finite(versus.clients.worst),
+            "spread": versus.clients.spread,
+        }
+    return {
+        "difference": _finite(versus.mean),
+        "better": versus.better,
+        "runs": versus.runs,
+        "interval": versus.interval,
+        "p_value": versus.p_value,
+        "clients": clients,
+    }
 
 
 def megabytes(count: float) -> str:

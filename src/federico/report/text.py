@@ -4,7 +4,16 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
-from federico.report.aggregate import Command, Entry, Pending, ResultSource, Summary
+from federico.report.aggregate import (
+    Command,
+    Difference,
+    Entry,
+    Pending,
+    ResultSource,
+    Summary,
+    compare,
+)
+from federico.report.gains import Interval
 from federico.runs.table import ReportedValues, ShownRate
 
 COLLABORATOR = 0.01
@@ -15,6 +24,8 @@ NUMBERS = (
     "no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven",
     "twelve",
 )  # fmt: skip
+INTERVAL = "95 % interval"
+ONE_RUN = "one run does not tell how sure that is"
 COST = (
     "Megabytes and processor seconds are for one run: all messages that training needs, each "
     "counted once, and the seconds of all cores together, without evaluation; checkpoints that are "
@@ -30,8 +41,7 @@ def headline(summary: Summary, *, short: bool = False) -> str:
     if not winners:
         return "Rows were run for different numbers of rounds, so none is called best."
     if len(winners) == 1:
-        return _winner(summary, winners[0], short=short)
-
+        return _single_column(summary, short=short)
     return _winner_of_most(summary, winners)
 
 
@@ -46,69 +56,129 @@ def _winners(summary: Summary) -> list[Entry]:
 
 
 def _winner_of_most(summary: Summary, winners: Sequence[Entry]) -> str:
-    """The row that is best in most of several columns, and how it compares in all of them."""
+    """The row that is highest in most of several columns, and how it compares in all of them."""
     wins = Counter(winner.title for winner in winners)
     # Of equals the first.
     ((title, most),) = wins.most_common(1)
-    sentence = f"{title} is best in {most} of {count(len(winners), 'column')}"
+    sentence = f"{title} has the best mean in {most} of {count(len(winners), 'column')}"
 
     compared = []
     for column in summary.table.columns:
         for entry in summary.column(column, summary.shown_rate):
             if entry.title == title and entry.versus is not None:
-                compared.append(entry)
+                compared.append(entry.versus)
     if compared:
-        sentence += f": {_against_reference(summary, compared)}"
+        sentence += f": {_against_in_columns(summary, compared)}"
     return f"{sentence}."
 
 
-def _winner(summary: Summary, best: Entry, *, short: bool) -> str:
-    """The best row of a single column, and how far it is above the reference."""
+def _against_in_columns(summary: Summary, differences: Sequence[Difference]) -> str:
+    """How far the row is from the reference in each column, and how sure that is."""
     metric = summary.metric
-    reached = f"{metric.with_article} of {metric.bare(best.mean)}"
+    sizes = []
+    for difference in differences:
+        size = metric.signed(difference.mean)
+        if difference.interval is not None:
+            size += f" ({_interval(summary, difference.interval)})"
+        sizes.append(size)
+    unit = ""
     if metric.in_percent:
-        reached = f"{metric.text(best.mean)} {metric.name}"
+        unit = " points"
+
+    runs = {difference.runs for difference in differences}
+    extent = " or ".join(str(number) for number in sorted(runs)) + " runs each"
+    if runs == {1}:
+        extent = ONE_RUN
+    elif all(difference.interval is not None for difference in differences):
+        extent = f"{INTERVAL}s over {extent}"
+    return f"{listed(sizes)}{unit} against {summary.reference_title} ({extent})"
+
+
+def _single_column(summary: Summary, *, short: bool) -> str:
+    """What the runs of a single column tell, and no more than that."""
+    best = _winners(summary)[0]
+    others = []
+    for entry in summary.column(best.column, best.rate_kind):
+        if entry is not best:
+            others.append(entry)
+    where = ""
+    if len(summary.table.columns) > 1:
+        where = f" ({best.column})"
+    reached = _reached(summary, best, short=short) + where
+    if not others:
+        return f"{best.title} reaches {reached}."
+
+    second = max(others, key=summary.rank)
+    apart = compare(best, second, summary.metric)
+    if best.versus is None:
+        return _reference_or_none_is_best(summary, best, second, apart, reached, short=short)
+
+    distance = _distance(summary, best.versus)
+    if best.versus.runs == 1:
+        return f"In a single run {best.title} is ahead: {reached}, {distance} ({ONE_RUN})."
+    if not best.versus.is_clear:
+        return f"{best.title} is about even with {summary.reference_title}: {reached}, {distance}."
+    if apart is not None and apart.is_clear:
+        return f"{best.title} is best: {reached}, {distance}."
+    return f"{best.title} has the best mean, about even with {second.title}: {reached}, {distance}."
+
+
+def _reference_or_none_is_best(
+    summary: Summary,
+    best: Entry,
+    second: Entry,
+    apart: Difference | None,
+    reached: str,
+    *,
+    short: bool,
+) -> str:
+    """The headline where the best row is the reference, or where there is no reference."""
+    is_reference = best.row.name == summary.table.reference
+    if apart is None:
+        return f"{best.title} has the best mean: {reached}."
+    if apart.runs == 1:
+        return f"In a single run {best.title} is ahead: {reached} ({ONE_RUN})."
+    if apart.is_clear:
+        return f"{best.title} is best: {reached}."
+    if is_reference and second.versus is not None:
+        # The news is about the row that is compared, not about the one it is compared with.
+        reached = _reached(summary, second, short=short)
+        distance = _distance(summary, second.versus)
+        return f"{second.title} is about even with {best.title}: {reached}, {distance}."
+    return f"{best.title} has the best mean, about even with {second.title}: {reached}."
+
+
+def _reached(summary: Summary, entry: Entry, *, short: bool) -> str:
+    """The figure of a row in words."""
+    metric = summary.metric
+    reached = f"{metric.with_article} of {metric.bare(entry.mean)}"
+    if metric.in_percent:
+        reached = f"{metric.text(entry.mean)} {metric.name}"
     if not short:
         reached += " on the clients' own test data"
-
-    sentence = f"{best.title} is best: {reached}"
-    rows = summary.column(best.column, best.rate_kind)
-    if len(rows) == 1:
-        sentence = f"{best.title} reaches {reached}"
-    if len(summary.table.columns) > 1:
-        sentence += f" ({best.column})"
-    if best.versus is not None:
-        sentence += f", {_against_reference(summary, [best])}"
-    return f"{sentence}."
+    return reached
 
 
-def _against_reference(summary: Summary, entries: Sequence[Entry]) -> str:
-    """How far above or below the reference these entries are, and how often better."""
-    means = []
-    better = 0
-    runs = 0
-    for entry in entries:
-        if entry.versus is not None:
-            means.append(entry.versus.mean)
-            better += entry.versus.better
-            runs += entry.versus.runs
-
+def _distance(summary: Summary, versus: Difference) -> str:
+    """How far a row is from the reference, and where the mean over runs lies."""
     metric = summary.metric
     reference = summary.reference_title
-    often = f"better in {better} of {count(runs, 'run')}"
-    if len(means) > 1:
-        sizes = listed([metric.signed(mean) for mean in means])
-        if metric.in_percent:
-            sizes += " points"
-        return f"{sizes} against {reference} ({often})"
+    distance = f"the same as {reference}"
+    if versus.mean != 0:
+        side = "below"
+        if versus.mean > 0:
+            side = "above"
+        distance = f"{metric.distance(versus.mean)} {side} {reference}"
+    if versus.interval is not None:
+        sure = _interval(summary, versus.interval)
+        distance += f" ({INTERVAL} {sure}, {count(versus.runs, 'run')})"
+    return distance
 
-    (mean,) = means
-    if mean == 0:
-        return f"the same as {reference} ({often})"
-    side = "below"
-    if mean > 0:
-        side = "above"
-    return f"{metric.distance(mean)} {side} {reference} ({often})"
+
+def _interval(summary: Summary, interval: Interval) -> str:
+    """Both ends with their signs: −0.9 to +1.5."""
+    low, high = interval
+    return f"{summary.metric.signed(low)} to {summary.metric.signed(high)}"
 
 
 def trust(summary: Summary) -> str:
@@ -189,11 +259,28 @@ def notes(summary: Summary) -> str:
             f"Against {summary.reference_title}: the difference seed by seed after equal rounds, "
             "and in how many runs the row is better."
         )
+    if any(entry.versus and entry.versus.clients for entry in summary.entries):
+        parts.append(_how_gains_are_counted(summary))
     if summary.tuned:
         parts.append(_how_tuned(summary))
     if summary.stored_as_means:
         parts.append(stored_as_means(summary))
     return " ".join([*parts, COST])
+
+
+def _how_gains_are_counted(summary: Summary) -> str:
+    """How to read the table of gains."""
+    alone = summary.reference_title
+    if summary.reference_is_local:
+        alone = "alone"
+    return (
+        f"Gains are counted client by client and run by run: better off than {alone}, not worse, "
+        "and worse by more than two standard errors of the client's own test set (clearly worse). "
+        "The worst client is the one with the lowest gain of a run, and spread is the standard "
+        "deviation of the gain over clients; both are means over runs. The interval is Student's "
+        "over runs, p is that of Wilcoxon's signed-rank test. Runs on splits of the same data are "
+        "not independent: both say what another split would change, not other data."
+    )
 
 
 def stored_as_means(summary: Summary) -> str:
