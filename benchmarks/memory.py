@@ -12,7 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
-FEDERICO = (sys.executable, "-m", "federico.cli.main")
+FEDERICO = (sys.executable, "-m", "federico")
 
 
 def planned(file: str, settings: list[str]) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """TOML files become frozen, validated options, or one error that lists all that is wrong."""
 
 import difflib
+import json
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -72,9 +73,19 @@ def _explain(root: type[BaseModel], detail: ErrorDetails) -> str:
         kind = detail["ctx"]["tag"]
         suggestion = nearest(kind, allowed)
         return f"{path}.kind = {kind!r}: there is no such kind{suggestion}; allowed: {listed}"
+    if detail["type"] in ("tuple_type", "list_type"):
+        message = f"must be a list{_as_list(path, detail['input'])}"
     if detail["type"] == "missing":
         return f"{path}: {message}"
     return f"{path} = {detail['input']!r}: {message}"
+
+
+def _as_list(path: str, value: object) -> str:
+    """How to write a list with this one entry; nothing where that is not what was meant."""
+    if not isinstance(value, str | int | float):
+        return ""
+    key = path.rpartition(".")[2]
+    return f"; write {key} = [{json.dumps(value)}]"  # JSON and TOML write these in the same way
 
 
 def _locate(root: type[BaseModel], location: tuple[int | str, ...]) -> tuple[str, list[str]]:

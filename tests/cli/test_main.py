@@ -49,10 +49,16 @@ def test_help_is_quick_and_loads_nothing_heavy(command: list[str]) -> None:
     assert loaded == ""
 
 
+def test_python_m_federico_is_federico() -> None:
+    command = [sys.executable, "-m", "federico", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("federico ")
+
+
 def test_help_takes_less_than_half_a_second_of_cpu() -> None:
     def seconds() -> float:
         process = subprocess.Popen(
-            [sys.executable, "-m", "federico.cli.main", "--help"], stdout=subprocess.DEVNULL
+            [sys.executable, "-m", "federico", "--help"], stdout=subprocess.DEVNULL
         )
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
@@ -125,7 +131,7 @@ def test_ctrl_c_says_how_to_resume_and_leaves_with_130(tiny: Path, tmp_path: Pat
     command = [
         sys.executable,
         "-m",
-        "federico.cli.main",
+        "federico",
         "run",
         str(tiny),
         "--set",

@@ -44,6 +44,18 @@ def test_ones_own_method_is_listed_like_a_built_in_one(
     assert listed == {"mine": {"title": "Mine", "summary": "Nothing new.", "options": {}}}
 
 
+def test_an_option_without_a_sentence_has_no_meaning(
+    federico: Callable[..., Any], tmp_path: Path
+) -> None:
+    options = "from federico.options import Options\n\n\nclass Mu(Options):\n    mu: float = 0.5\n"
+    (tmp_path / "mine.py").write_text(f"{options}{OWN_METHOD}    options = Mu\n")
+    shown = federico("methods", "mine.py:Mine").out
+    assert "mine.mu" in shown
+    assert "None" not in shown
+    listed = json.loads(federico("methods", "mine.py:Mine", "--json").out)
+    assert listed["mine"]["options"] == {"mu": {"default": 0.5, "meaning": ""}}
+
+
 def test_a_method_that_is_not_there_is_an_error_not_a_traceback(
     federico: Callable[..., Any],
 ) -> None:

@@ -143,3 +143,26 @@ def test_the_declared_state_of_the_page_is_saved(
     resumed.restore(played.state())
     assert resumed.before.min() > 0
     assert resumed.before.tolist() == played.before.tolist()  # type: ignore[attr-defined]
+
+
+def test_a_round_or_predictors_without_a_return_are_named_with_the_remedy(
+    folder: Path, fedprox: type[Method]
+) -> None:
+    class NoRound(fedprox):  # type: ignore[valid-type, misc]
+        name = "no_round"
+
+        def round(self, round_index: int) -> None:
+            super().round(round_index)
+
+    class NoPredictors(fedprox):  # type: ignore[valid-type, misc]
+        name = "no_predictors"
+
+        def predictors(self, round_index: int) -> None:
+            super().predictors(round_index)
+
+    plain = folder / "plain.toml"
+    plain.write_text(FILE.format(rounds=1).replace("[fedprox]\nmu = 0.1\n", ""))
+    with pytest.raises(ConfigError, match=r"NoRound.round returned nothing.* return Round\(\)"):
+        federico.run(plain, methods=[NoRound], directory=folder / "runs")
+    with pytest.raises(ConfigError, match=r"NoPredictors.predictors .* return self\.read\("):
+        federico.run(plain, methods=[NoPredictors], directory=folder / "runs")

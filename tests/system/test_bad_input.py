@@ -282,7 +282,7 @@ def test_real_process_refuses_in_one_line_too(small: Path, tmp_path: Path) -> No
     command = [
         sys.executable,
         "-m",
-        "federico.cli.main",
+        "federico",
         "run",
         str(small),
         "--set",

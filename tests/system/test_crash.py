@@ -139,7 +139,7 @@ def start(file: Path, root: Path) -> "subprocess.Popen[bytes]":
     command = [
         sys.executable,
         "-m",
-        "federico.cli.main",
+        "federico",
         "run",
         str(file),
         "--directory",

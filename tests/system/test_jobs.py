@@ -75,7 +75,7 @@ def test_a_killed_run_resumes(tmp_path: Path) -> None:
     command = [
         sys.executable,
         "-m",
-        "federico.cli.main",
+        "federico",
         "run",
         "study.toml",
         "-q",

@@ -58,7 +58,7 @@ def command(
     run = [
         sys.executable,
         "-m",
-        "federico.cli.main",
+        "federico",
         "run",
         str(file),
         "--name",
@@ -191,5 +191,5 @@ def ranks_of(mpiexec: int) -> list[int]:
     return sorted(
         pid
         for pid, line in commands.items()
-        if b"federico.cli.main" in line and b"mpiexec" not in line.split(b"\0")[0]
+        if b"-m\0federico\0" in line and b"mpiexec" not in line.split(b"\0")[0]
     )

@@ -227,7 +227,7 @@ model = { kind = "mlp", hidden = [6] }
 def launch_command(folder: Path, *options: str) -> list[str]:
     file = folder / "tiny.toml"
     file.write_text(TINY)
-    return [sys.executable, "-m", "federico.cli.main", "launch", "2", str(file), *options]
+    return [sys.executable, "-m", "federico", "launch", "2", str(file), *options]
 
 
 def test_launch_shows_a_federation_beside_training_alone(tmp_path: Path) -> None:

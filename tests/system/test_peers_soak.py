@@ -229,7 +229,7 @@ def test_a_member_is_cut_off_and_back(tmp_path: Path, islands: list[str]) -> Non
                     island,
                     sys.executable,
                     "-m",
-                    "federico.cli.main",
+                    "federico",
                     "peer",
                     str(site.file),
                 ],

@@ -23,7 +23,7 @@ def test_five_sites_on_one_laptop(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "experiments", tmp_path / "experiments")
     shims = tmp_path / "bin"
     shims.mkdir()
-    for name, module in (("federico", "-m federico.cli.main"), ("python", "")):
+    for name, module in (("federico", "-m federico"), ("python", "")):
         (shims / name).write_text(SHIM.format(python=sys.executable, module=module))
         (shims / name).chmod(0o755)
     path = {"PATH": f"{shims}:{os.environ['PATH']}"}

@@ -118,7 +118,3 @@ def main() -> None:
         for line in str(error).splitlines():
             sys.stderr.write(f"error: {line}\n")
         sys.exit(error.exit_code)
-
-
-if __name__ == "__main__":
-    main()

@@ -59,6 +59,6 @@ def _described(method: "type[Method]") -> dict[str, object]:
 def _options(method: "type[Method]") -> dict[str, dict[str, object]]:
     fields = method.options.model_fields
     return {
-        key: {"default": field.default, "meaning": field.description}
+        key: {"default": field.default, "meaning": field.description or ""}
         for key, field in fields.items()
     }

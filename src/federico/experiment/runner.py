@@ -39,7 +39,7 @@ from federico.experiment.tuning import best_rate
 from federico.experiment.workers import run_in_workers
 from federico.learning.models import Factory
 from federico.learning.rows import RowStorage
-from federico.methods.method import Method
+from federico.methods.method import Method, Mixtures, Round
 from federico.runs import checkpoint
 from federico.runs.atomic import publish, publish_text
 from federico.runs.cell_result import cell_result
@@ -582,11 +582,16 @@ def play_round(
     """
     context = method.context
     played = method.round(round_index)
+    _check_returned(method, "round", played, Round, "at the least, return Round()")
 
     scores = None
     if evaluate:
         with context.clock("evaluate"):
             mixtures = method.predictors(round_index)
+            own_models = "return self.read(round_index, self.to_own())"
+            _check_returned(
+                method, "predictors", mixtures, Mixtures, f"for everybody's own model, {own_models}"
+            )
             scores = method.learner.score(mixtures.bank, mixtures.visits, mixtures.weights)
             scores = scores.take(context.hosted)
 
@@ -602,3 +607,12 @@ def play_round(
             traffic,
             distribution,
         )
+
+
+def _check_returned(method: Method, verb: str, value: object, kind: type, remedy: str) -> None:
+    """Refuse what a method of somebody's own must not return, by name."""
+    if isinstance(value, kind):
+        return
+    written = f"{type(method).__name__}.{verb}"
+    what = "nothing" if value is None else f"a {type(value).__name__}"
+    raise ConfigError(f"methods: {written} returned {what}, not a {kind.__name__}; {remedy}")

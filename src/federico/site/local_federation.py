@@ -150,7 +150,7 @@ def _create_site(folder: Path, setup: Setup, name: str, address: str, dialled: l
 def start_peer(site_file: Path) -> LaunchedPeer:
     """Start the peer of a site; its output goes to a file beside the site file."""
     folder = site_file.parent
-    command = [sys.executable, "-m", "federico.cli.main", "peer", "run", str(site_file)]
+    command = [sys.executable, "-m", "federico", "peer", "run", str(site_file)]
     with (folder / "output.txt").open("ab") as output:
         process = subprocess.Popen(command, stdout=output, stderr=output)
     return LaunchedPeer(folder.name, folder, process)

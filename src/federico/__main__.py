@@ -1,0 +1,5 @@
+"""`python -m federico` is `federico`."""
+
+from federico.cli.main import main
+
+main()
