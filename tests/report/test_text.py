@@ -158,10 +158,18 @@ def test_three_better_runs_of_ten_are_no_win() -> None:
 
 
 def test_a_reference_that_is_barely_above_is_not_called_best() -> None:
-    told = headline(runs_of("federico", 0.70, 0.80, 0.79), runs_of("local", 0.75, 0.78, 0.80))
+    ours = [0.70, 0.80, 0.79, 0.70, 0.80, 0.79]
+    local = [0.75, 0.78, 0.80, 0.75, 0.78, 0.80]
+    told = headline(runs_of("federico", *ours), runs_of("local", *local))
 
     assert told.startswith("FedeRiCo is about even with Local: 76.3 % accuracy")
     assert "1.3 points below Local" in told
+
+
+def test_few_runs_that_differ_do_not_show_that_two_rows_are_even() -> None:
+    told = headline(runs_of("federico", 0.70, 0.80, 0.99), runs_of("local", 0.75, 0.78, 0.80))
+
+    assert told.startswith("Three runs do not tell FedeRiCo and Local apart: 83.0 % accuracy")
 
 
 def test_a_reference_that_is_clearly_above_is_best() -> None:
@@ -178,7 +186,7 @@ def test_two_rows_that_runs_cannot_tell_apart_share_the_lead() -> None:
         rows=("federico", "local", "fedavg"),
     )
 
-    assert told.startswith("FedeRiCo has the best mean, about even with FedAvg: 81.0 % accuracy")
+    assert told.startswith("FedeRiCo has the best mean, not clearly above FedAvg: 81.0 % accuracy")
     assert "10.0 points above Local" in told
 
 

@@ -26,6 +26,8 @@ NUMBERS = (
 )  # fmt: skip
 INTERVAL = "95 % interval"
 ONE_RUN = "one run does not tell how sure that is"
+ENOUGH_RUNS = 6
+"""Fewer runs cannot give a p below 0.05 in the paired test: they do not show that rows are even."""
 COST = (
     "Megabytes and processor seconds are for one run: all messages that training needs, each "
     "counted once, and the seconds of all cores together, without evaluation; checkpoints that are "
@@ -117,10 +119,11 @@ def _single_column(summary: Summary, *, short: bool) -> str:
     if best.versus.runs == 1:
         return f"In a single run {best.title} is ahead: {reached}, {distance} ({ONE_RUN})."
     if not best.versus.is_clear:
-        return f"{best.title} is about even with {summary.reference_title}: {reached}, {distance}."
+        even = _even(best.title, summary.reference_title, best.versus.runs)
+        return f"{even}: {reached}, {distance}."
     if apart is not None and apart.is_clear:
         return f"{best.title} is best: {reached}, {distance}."
-    return f"{best.title} has the best mean, about even with {second.title}: {reached}, {distance}."
+    return f"{best.title} has the best mean, {_beside(second, apart)}: {reached}, {distance}."
 
 
 def _reference_or_none_is_best(
@@ -144,8 +147,23 @@ def _reference_or_none_is_best(
         # The news is about the row that is compared, not about the one it is compared with.
         reached = _reached(summary, second, short=short)
         distance = _distance(summary, second.versus)
-        return f"{second.title} is about even with {best.title}: {reached}, {distance}."
-    return f"{best.title} has the best mean, about even with {second.title}: {reached}."
+        even = _even(second.title, best.title, second.versus.runs)
+        return f"{even}: {reached}, {distance}."
+    return f"{best.title} has the best mean, {_beside(second, apart)}: {reached}."
+
+
+def _even(title: str, other: str, runs: int) -> str:
+    """Says that two rows are even, or that there are too few runs to tell."""
+    if runs < ENOUGH_RUNS:
+        return f"{in_words(runs).capitalize()} runs do not tell {title} and {other} apart"
+    return f"{title} is about even with {other}"
+
+
+def _beside(second: Entry, apart: Difference | None) -> str:
+    """How the second best row stands beside the best, where that is not clear."""
+    if apart is None or apart.runs < ENOUGH_RUNS:
+        return f"not clearly above {second.title}"
+    return f"about even with {second.title}"
 
 
 def _reached(summary: Summary, entry: Entry, *, short: bool) -> str:
