@@ -172,7 +172,7 @@ def test_floats_as_targets_mean_regression(run: Callable[..., federico.Run]) -> 
     x, y = lines["c"]
     assert found.client("c").predict(x).shape == (30, 1)
     assert np.abs(found.client("c").predict(x)[:, 0] - y).mean() < 0.3
-    assert found.records()[-1].figures.keys() == {"loss", "rmse", "mae", "r2"}
+    assert found.records()[-1].figures.keys() == {"loss", "rmse", "mae", "r2", "skill"}
 
 
 @pytest.mark.parametrize(

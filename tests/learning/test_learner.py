@@ -563,7 +563,7 @@ def test_regression_scores_the_mixed_values(
     assert scores.figures["loss"][0] == pytest.approx(
         float((0.25 * values[0] + 0.75 * values[1] - y).square().mean())
     )
-    assert scores.figures.keys() == {"loss", "rmse", "mae", "r2"}
+    assert scores.figures.keys() == {"loss", "rmse", "mae", "r2", "skill"}
 
 
 def test_images_are_scaled_before_they_meet_a_model(learner: Callable[..., Learner]) -> None:

@@ -16,17 +16,26 @@ from sklearn.metrics import (
     roc_auc_score,
 )
 
-from federico.learning.metrics import figures_of
+from federico.learning.metrics import classification_figures, regression_figures
 from federico.types import Array, FloatArray, IntArray, Task
 
 CLASSES = 4
 
 
 def figures(
-    task: Task, predicted: Array, targets: Array, counts: list[int]
+    task: Task,
+    predicted: Array,
+    targets: Array,
+    counts: list[int],
+    train_mean: Array | None = None,
 ) -> dict[str, FloatArray]:
     sizes: IntArray = np.array(counts, dtype=np.int64)
-    return figures_of(task, torch.from_numpy(predicted), torch.from_numpy(targets), sizes)
+    predictions = torch.from_numpy(predicted)
+    true = torch.from_numpy(targets)
+    if task == "classification":
+        return classification_figures(predictions, true, sizes)
+    usual = torch.zeros_like(true) if train_mean is None else torch.from_numpy(train_mean)
+    return regression_figures(predictions, true, usual, sizes)
 
 
 def drawn(seed: int, counts: list[int]) -> tuple[FloatArray, IntArray]:
@@ -84,6 +93,17 @@ def test_regression_agrees_with_scikit_learn(outputs: int) -> None:
         assert found["rmse"][client] == pytest.approx(np.sqrt(squared))
         assert found["mae"][client] == pytest.approx(mean_absolute_error(y, p))
         assert found["r2"][client] == pytest.approx(r2_score(y, p))
+
+
+def test_skill_compares_with_the_mean_of_the_training_targets() -> None:
+    targets = np.array([[1.0], [3.0], [10.0], [14.0]])
+    predicted = np.array([[2.0], [2.0], [0.0], [0.0]])
+    train_mean = np.array([[4.0], [4.0], [12.0], [12.0]])
+
+    found = figures("regression", predicted, targets, [2, 2], train_mean)
+
+    assert found["skill"] == pytest.approx([1 - 2 / 10, 1 - 296 / 8])
+    assert found["r2"] == pytest.approx([0.0, 1 - 296 / 8])
 
 
 def test_calibration_error_by_hand() -> None:

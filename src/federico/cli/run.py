@@ -184,6 +184,9 @@ def print_summary(summary: "Summary") -> None:
     for table in [*result_tables(summary), *gain_tables(summary)]:
         console.print(ForTerminal(table))
     out.print(f"{text.extent(summary)}. {text.notes(summary)}", highlight=False, markup=False)
+    warning = text.worse_than_mean(summary)
+    if warning:
+        err.print(f"warning: {warning}", style="yellow", **PLAIN)
     for difference in text.differences(summary):
         out.print(f"{text.beside(summary)}: {difference}", highlight=False, markup=False)
 

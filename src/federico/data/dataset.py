@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from federico.data.standardizer import Standardizer
+from federico.data.standardizer import Standardizer, TargetScale
 from federico.errors import DataError
 from federico.types import Array, BoolArray, ClientId, IntArray, Task
 
@@ -23,7 +23,7 @@ class Samples:
     def __len__(self) -> int:
         return len(self.x)
 
-    def take(self, index: IntArray) -> "Samples":
+    def take(self, index: IntArray | slice) -> "Samples":
         """The samples at these positions, in this order."""
         return Samples(self.x[index], self.y[index])
 
@@ -70,6 +70,9 @@ class Client:
     """The true group this client's data came from: for reports only, no method may look at it."""
     standardizer: Standardizer | None = None
     """What was done to this client's table, to be done again to all that its model predicts on."""
+    target_scale: TargetScale | None = None
+    """Mean and spread of this client's training targets, where these are values; the samples here
+    hold targets in their own units."""
 
 
 @dataclass(frozen=True)

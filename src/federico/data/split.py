@@ -14,7 +14,7 @@ from federico.data.partition import (
     hash_of_positions,
     refuse_duplicate_ids,
 )
-from federico.data.standardizer import Standardizer
+from federico.data.standardizer import Standardizer, TargetScale
 from federico.errors import DataError
 from federico.types import Array, BoolArray, ClientId, IntArray
 
@@ -127,6 +127,8 @@ def make_clients(dataset: Dataset, split: TrainTestSplit) -> list[Client]:
         client = Client(name, dataset.samples.take(train), dataset.samples.take(test), distribution)
         if is_table:
             client = _standardized(client)
+        if dataset.schema.task == "regression":
+            client = replace(client, target_scale=TargetScale.fit(client.train.y))
         clients.append(client)
     return clients
 

@@ -1,4 +1,4 @@
-"""Filling and scaling the columns of a table, by what one client's own training samples show."""
+"""Scaling by what one client's own training samples show: the columns of a table, and targets."""
 
 from dataclasses import dataclass
 
@@ -40,3 +40,29 @@ class Standardizer:
         constant = np.ptp(filled, axis=0) == 0
         scale = np.where(constant, 1.0, filled.std(axis=0))
         return cls(median, filled.mean(axis=0), scale)
+
+
+@dataclass(frozen=True)
+class TargetScale:
+    """Scales the values to predict to mean 0 and deviation 1, and predictions back.
+
+    It is fitted on one client's own training samples.
+    """
+
+    mean: FloatArray  # [outputs]
+    spread: FloatArray  # [outputs]
+
+    def __call__(self, y: Array) -> Array:
+        """The values [samples, outputs], standardised."""
+        return (y - self.mean) / self.spread
+
+    def undo(self, y: Array) -> Array:
+        """Standardised values in their own units."""
+        return y * self.spread + self.mean
+
+    @classmethod
+    def fit(cls, y: Array) -> "TargetScale":
+        """The scale of these values [samples, outputs]; one that never changes keeps spread 1."""
+        constant = np.ptp(y, axis=0) == 0
+        spread = np.where(constant, 1.0, y.std(axis=0))
+        return cls(y.mean(axis=0), spread)

@@ -52,6 +52,11 @@ class Setup:
     data_hash: str
     warnings: list[str]
 
+    @property
+    def standardizes_targets(self) -> bool:
+        """Whether models are trained on standardised targets."""
+        return self.schema.task == "regression" and self.experiment.training.standardize_targets
+
     def method(
         self, name: str, team: ProcessGroup | None = None, storage: RowStorage | None = None
     ) -> Method:
@@ -73,7 +78,10 @@ class Setup:
         hosted = set(hosting.hosted.tolist())
         learner = Learner(
             self.layout,
-            [_client_data(client, hosted=i in hosted) for i, client in enumerate(self.clients)],
+            [
+                self._client_data(client, hosted=i in hosted)
+                for i, client in enumerate(self.clients)
+            ],
             self.schema.task,
             self.schema.outputs,
             training.optimizer,
@@ -93,6 +101,23 @@ class Setup:
         )
         compat.give_back_freed_memory()  # on the way there were models that no round needs
         return method
+
+    def _client_data(self, client: Client, *, hosted: bool) -> ClientData:
+        """What a learner gets of a client: nothing but its name if another process acts for it."""
+        keep = slice(None) if hosted else slice(0)
+        train = client.train.take(keep)
+        test = client.test.take(keep)
+
+        scale = client.target_scale
+        if scale is None or not self.standardizes_targets:
+            return ClientData(client.id, (train.x, train.y), (test.x, test.y))
+        return ClientData(
+            client.id,
+            (train.x, scale(train.y)),
+            (test.x, scale(test.y)),
+            scale.mean,
+            scale.spread,
+        )
 
     def check_cell(self, experiment: Experiment, method: str) -> None:
         """Refuse a cell whose method or batches do not go with these clients and this model.
@@ -154,14 +179,6 @@ def _check_team(team: ProcessGroup, clients: int, chosen: torch.device) -> None:
             f"system.device = '{chosen}': several ranks compute on CPUs only; "
             "use 'cpu', or one process"
         )
-
-
-def _client_data(client: Client, *, hosted: bool) -> ClientData:
-    """What a learner gets of a client: nothing but its name if another process acts for it."""
-    keep = slice(None) if hosted else slice(0)
-    train = (client.train.x[keep], client.train.y[keep])
-    test = (client.test.x[keep], client.test.y[keep])
-    return ClientData(client.id, train, test)
 
 
 @dataclass(frozen=True)

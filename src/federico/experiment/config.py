@@ -71,6 +71,10 @@ class Training(Options):
     """Samples per step; the last batch of an epoch may be smaller and is not dropped."""
     local_epochs: PositiveInt = 1
     """Passes over a client's data per round."""
+    standardize_targets: bool = True
+    """Whether regression scales targets to mean 0 and deviation 1, by what each client's own
+    training samples show. Predictions and all figures of a report are in the targets' own units
+    either way."""
     precision: Literal["float32", "bfloat16"] = "float32"
     """Precision in which layers compute. `bfloat16` halves the time for convolutions on processors
     that support it; results differ by more than rounding. Models, losses, optimizers and messages

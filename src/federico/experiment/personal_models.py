@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from federico.runs.bundle import (
 from federico.runs.client_models import (
     INDEX_FILE,
     STANDARDIZER,
+    TARGET_SCALE,
     mixtures_digest,
     row_digest,
     slots_of,
@@ -68,6 +70,7 @@ def save_hosted_clients(folder: Path, setup: Setup, method: Method, mixtures: Mi
         header = Header(
             client=client.id,
             standardizer=client.standardizer,
+            target_scale=client.target_scale if setup.standardizes_targets else None,
             owners=[names[b] for b in owners],
             weights=mixtures.weights[mine].tolist(),
             **_common_header(setup, method.name),
@@ -141,10 +144,21 @@ def _tensors(setup: Setup, everything: dict[str, Tensor]) -> dict[str, Tensor]:
         "mixture.weights": everything["visits.weights"][torch.from_numpy(order)],
     }
     fitted = [client.standardizer for client in setup.clients]
-    if all(each is not None for each in fitted):
-        for name in STANDARDIZER:
-            values = np.stack([getattr(each, name) for each in fitted])
-            tensors[f"standardizer.{name}"] = torch.from_numpy(values)
+    tensors |= _stacked("standardizer", STANDARDIZER, fitted)
+    if setup.standardizes_targets:
+        scales = [client.target_scale for client in setup.clients]
+        tensors |= _stacked("target_scale", TARGET_SCALE, scales)
+    return tensors
+
+
+def _stacked(prefix: str, names: Sequence[str], fitted: Sequence[object]) -> dict[str, Tensor]:
+    """What was fitted for every client, [clients, ...] under each name; nothing if nothing was."""
+    if any(each is None for each in fitted):
+        return {}
+    tensors = {}
+    for name in names:
+        values = np.stack([getattr(each, name) for each in fitted])
+        tensors[f"{prefix}.{name}"] = torch.from_numpy(values)
     return tensors
 
 
@@ -157,7 +171,12 @@ def _index(
 ) -> dict[str, Any]:
     """Everything that is not a number of a model."""
     placeholder = Header(
-        client="", standardizer=None, owners=[], weights=[], **_common_header(setup, method.name)
+        client="",
+        standardizer=None,
+        target_scale=None,
+        owners=[],
+        weights=[],
+        **_common_header(setup, method.name),
     )
     common = HEADER.dump_python(placeholder, mode="json")
     names = method.names  # worked out anew each time it is asked for

@@ -17,7 +17,7 @@ from federico import compat
 from federico.learning.bank import Bank
 from federico.learning.batches import Batch, ClientSamples
 from federico.learning.layout import ModelLayout
-from federico.learning.metrics import figures_of
+from federico.learning.metrics import classification_figures, regression_figures
 from federico.learning.objectives import mixable, objective_for
 from federico.learning.optimizers import Optimizer, OptimizerStates, PairStates
 from federico.learning.rows import Rows, RowStorage
@@ -46,6 +46,9 @@ class ClientData:
     name: str
     train: tuple[Array, Array]
     test: tuple[Array, Array]
+    target_mean: FloatArray | None = None
+    """By what the targets were standardised, [outputs]; None where they are in their own units."""
+    target_spread: FloatArray | None = None
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,45 @@ class Scores:
     def take(self, clients: IntArray) -> "Scores":
         """The scores of these clients."""
         return Scores({name: values[clients] for name, values in self.figures.items()})
+
+
+@dataclass(frozen=True)
+class TargetUnits:
+    """How the values that clients predict were standardised: a row for each client, or sample."""
+
+    mean: Tensor
+    spread: Tensor
+    train_mean: Tensor
+    """The mean of the client's training targets in their own units: what anybody could predict."""
+
+    @classmethod
+    def of(cls, clients: Sequence[ClientData], outputs: int) -> "TargetUnits":
+        """The units of each client, [clients, outputs]."""
+        mean = np.zeros((len(clients), outputs))
+        spread = np.ones((len(clients), outputs))
+        train_mean = np.zeros((len(clients), outputs))
+        for place, client in enumerate(clients):
+            if client.target_mean is not None:
+                mean[place] = client.target_mean
+            if client.target_spread is not None:
+                spread[place] = client.target_spread
+            _, targets = client.train
+            if len(targets):
+                train_mean[place] = targets.mean(axis=0) * spread[place] + mean[place]
+        return cls(torch.from_numpy(mean), torch.from_numpy(spread), torch.from_numpy(train_mean))
+
+    def repeated(self, counts: IntArray) -> "TargetUnits":
+        """The units of each sample, [samples, outputs]; `counts` are the samples of each client."""
+        times = torch.from_numpy(counts)
+        return TargetUnits(
+            self.mean.repeat_interleave(times, 0),
+            self.spread.repeat_interleave(times, 0),
+            self.train_mean.repeat_interleave(times, 0),
+        )
+
+    def restored(self, values: Tensor) -> Tensor:
+        """Standardised values of all samples in their own units."""
+        return values.double() * self.spread + self.mean
 
 
 @dataclass(frozen=True)
@@ -151,6 +193,9 @@ class Learner:
             "train": ClientSamples.load(train, task, layout.dtype, self.device),
             "test": ClientSamples.load(test, task, layout.dtype, self.device),
         }
+        self._target_units = None
+        if task == "regression":
+            self._target_units = TargetUnits.of(clients, outputs)
         self.states = self.new_states()
         """The optimizer's state of each (client, owner) pair, kept between rounds."""
 
@@ -276,9 +321,18 @@ class Learner:
         return self.scores(mixed, part)
 
     def scores(self, mixed: Tensor, part: DataPart = "test") -> Scores:
-        """All figures of predictions for every sample of every client, [samples, outputs]."""
+        """All figures of predictions for every sample of every client, [samples, outputs].
+
+        Targets that were standardised, and predictions of them, are compared in their own units.
+        """
         data = self.data[part]
-        return Scores(figures_of(self.task, mixed, data.all_targets, data.counts))
+        if self._target_units is None:
+            return Scores(classification_figures(mixed, data.all_targets, data.counts))
+
+        units = self._target_units.repeated(data.counts)
+        predicted = units.restored(mixed.cpu())
+        targets = units.restored(data.all_targets.cpu())
+        return Scores(regression_figures(predicted, targets, units.train_mean, data.counts))
 
     def mix(
         self, bank: Bank, visits: Visits, weights: FloatArray, part: DataPart = "test"
@@ -286,7 +340,7 @@ class Learner:
         """The mixed predictions for every sample of every client, [samples, outputs].
 
         Visit (i, b) adds the model of owner b to the mixture of client i, with its entry of
-        `weights`: probabilities of classes, or values.
+        `weights`: probabilities of classes, or values in the units of the targets in `data`.
         """
         data = self.data[part]
 

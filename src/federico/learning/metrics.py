@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from federico.types import Array, BoolArray, FloatArray, IntArray, Task
+from federico.types import Array, BoolArray, FloatArray, IntArray
 
 SMALLEST_PROBABILITY = 1e-30
 """Lower bound on the probability of the true class, so that every loss of a mixture is finite."""
@@ -16,19 +16,6 @@ CALIBRATION_BINS = 15
 """Bins of equal width in which confidence is compared with how often it is right."""
 NO_CLASS = -1
 """The predicted class where probabilities are NaN: never the true one."""
-
-
-@torch.no_grad()
-def figures_of(
-    task: Task, predicted: Tensor, targets: Tensor, counts: IntArray
-) -> dict[str, FloatArray]:
-    """All figures of the task.
-
-    `predicted` is [samples, outputs]: class probabilities, or values in the units of the targets.
-    """
-    if task == "classification":
-        return classification_figures(predicted, targets, counts)
-    return regression_figures(predicted, targets, counts)
 
 
 def classification_figures(
@@ -60,19 +47,27 @@ def classification_figures(
 
 
 def regression_figures(
-    predicted: Tensor, targets: Tensor, counts: IntArray
+    predicted: Tensor, targets: Tensor, train_mean: Tensor, counts: IntArray
 ) -> dict[str, FloatArray]:
-    """Mean squared error and its root, mean absolute error, and R2, in the units of the targets.
+    """Mean squared error and its root, mean absolute error, R2, and skill.
 
-    `predicted` and `targets` are [samples, outputs]; errors are means over the outputs.
+    All are [samples, outputs], in the units of the targets; errors are means over the outputs.
+    Skill is R2 against `train_mean`, the mean of the client's training targets: below 0, a model is
+    worse than that constant.
     """
     errors = predicted - targets.to(predicted.dtype)
     squared = _mean_by_client(errors.square().mean(1), counts)
+
+    remaining = errors.cpu().double().numpy()
+    true = targets.cpu().double().numpy()
+    from_test_mean = _deviations(true, counts)
+    from_train_mean = true - train_mean.cpu().double().numpy()
     return {
         "loss": squared,
         "rmse": np.sqrt(squared),
         "mae": _mean_by_client(errors.abs().mean(1), counts),
-        "r2": _r2(errors.cpu().double().numpy(), targets.cpu().double().numpy(), counts),
+        "r2": _explained(remaining, from_test_mean, counts),
+        "skill": _explained(remaining, from_train_mean, counts),
     }
 
 
@@ -183,29 +178,34 @@ def _calibration_error(
     return _quotient(by_bin.sum(1), counts)
 
 
-def _r2(errors: FloatArray, targets: FloatArray, counts: IntArray) -> FloatArray:
-    """1 - squared error / squared deviation of the client's targets, mean over the outputs.
-
-    Outputs that are constant in a client's samples are left out.
-    """
+def _deviations(targets: FloatArray, counts: IntArray) -> FloatArray:
+    """Each target minus the mean of the client's targets, [samples, outputs]."""
     clients = _client_of_each_sample(counts)
-    ends = np.cumsum(counts)
-    starts = ends - counts
+    starts = np.cumsum(counts) - counts
 
     # Measured from the client's first target, so that constant targets deviate by exactly 0.
     moved = targets - targets[starts[clients]]  # [samples, outputs]
-
-    total = np.zeros(len(counts))
-    defined = np.zeros(len(counts))
+    deviations: FloatArray = np.zeros(moved.shape)
     for output in range(targets.shape[1]):
         sums = np.bincount(clients, weights=moved[:, output], minlength=len(counts))
         means = _quotient(sums, counts)
-        deviations = moved[:, output] - means[clients]
+        deviations[:, output] = moved[:, output] - means[clients]
+    return deviations
 
+
+def _explained(errors: FloatArray, usual: FloatArray, counts: IntArray) -> FloatArray:
+    """1 - squared errors / squared errors of a usual prediction, mean over the outputs, [clients].
+
+    Outputs that the usual prediction gets exactly right in all of a client's samples are left out.
+    """
+    clients = _client_of_each_sample(counts)
+    total = np.zeros(len(counts))
+    defined = np.zeros(len(counts))
+    for output in range(errors.shape[1]):
         with np.errstate(over="ignore"):  # a diverged model has an infinite error
             squared = errors[:, output] ** 2
         unexplained = np.bincount(clients, weights=squared, minlength=len(counts))
-        overall = np.bincount(clients, weights=deviations**2, minlength=len(counts))
+        overall = np.bincount(clients, weights=usual[:, output] ** 2, minlength=len(counts))
 
         varies = overall > 0
         total[varies] += 1 - unexplained[varies] / overall[varies]

@@ -21,7 +21,7 @@ from federico.report.gains import (
     mean_interval,
     paired_p_value,
 )
-from federico.runs.metric import METRICS, Metric, metric_of, tuning_metric
+from federico.runs.metric import METRICS, SKILL, Metric, metric_of, tuning_metric
 from federico.runs.results import (
     CellResult,
     Provenance,
@@ -64,6 +64,9 @@ class SeedResult:
     mean over clients."""
     test_samples: dict[str, int]
     """How many samples each client is tested on; empty where only means were stored."""
+    worse_than_mean: int | None
+    """Clients whose model was worse at the last evaluated round than the mean of their training
+    targets; None for classes."""
     wall_seconds: float | None
     """Seconds by the clock on the wall, of the whole run."""
     on_own_distribution: float | None
@@ -199,6 +202,11 @@ class Entry:
     def other_figure(self, metric: Metric) -> float | None:
         """Another figure after the last round, mean over the seeds that know it."""
         return _mean_of_known(seed.other_figures.get(metric.recorded_as) for seed in self.seeds)
+
+    @property
+    def worse_than_mean(self) -> float | None:
+        """Clients whose model is worse than the mean of their training targets, mean over seeds."""
+        return _mean_of_known(seed.worse_than_mean for seed in self.seeds)
 
     @cached_property
     def curve(self) -> Curve:
@@ -524,12 +532,21 @@ def from_cell(cell: CellResult) -> SeedResult:
         processor_seconds=so_far(cell.processor_seconds_by_round, cell.evaluated),
         by_client=by_client,
         other_figures=other_figures,
+        worse_than_mean=worse_than_mean(cell),
         test_samples=dict(zip(cell.clients, cell.test_samples, strict=True)),
         wall_seconds=math.fsum(cell.wall_seconds.values()),
         on_own_distribution=cell.on_own_distribution,
         effective_collaborators=cell.effective_collaborators,
         provenance=[cell.provenance],
     )
+
+
+def worse_than_mean(cell: CellResult) -> int | None:
+    """Clients that would do better to predict the mean of their training targets, at the end."""
+    if SKILL.recorded_as not in cell.figures:
+        return None
+    skills = SKILL.of_clients(cell.figures_at(-1))
+    return sum(skill < 0 for skill in skills)
 
 
 def from_aggregate(stored: StoredAggregate) -> list[SeedResult]:
@@ -559,6 +576,7 @@ def from_aggregate(stored: StoredAggregate) -> list[SeedResult]:
                 processor_seconds=stored.processor_seconds,
                 by_client=stored.by_client,
                 other_figures={},
+                worse_than_mean=None,
                 test_samples={},
                 wall_seconds=None,
                 on_own_distribution=stored.on_own_distribution,

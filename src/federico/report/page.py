@@ -62,6 +62,7 @@ def page(summary: Summary, details: RunDetails, images: Mapping[str, bytes]) -> 
         trust=text.trust(summary),
         extent=text.extent(summary),
         progress=text.progress(summary),
+        worse_than_mean=text.worse_than_mean(summary),
         beside=text.beside(summary),
         differences=text.differences(summary),
         tables=all_tables(summary),

@@ -39,6 +39,9 @@ def _parts(summary: Summary, folder: Path, address: str) -> Iterator[str]:
     for table in all_tables(summary):
         yield f"{table.title}:\n\n{markdown(table)}"
     yield f"{text.notes(summary)}\n"
+    warning = text.worse_than_mean(summary)
+    if warning:
+        yield f"{warning}\n"
 
     differences = text.differences(summary)
     if differences:

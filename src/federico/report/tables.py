@@ -364,6 +364,7 @@ def _entry_as_json(summary: Summary, entry: Entry) -> dict[str, Any]:
         "sd": entry.sd(summary.table.spread),
         "by_seed": by_seed,
         "by_client": by_client,
+        "clients_worse_than_mean": entry.worse_than_mean,
         "other_metrics": _other_metrics_as_json(summary, entry),
         "versus_reference": versus,
         "on_own_distribution": entry.on_own_distribution,

@@ -199,6 +199,29 @@ def _interval(summary: Summary, interval: Interval) -> str:
     return f"{summary.metric.signed(low)} to {summary.metric.signed(high)}"
 
 
+def worse_than_mean(summary: Summary) -> str:
+    """Where clients would do better without a model; empty where all models are of use."""
+    parts = []
+    for entry in summary.entries:
+        clients = entry.worse_than_mean
+        if entry.rate_kind != summary.shown_rate or not clients:
+            continue
+        part = f"{clients:.3g} with {entry.title}"
+        if len(summary.table.columns) > 1:
+            part += f" ({entry.column})"
+        parts.append(part)
+    if not parts:
+        return ""
+
+    often = ""
+    if len(summary.table.seeds) > 1:
+        often = " on average over runs"
+    return (
+        f"Worse than predicting the mean of their own training targets are the models of so many "
+        f"of {count(summary.clients, 'client')}{often}: {listed(parts)}."
+    )
+
+
 def trust(summary: Summary) -> str:
     """Where the posteriors lie; empty where no row of the first column has any."""
     column = summary.table.columns[0]

@@ -26,7 +26,7 @@ from torch import Tensor
 from federico.data.arrays import as_inputs
 from federico.data.dataset import Schema
 from federico.data.inputs import read_inputs
-from federico.data.standardizer import Standardizer
+from federico.data.standardizer import Standardizer, TargetScale
 from federico.errors import DataError, RunError
 from federico.learning.layout import ModelLayout
 from federico.learning.mixture import MixturePredictor
@@ -48,6 +48,12 @@ def _standardizer(value: Any) -> Standardizer | None:
     return Standardizer(**{name: np.array(numbers) for name, numbers in value.items()})
 
 
+def _target_scale(value: Any) -> TargetScale | None:
+    if value is None:
+        return None
+    return TargetScale(**{name: np.array(numbers) for name, numbers in value.items()})
+
+
 @dataclass(frozen=True)
 class Header:
     """Everything about a personal model but the numbers of its models."""
@@ -59,6 +65,8 @@ class Header:
     standardizer: Annotated[InstanceOf[Standardizer] | None, BeforeValidator(_standardizer)]
     model: ModelOptions
     dtype: Literal["float32", "float64"]
+    target_scale: Annotated[InstanceOf[TargetScale] | None, BeforeValidator(_target_scale)]
+    """How the targets were standardised; None where models predict them in their own units."""
     table: dict[str, list[str]] | None
     """How the training table was read: `names` of its columns and `missing` markers; None if it
     was no table."""
@@ -97,7 +105,10 @@ class Bundle:
         return sorted(others, key=lambda name: -others[name])
 
     def probabilities(self, x: Array) -> FloatArray:
-        """Class probabilities [n, classes]; for regression the predicted values [n, outputs]."""
+        """Class probabilities [n, classes]; for regression the predicted values [n, outputs].
+
+        Values are in the units of the targets.
+        """
         schema = self.header.schema
         x = as_inputs(np.asarray(x), "x")
         if not len(x):
@@ -108,7 +119,10 @@ class Bundle:
             )
         if self.header.standardizer is not None:
             x = self.header.standardizer(x)
-        return self._predictor(x)
+        predicted = self._predictor(x)
+        if self.header.target_scale is not None:
+            predicted = self.header.target_scale.undo(predicted)
+        return predicted
 
     def read(self, file: Path) -> Array:
         """New inputs from a CSV, Parquet or npz file, read as the training data was."""
@@ -183,8 +197,10 @@ def save_folder(folder: Path, header: Header, layout: ModelLayout, rows: Sequenc
                 tensors[f"{k}/{name}"] = tensor
         digest = save_tensors(partial / MODELS_FILE, tensors)
 
-        content = HEADER.dump_python(header, mode="json", exclude={"standardizer"})
-        content["standardizer"] = standardizer_as_json(header.standardizer)
+        scales = {"standardizer", "target_scale"}
+        content = HEADER.dump_python(header, mode="json", exclude=scales)
+        content["standardizer"] = scale_as_json(header.standardizer)
+        content["target_scale"] = scale_as_json(header.target_scale)
         content["models_sha256"] = digest
         text = json.dumps(content, indent=1)
         (partial / HEADER_FILE).write_text(text, encoding="utf-8")
@@ -203,8 +219,8 @@ def folder_name(client: str) -> str:
     return "%" + hashlib.sha256(client.encode()).hexdigest()[:32]
 
 
-def standardizer_as_json(fitted: Standardizer | None) -> dict[str, list[float]] | None:
-    """What was done to a client's table, as lists of numbers."""
+def scale_as_json(fitted: Standardizer | TargetScale | None) -> dict[str, list[float]] | None:
+    """What was done to a client's table or targets, as lists of numbers."""
     if fitted is None:
         return None
     return {name: values.tolist() for name, values in asdict(fitted).items()}

@@ -6,34 +6,36 @@
                                   mixture.models  [all of them]      which rows they are
                                   mixture.weights [all of them]
                                   standardizer.*  [clients, inputs]  where the data was a table
+                                  target_scale.*  [clients, outputs] where targets were standardised
 
 One client's personal model is opened by `open_client` without reading those of the others. Its
 method `save` writes it to a folder of its own.
 """
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from federico.data.standardizer import Standardizer
 from federico.errors import ConfigError, RunError
 from federico.learning.layout import ModelLayout
 from federico.learning.models import Factory
 from federico.runs.bundle import (
     MODELS_FILE,
     Bundle,
-    Header,
     damaged,
     read_json_header,
     validated_header,
 )
 from federico.runs.layout import CellDir
+from federico.types import Array
 
 INDEX_FILE = "index.json"
 STANDARDIZER = ("median", "mean", "scale")
+TARGET_SCALE = ("mean", "spread")
 
 
 def open_client(cell: CellDir, name: str, factory: Factory | None = None) -> Bundle:
@@ -47,15 +49,15 @@ def open_client(cell: CellDir, name: str, factory: Factory | None = None) -> Bun
     except (KeyError, ValueError):
         raise RunError(f"{folder / INDEX_FILE}: has no client {name!r}") from None
 
-    models, weights, standardizer = _mixture(folder / MODELS_FILE, index, place)
+    tensors = _small_tensors(folder / MODELS_FILE, index)
+    models, weights = _mixture(tensors, place)
     raw = dict(index["common"])
     raw["client"] = name
     raw["owners"] = [index["owners"][model] for model in models.tolist()]
     raw["weights"] = weights.tolist()
-    raw["standardizer"] = None
+    raw["standardizer"] = _client_row(tensors, "standardizer", STANDARDIZER, place)
+    raw["target_scale"] = _client_row(tensors, "target_scale", TARGET_SCALE, place)
     header = validated_header(raw, folder / INDEX_FILE)
-    if standardizer is not None:
-        header = Header(**{**vars(header), "standardizer": standardizer})
 
     def read_rows(layout: ModelLayout) -> list[Tensor]:
         _check_layout(layout, index["slots"])
@@ -75,10 +77,8 @@ def _check_layout(layout: ModelLayout, slots: list[list[Any]]) -> None:
         raise ConfigError(f"model: the stored tensors {slots} are not those of this model {wanted}")
 
 
-def _mixture(
-    file: Path, index: dict[str, Any], place: int
-) -> tuple[Tensor, Tensor, Standardizer | None]:
-    """Which models the client's mixture has, their weights, and how its table was scaled."""
+def _small_tensors(file: Path, index: dict[str, Any]) -> dict[str, Tensor]:
+    """All that the file holds beside the models, checked."""
     tensors: dict[str, Tensor] = {}
     try:
         with safe_open(file, framework="pt") as opened:
@@ -91,15 +91,24 @@ def _mixture(
         raise damaged(file) from None
     if mixtures_digest(tensors) != index["mixtures_sha256"]:
         raise damaged(file)
+    return tensors
 
+
+def _mixture(tensors: dict[str, Tensor], place: int) -> tuple[Tensor, Tensor]:
+    """Which models the client's mixture has, and their weights."""
     counts = tensors["mixture.counts"]
     first = int(counts[:place].sum())
     mine = slice(first, first + int(counts[place]))
-    standardizer = None
-    if "standardizer.mean" in tensors:
-        parts = [tensors[f"standardizer.{name}"][place].numpy() for name in STANDARDIZER]
-        standardizer = Standardizer(*parts)
-    return tensors["mixture.models"][mine], tensors["mixture.weights"][mine], standardizer
+    return tensors["mixture.models"][mine], tensors["mixture.weights"][mine]
+
+
+def _client_row(
+    tensors: dict[str, Tensor], prefix: str, names: Sequence[str], place: int
+) -> dict[str, Array] | None:
+    """How one client's inputs or targets were scaled; None where they were not."""
+    if f"{prefix}.mean" not in tensors:
+        return None
+    return {name: tensors[f"{prefix}.{name}"][place].numpy() for name in names}
 
 
 def _read_rows(file: Path, models: Tensor, digests: list[str]) -> list[Tensor]:

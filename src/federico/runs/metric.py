@@ -159,10 +159,11 @@ R2 = Metric("R2", "r2", higher_is_better=True)
 SQUARED_ERROR = Metric("mean squared error", "loss")
 ROOT_SQUARED_ERROR = Metric("RMSE", "rmse")
 ABSOLUTE_ERROR = Metric("MAE", "mae")
+SKILL = Metric("R2 against the training mean", "skill", higher_is_better=True)
 
 METRICS: dict["Task", tuple[Metric, ...]] = {
     "classification": (ACCURACY, LOG_LOSS, AUROC, MACRO_F1, CALIBRATION_ERROR),
-    "regression": (R2, ROOT_SQUARED_ERROR, ABSOLUTE_ERROR, SQUARED_ERROR),
+    "regression": (R2, ROOT_SQUARED_ERROR, ABSOLUTE_ERROR, SQUARED_ERROR, SKILL),
 }
 """The figures of a task; the first is the one that a run is judged by."""
 
