@@ -8,8 +8,12 @@ import pytest
 from torch import Tensor, nn
 
 import federico
+from federico.data.arrays import dataset_from_clients
 from federico.errors import ConfigError, DataError, RunError
-from federico.types import Array
+from federico.experiment.build import prepare
+from federico.experiment.config import load
+from federico.runs.bundle import open_folder
+from federico.types import Array, FloatArray
 
 People = dict[str, tuple[Array, Array]]
 
@@ -173,6 +177,69 @@ def test_floats_as_targets_mean_regression(run: Callable[..., federico.Run]) -> 
     assert found.client("c").predict(x).shape == (30, 1)
     assert np.abs(found.client("c").predict(x)[:, 0] - y).mean() < 0.3
     assert found.records()[-1].figures.keys() == {"loss", "rmse", "mae", "r2", "skill"}
+
+
+def lines_in(unit: float, zero: float) -> dict[str, tuple[FloatArray, FloatArray]]:
+    """Three clients, each with a line of its own, in other units and from another zero."""
+    rng = np.random.default_rng(0)
+    clients = {}
+    for slope, name in enumerate("abc", start=1):
+        x = rng.normal(size=(30, 2))
+        clients[name] = x, unit * (slope * x[:, 0] - 1) + zero
+    return clients
+
+
+LINES: dict[str, Any] = {
+    "model": lambda: nn.Linear(2, 1),
+    "rounds": 5,
+    "methods": ["federico", "local"],
+    "federico": {"neighbors": 1},
+    "system": {"dtype": "float64"},
+}
+
+
+def test_regression_does_not_depend_on_the_units_of_its_targets(
+    run: Callable[..., federico.Run],
+) -> None:
+    plain = run(clients=lines_in(1.0, 0.0), name="plain", **LINES)
+    metres = run(clients=lines_in(1000.0, 5000.0), name="metres", **LINES)
+
+    x, _ = lines_in(1.0, 0.0)["b"]
+    for method in ("federico", "local"):
+        one = plain.records(method)[-1].figures
+        other = metres.records(method)[-1].figures
+        assert one is not None
+        assert other is not None
+        assert other["r2"] == pytest.approx(one["r2"], rel=1e-6)
+        assert other["mae"] == pytest.approx([1000 * each for each in one["mae"] or []], rel=1e-6)
+        predicted = plain.client("b", method=method).predict(x)
+        assert metres.client("b", method=method).predict(x) == pytest.approx(
+            1000 * predicted + 5000, rel=1e-6
+        )
+
+
+@pytest.mark.parametrize("standardize", [True, False])
+def test_a_client_predicts_in_the_units_in_which_it_was_scored(
+    run: Callable[..., federico.Run], tmp_path: Path, standardize: bool
+) -> None:
+    clients = lines_in(10.0, 50.0)
+    found = run(clients=clients, training={"standardize_targets": standardize}, **LINES)
+
+    figures = found.records("local")[-1].figures
+    assert figures is not None
+    config = load(found.path / "config.toml")
+    dataset = dataset_from_clients(clients)
+    for place, client in enumerate(
+        prepare(config, 0, dataset=dataset, factory=LINES["model"]).clients
+    ):
+        bundle = found.client(client.id, method="local")
+        errors = bundle.predict(client.test.x) - client.test.y
+        assert (errors**2).mean() == pytest.approx(figures["loss"][place])
+        assert (bundle.header.target_scale is not None) == standardize
+
+        bundle.save(tmp_path / client.id)
+        moved = open_folder(tmp_path / client.id, LINES["model"])
+        assert np.array_equal(moved.predict(client.test.x), bundle.predict(client.test.x))
 
 
 @pytest.mark.parametrize(

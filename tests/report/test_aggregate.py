@@ -132,10 +132,15 @@ def test_trust_is_the_mean_of_the_seeds_that_have_posteriors() -> None:
     assert entry_of(summary, "local").on_own_distribution is None
 
 
+def unit(r2: list[float | None]) -> list[float | None]:
+    """Mean squared errors on targets of variance 1."""
+    return [None if value is None else 1 - value for value in r2]
+
+
 def test_regression_is_judged_by_r2() -> None:
     r2 = {"federico": [0.2, 0.3, 0.4], "local": [0.1, 0.2, 0.3], "fedavg": [0.1, None, 0.1]}
     cells = [
-        make_cell(row, 0.0, task="regression", figures={"r2": [values], "loss": [values]})
+        make_cell(row, 0.0, task="regression", figures={"r2": [values], "loss": [unit(values)]})
         for row, values in r2.items()
     ]
 
@@ -151,7 +156,7 @@ def test_regression_is_judged_by_r2() -> None:
 
 
 def test_a_client_whose_test_data_defines_no_figure_is_left_out() -> None:
-    figures = {"r2": [[0.5, None, 0.1]], "loss": [[1.0, 1.0, 1.0]]}
+    figures = {"r2": [[0.5, None, 0.1]], "loss": [[0.5, 1.0, 0.9]]}
 
     federico = entry_of(
         aggregate(make_table(), [make_cell("federico", 0.0, task="regression", figures=figures)])
@@ -159,6 +164,21 @@ def test_a_client_whose_test_data_defines_no_figure_is_left_out() -> None:
 
     assert federico.mean == pytest.approx((8 * 0.5 + 6 * 0.1) / 14)
     assert federico.by_client == {"a": 0.5, "c": 0.1}
+
+
+def test_clients_that_would_do_better_with_the_mean_are_counted() -> None:
+    # The last two of the first run: one is worse than the mean, and one has diverged.
+    first = {"r2": [[0.5, 0.2, None]], "loss": [[1.0, 1.0, None]], "skill": [[0.5, -0.1, None]]}
+    second = {"r2": [[0.5, 0.2, 0.1]], "loss": [[1.0, 1.0, 1.0]], "skill": [[0.5, 0.0, None]]}
+    cells = [
+        make_cell("federico", 0.0, seed=seed, task="regression", figures=figures)
+        for seed, figures in enumerate((first, second))
+    ]
+
+    summary = aggregate(make_table(), cells)
+
+    assert entry_of(summary).worse_than_mean == 1.0
+    assert entry_of(aggregate(make_table(), [make_cell("federico", 0.5)])).worse_than_mean is None
 
 
 def test_other_metrics_are_means_over_clients_and_over_the_seeds_that_know_them() -> None:

@@ -208,6 +208,22 @@ def test_a_single_row_is_not_called_best() -> None:
     assert told == "FedAvg reaches an R2 of 0.5 on the clients' own test data."
 
 
+def test_models_that_are_worse_than_the_mean_are_told() -> None:
+    bad = {"r2": [[0.5] * 3], "loss": [[2.0] * 3], "skill": [[0.5, -0.5, -0.1]]}
+    good = bad | {"skill": [[0.5, 0.1, 0.0]]}
+    cells = [
+        make_cell(row, 0.0, task="regression", figures=figures)
+        for row, figures in (("federico", bad), ("local", good))
+    ]
+
+    told = text.worse_than_mean(aggregate(make_table(), cells))
+
+    assert "2 with FedeRiCo" in told
+    assert "3 clients" in told
+    assert "Local" not in told
+    assert text.worse_than_mean(aggregate(make_table(), [cells[1]])) == ""
+
+
 def test_several_columns_are_counted_for_the_row_that_wins_most(summary: Summary) -> None:
     assert text.headline(summary) == (
         "FedeRiCo has the best mean in 2 of 2 columns: +20.0 (+20.0 to +20.0) and "

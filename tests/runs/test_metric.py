@@ -22,10 +22,19 @@ def test_a_client_that_diverged_makes_the_mean_infinite() -> None:
 
 
 def test_a_client_whose_figure_is_undefined_is_left_out_of_the_mean() -> None:
-    figures = {"r2": [0.5, None, 0.1], "loss": [0.1, 0.2, 0.3]}
+    figures = {"r2": [0.5, None, 0.1], "loss": [0.5, 0.2, 0.9]}
     assert R2.mean(figures, [1, 5, 3]) == pytest.approx(0.2)
     nobody = R2.mean({"r2": [None], "loss": [0.2]}, [5])
     assert R2.bare(nobody) == "-"
+
+
+def test_r2_of_all_clients_is_the_share_of_their_variance_that_is_explained() -> None:
+    # Variances 2, 10 and 0.01: the last client's wild R2 hardly matters.
+    figures = {"r2": [0.5, 0.8, -20.0], "loss": [1.0, 2.0, 0.21]}
+    unexplained = 3 * 1.0 + 1 * 2.0 + 2 * 0.21
+    variance = 3 * 2.0 + 1 * 10.0 + 2 * 0.01
+    assert R2.mean(figures, [3, 1, 2]) == pytest.approx(1 - unexplained / variance)
+    assert R2.mean({"r2": [1.0, 1.0], "loss": [0.0, 0.0]}, [1, 2]) == 1.0
 
 
 def test_accuracies_are_shown_in_percent_and_errors_as_they_are() -> None:

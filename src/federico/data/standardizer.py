@@ -63,6 +63,7 @@ class TargetScale:
     @classmethod
     def fit(cls, y: Array) -> "TargetScale":
         """The scale of these values [samples, outputs]; one that never changes keeps spread 1."""
-        constant = np.ptp(y, axis=0) == 0
-        spread = np.where(constant, 1.0, y.std(axis=0))
+        deviation = y.std(axis=0)
+        constant = (np.ptp(y, axis=0) == 0) | (deviation == 0)
+        spread = np.where(constant, 1.0, deviation)
         return cls(y.mean(axis=0), spread)

@@ -282,6 +282,11 @@ def extent(summary: Summary) -> str:
 def notes(summary: Summary) -> str:
     """How to read the tables."""
     parts = ["Each client is tested on its own test data and counts by the size of its data."]
+    if summary.metric.explains_variance:
+        parts.append(
+            f"{summary.metric.name} of all clients is the share of their variance that is "
+            "explained: a client also counts by the variance of its own test targets."
+        )
     spread = summary.table.spread
     if any(entry.sd(spread) for entry in summary.entries):
         over = "clients"

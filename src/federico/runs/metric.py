@@ -28,6 +28,9 @@ class Metric:
     higher_is_better: bool = False
     in_percent: bool = False
     """Whether it is kept as a fraction and shown in percent."""
+    explains_variance: bool = False
+    """Whether it is 1 - loss / variance, such as R2: then clients also count by their variance, and
+    the mean says how much of the variance of all clients is explained."""
 
     @property
     def axis(self) -> str:
@@ -76,8 +79,18 @@ class Metric:
         import numpy as np
 
         by_client = np.array(self.of_clients(figures))  # [clients]
-        weights = np.array(samples)  # [clients]
+        if np.isinf(by_client).any():
+            return self.worst
+
+        weights = np.array(samples, dtype=np.float64)  # [clients]
         defined = ~np.isnan(by_client)
+        if self.explains_variance:
+            # R2 of a few nearly equal test targets can be anything, and must not count like others.
+            imperfect = defined & (by_client < 1)
+            if imperfect.any():
+                losses = np.array(figures["loss"], dtype=np.float64)
+                weights[imperfect] *= losses[imperfect] / (1 - by_client[imperfect])
+                defined = imperfect
         if not weights[defined].any():
             return math.nan
         return float(np.average(by_client[defined], weights=weights[defined]))
@@ -155,11 +168,13 @@ AUROC = Metric("AUROC", "auroc", higher_is_better=True, in_percent=True)
 MACRO_F1 = Metric("macro F1", "macro_f1", higher_is_better=True, in_percent=True)
 CALIBRATION_ERROR = Metric("calibration error", "calibration_error", in_percent=True)
 
-R2 = Metric("R2", "r2", higher_is_better=True)
+R2 = Metric("R2", "r2", higher_is_better=True, explains_variance=True)
 SQUARED_ERROR = Metric("mean squared error", "loss")
 ROOT_SQUARED_ERROR = Metric("RMSE", "rmse")
 ABSOLUTE_ERROR = Metric("MAE", "mae")
-SKILL = Metric("R2 against the training mean", "skill", higher_is_better=True)
+SKILL = Metric(
+    "R2 against the training mean", "skill", higher_is_better=True, explains_variance=True
+)
 
 METRICS: dict["Task", tuple[Metric, ...]] = {
     "classification": (ACCURACY, LOG_LOSS, AUROC, MACRO_F1, CALIBRATION_ERROR),
