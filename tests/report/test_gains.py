@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from federico.report import gains
+from federico.report import gains, tables
 from federico.report.aggregate import Difference, Summary, aggregate
 from federico.report.gains import ClientGain, GainsOfClients
 from federico.runs.metric import ACCURACY, R2, SQUARED_ERROR
@@ -64,7 +64,7 @@ def test_errors_of_a_regression_are_uncertain_by_the_square_root_of_two_over_n()
 
 def test_a_lower_error_is_a_gain() -> None:
     (client,) = gains.gains_of_run({"a": 1.0}, {"a": 3.0}, {"a": 8}, SQUARED_ERROR)
-    assert client == ClientGain(2.0, pytest.approx(1.5))
+    assert client == ClientGain("a", 1.0, 3.0, 2.0, pytest.approx(1.5))
     assert not client.is_clearly_worse
 
 
@@ -111,7 +111,10 @@ def test_the_interval_holds_the_mean_and_turns_with_the_signs(values: list[float
 
 @given(st.lists(st.lists(numbers, min_size=1, max_size=5), min_size=1, max_size=4))
 def test_shares_are_in_order(runs: list[list[float]]) -> None:
-    clients = GainsOfClients(tuple(tuple(ClientGain(gain, 0.1) for gain in run) for run in runs))
+    by_seed = {}
+    for seed, run in enumerate(runs):
+        by_seed[seed] = tuple(ClientGain("a", gain, 0.0, gain, 0.1) for gain in run)
+    clients = GainsOfClients(by_seed)
     assert 0 <= clients.better <= clients.not_worse <= 1
     assert clients.clearly_worse <= 1 - clients.not_worse + 1e-12
     assert clients.worst <= max(gain for run in runs for gain in run)
@@ -132,3 +135,12 @@ def test_what_was_stored_as_a_mean_is_not_compared_client_by_client() -> None:
     found = versus(aggregate(make_table(rounds=2, seeds=(0, 1)), cells, [make_aggregate()]))
     assert found.clients is None
     assert found.interval is not None
+
+
+def test_every_gain_has_a_line_for_programs() -> None:
+    lines = tables.gains_as_csv(two_runs()).splitlines()
+    assert lines[0].startswith("row,column,rate_kind,learning_rate,seed,client,figure,reference")
+    assert len(lines) == 1 + 2 * 3
+    row, *_, clearly_worse = lines[2].split(",")
+    assert lines[2].startswith("federico,,given,0.01,0,b,0.7,0.8,-0.1")
+    assert (row, clearly_worse) == ("federico", "1")

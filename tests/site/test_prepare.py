@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from federico.errors import ConfigError, DataError
-from federico.experiment.build import Setup
+from federico.experiment.build import Setup, prepare
+from federico.experiment.config import validate
+from federico.site.local_federation import create_federation
 from federico.site.prepare import prepare_site
 from federico.site.site_file import Site, load_site
 
@@ -57,3 +59,18 @@ def test_chunks_too_small_for_the_model_are_refused_before_the_start(north: Site
     federation = north.federation.model_copy(update={"model": large, "limits": tiny})
     with pytest.raises(ConfigError, match=r"limits.chunk_bytes = 1024: .* set it to \d+ or more"):
         prepare_site(Site(north.options, federation, north.folder))
+
+
+def test_a_site_turns_its_images_as_a_simulation_would(tmp_path: Path) -> None:
+    tables = {
+        "name": "turned",
+        "methods": ["federico"],
+        "split": {"samples": 200},
+        "partition": {"kind": "rotated", "clients": 3},
+        "model": {"kind": "mlp", "hidden": [6]},
+    }
+    simulated = prepare(validate(tables), 0)
+    for place, file in enumerate(create_federation(tmp_path, simulated).values()):
+        own = prepare_site(load_site(file)).clients[place]
+        np.testing.assert_array_equal(own.train.x, simulated.clients[place].train.x)
+        np.testing.assert_array_equal(own.test.x, simulated.clients[place].test.x)

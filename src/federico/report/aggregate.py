@@ -15,6 +15,7 @@ import numpy as np
 
 from federico.errors import RunError
 from federico.report.gains import (
+    ClientGain,
     GainsOfClients,
     Interval,
     gains_of_run,
@@ -674,7 +675,7 @@ def compare(entry: Entry, other: Entry, metric: Metric) -> Difference | None:
 def _gains_of_clients(entry: Entry, other: Entry, metric: Metric) -> GainsOfClients | None:
     """Client by client, over the runs that are known by client and end after the same round."""
     theirs_by_seed = {seed.seed: seed for seed in other.seeds}
-    runs = []
+    by_seed: dict[int, tuple[ClientGain, ...]] = {}
     for ours in entry.seeds:
         theirs = theirs_by_seed.get(ours.seed)
         if theirs is None or ours.evaluated[-1] != theirs.evaluated[-1]:
@@ -682,10 +683,10 @@ def _gains_of_clients(entry: Entry, other: Entry, metric: Metric) -> GainsOfClie
         # What was stored as a mean has no test samples, and gives no gains.
         gains = gains_of_run(ours.by_client, theirs.by_client, ours.test_samples, metric)
         if gains:
-            runs.append(gains)
-    if not runs:
+            by_seed[ours.seed] = gains
+    if not by_seed:
         return None
-    return GainsOfClients(tuple(runs))
+    return GainsOfClients(by_seed)
 
 
 def _difference(one: float, other: float) -> float:

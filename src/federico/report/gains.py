@@ -25,6 +25,10 @@ Interval: TypeAlias = tuple[float, float]
 class ClientGain:
     """What one client gained over the reference in one run."""
 
+    client: str
+    figure: float
+    reference: float
+    """The figure that the client has with the reference row."""
     gain: float
     standard_error: float
     """Of the reference's figure, as uncertain as the client's own test set leaves it."""
@@ -39,7 +43,7 @@ class ClientGain:
 class GainsOfClients:
     """The gains of all clients in all runs that can be compared client by client."""
 
-    runs: tuple[tuple[ClientGain, ...], ...]
+    by_seed: dict[int, tuple[ClientGain, ...]]
 
     @property
     def better(self) -> float:
@@ -59,7 +63,7 @@ class GainsOfClients:
     @property
     def worst(self) -> float:
         """The lowest gain of a client in a run, mean over runs."""
-        lowest = [min(client.gain for client in run) for run in self.runs]
+        lowest = [min(client.gain for client in run) for run in self.by_seed.values()]
         return float(np.mean(lowest))
 
     @property
@@ -69,7 +73,7 @@ class GainsOfClients:
         None where a run has a single client, or where somebody has diverged.
         """
         deviations = []
-        for run in self.runs:
+        for run in self.by_seed.values():
             gains = [client.gain for client in run]
             if len(gains) < 2 or not np.isfinite(gains).all():
                 return None
@@ -77,7 +81,7 @@ class GainsOfClients:
         return float(np.mean(deviations))
 
     def _share(self, holds: Callable[[ClientGain], bool]) -> float:
-        answers = [holds(client) for run in self.runs for client in run]
+        answers = [holds(client) for run in self.by_seed.values() for client in run]
         return sum(answers) / len(answers)
 
 
@@ -92,9 +96,10 @@ def gains_of_run(
     for client, value in ours.items():
         if client not in reference or client not in test_samples:
             continue
-        alone = reference[client]
-        error = standard_error(alone, test_samples[client], metric)
-        found.append(ClientGain(gain_of(value, alone, metric), error))
+        theirs = reference[client]
+        gain = gain_of(value, theirs, metric)
+        error = standard_error(theirs, test_samples[client], metric)
+        found.append(ClientGain(client, value, theirs, gain, error))
     return tuple(found)
 
 

@@ -33,6 +33,7 @@ ESCAPED_IN_LATEX = {
     "#": r"\#",
     "_": r"\_",
     "$": r"\$",
+    "<": "$<$",
     "±": r"$\pm$",
     "\N{MINUS SIGN}": "$-$",
 }
@@ -304,6 +305,24 @@ def as_csv(summary: Summary) -> str:
                     value,
                 ]
             )
+    return buffer.getvalue()
+
+
+def gains_as_csv(summary: Summary) -> str:
+    """One line for each client of each run that is compared with the reference, for programs."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    headings = ["row", "column", "rate_kind", "learning_rate", "seed", "client"]
+    writer.writerow([*headings, "figure", "reference", "gain", "standard_error", "clearly_worse"])
+    for entry in summary.entries:
+        if entry.versus is None or entry.versus.clients is None:
+            continue
+        place = [entry.row.name, entry.column, entry.rate_kind, entry.rate]
+        for seed, run in entry.versus.clients.by_seed.items():
+            for client in run:
+                values = [client.figure, client.reference, client.gain, client.standard_error]
+                clearly_worse = int(client.is_clearly_worse)
+                writer.writerow([*place, seed, client.client, *values, clearly_worse])
     return buffer.getvalue()
 
 

@@ -46,6 +46,7 @@ def write_report(folder: Path, summary: Summary) -> Path:
     publish_text(folder / "table.md", "\n".join(in_markdown))
     publish_text(folder / "table.tex", "\n".join(in_latex))
     publish_text(folder / "runs.csv", tables.as_csv(summary))
+    publish_text(folder / "gains.csv", tables.gains_as_csv(summary))
 
     publish_text(folder / REPORT, page(summary, details, images))
     return folder / REPORT
