@@ -12,7 +12,7 @@ from federico.learning.layout import ModelLayout
 from federico.learning.rows import Rows
 from federico.network.limits import Limits
 from federico.network.protocol import Topic
-from tests.support.faults import Fault, FaultySession
+from tests.support.faults import OF_ANSWERS, Fault, FaultySession
 from tests.support.neighborhood import Neighbor, join, names, signers_of
 
 SIZE = 20 * 301
@@ -51,7 +51,7 @@ def stage(authority, bus: zenoh.Session, fault: Fault, topic: Topic) -> Iterator
 
 
 @pytest.mark.parametrize("topic", Topic)
-@pytest.mark.parametrize("fault", Fault)
+@pytest.mark.parametrize("fault", OF_ANSWERS)
 def test_whole_or_not_at_all(stage: Stage, fault: Fault) -> None:
     owner, visitor = stage.owner, stage.visitor
     truth = owner.own_row.clone()
@@ -74,7 +74,7 @@ def test_whole_or_not_at_all(stage: Stage, fault: Fault) -> None:
 
 
 @pytest.mark.parametrize("topic", [Topic.REQUEST_MODEL, Topic.REQUEST_CHUNK])
-@pytest.mark.parametrize("fault", Fault)
+@pytest.mark.parametrize("fault", OF_ANSWERS)
 def test_an_earlier_model_stays_until_the_next_is_whole(stage: Stage, fault: Fault) -> None:
     owner, visitor = stage.owner, stage.visitor
     owner.publish(1)

@@ -9,7 +9,6 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from enum import Enum, auto
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from federico.learning.rows import Rows
 from federico.network.limits import Limits
 from federico.network.roster import Roster
 from federico.network.session import Addresses, Identity, close
+from tests.support.faults import OF_LINES, Fault
 from tests.support.neighborhood import DIGEST, connect, free_port, names, write_identity
 from tests.support.proxy import Proxy
 
@@ -38,26 +38,8 @@ LIMITS = Limits(
 SENT = torch.linspace(-1, 1, SIDE * (SIDE + 1))
 
 
-class Fault(Enum):
-    """What goes wrong, and whether the transfer must come through all the same."""
-
-    BEFORE = auto()
-    """The owner is killed before anything is requested."""
-    MIDWAY = auto()
-    """The owner is killed while it sends its model, or while it receives an update."""
-    SLOW = auto()
-    """The line takes more than ten times as long."""
-    CUT = auto()
-    """The connection ends in the middle of a chunk; one may dial again."""
-    HALF_OPEN = auto()
-    """Nothing passes any more, and nobody is told."""
-    NINE_SECONDS = auto()
-    """Nothing passes for so long: both sides give the connection up, and dial again."""
-    FROZEN = auto()
-    """The owner stops for two seconds, then resumes."""
-
-
 HEALS = {Fault.SLOW, Fault.CUT, Fault.NINE_SECONDS, Fault.FROZEN}
+"""The transfer comes through all the same: one may dial again."""
 
 
 def own(identity: Identity, port: int, orders: Connection) -> None:
@@ -140,7 +122,7 @@ def line(authority, tmp_path: Path) -> Iterator[FaultyLine]:
     close(line.session)
 
 
-@pytest.mark.parametrize("fault", Fault)
+@pytest.mark.parametrize("fault", OF_LINES)
 def test_while_a_model_is_pulled(line: FaultyLine, fault: Fault) -> None:
     line.spoil(fault)
     begun = time.monotonic()
@@ -150,7 +132,7 @@ def test_while_a_model_is_pulled(line: FaultyLine, fault: Fault) -> None:
     assert line.visitor.reads(0, 0, 1) == ([0, 1] if came else [1])
 
 
-@pytest.mark.parametrize("fault", Fault)
+@pytest.mark.parametrize("fault", OF_LINES)
 def test_while_an_update_is_pushed(line: FaultyLine, fault: Fault) -> None:
     assert line.pull()
     line.spoil(fault)

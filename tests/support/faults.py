@@ -10,22 +10,30 @@ import zenoh
 
 
 class Fault(Enum):
-    """What the other side does."""
+    """What goes wrong between an owner and its visitor."""
 
     BEFORE = auto()
-    """It fails at the first request."""
+    """The owner fails before anything is transferred."""
     MIDWAY = auto()
-    """It is gone after a few."""
+    """The owner is gone in the middle of a transfer."""
     SLOW = auto()
-    """It takes its time over every answer."""
+    """Everything takes much longer."""
     CUT = auto()
-    """What it gets and sends ends in the middle."""
+    """What is sent ends in the middle."""
     HALF_OPEN = auto()
-    """It takes requests, and answers none."""
+    """Nothing is answered any more, and nobody is told."""
+    NINE_SECONDS = auto()
+    """Nothing passes for so long: both sides give the connection up, and dial again."""
     FROZEN = auto()
-    """It stops for a while, then resumes."""
+    """The owner stops for a while, then resumes."""
     STOPPED = auto()
     """The visitor itself is told to stop while it receives."""
+
+
+OF_ANSWERS = [fault for fault in Fault if fault is not Fault.NINE_SECONDS]
+"""What an owner in the same process can do wrong."""
+OF_LINES = [fault for fault in Fault if fault is not Fault.STOPPED]
+"""What can happen to another process and the line to it."""
 
 
 class FaultySession:

@@ -108,7 +108,7 @@ class LiveProgress:
             self._refresh()
             return
         for line in results:
-            self._console.print(f"{_label_of_line(line)}: {self._figure(line)}", **PLAIN)
+            self._console.print(f"{label_of(line)}: {self._figure(line)}", **PLAIN)
 
     def say(self, message: str) -> None:
         """Show a warning or a remark above the bars."""
@@ -141,8 +141,8 @@ class LiveProgress:
         return text
 
 
-def label_of(about: Description) -> str:
-    """What a cell is called while it is at work."""
+def label_of(about: Description | CellResult) -> str:
+    """What a cell is called, while it is at work and when it is finished."""
     label = about.title
     if about.column:
         label += f", {about.column}"
@@ -151,17 +151,6 @@ def label_of(about: Description) -> str:
     elif about.rate_kind == "best":
         label += f", best rate {about.rate:g}"
     return f"{label}, seed {about.seed}"
-
-
-def _label_of_line(line: CellResult) -> str:
-    label = line.title
-    if line.column:
-        label += f", {line.column}"
-    if line.rate_kind == "tuning":
-        label += f", tuning at {line.rate:g}"
-    elif line.rate_kind == "best":
-        label += f", best rate {line.rate:g}"
-    return f"{label}, seed {line.seed}"
 
 
 def _score(about: Description, record: Record) -> str:

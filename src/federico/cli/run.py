@@ -4,7 +4,6 @@ import math
 import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,83 +11,22 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from federico.cli.console import PLAIN, err, for_tables, out, print_json
-from federico.cli.options import Json, Overrides, Quiet
+from federico.cli.run_options import RunOptions, with_run_options
 
 if TYPE_CHECKING:
     from federico.exchange.processes import ProcessGroup
     from federico.experiment.estimate import Estimate
     from federico.experiment.grid import Grid
-    from federico.experiment.runner import KnownResults, Selection
+    from federico.experiment.runner import KnownResults
     from federico.report.aggregate import Summary
 
 KEPT = Path("results")
 """Where `--save` keeps results."""
 
-Rows = Annotated[list[str], typer.Option("--row", help="Run only this row; can be repeated.")]
-Columns = Annotated[
-    list[str], typer.Option("--column", help="Run only this column; can be repeated.")
-]
-Rates = Annotated[
-    list[str], typer.Option("--rate", help="Run only at this learning rate: given or best.")
-]
-Jobs = Annotated[int, typer.Option(help="How many runs at a time, each in its own process.")]
-DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Estimate the time from a few rounds; run nothing else.")
-]
-Save = Annotated[bool, typer.Option("--save", help="Also add the results to results/<name>.")]
-Name = Annotated[str, typer.Option(help="Name of the run directory (default: that of the file).")]
-Directory = Annotated[Path, typer.Option(help="Folder for run directories.")]
 
-
-@dataclass(frozen=True)
-class RunOptions:
-    """What was asked for on the command line, beside the file."""
-
-    overrides: list[str]
-    name: str
-    rows: list[str]
-    columns: list[str]
-    rates: list[str]
-    jobs: int
-    dry_run: bool
-    save: bool
-    directory: Path
-    quiet: bool
-    as_json: bool
-
-    @property
-    def settings(self) -> list[str]:
-        """What changes the file: the settings, and the name of the run directory."""
-        if not self.name:
-            return self.overrides
-        return [*self.overrides, f'name="{self.name}"']
-
-    @property
-    def selection(self) -> "Selection":
-        """The part of the grid to run."""
-        from federico.experiment.runner import Selection
-
-        return Selection(tuple(self.rows), tuple(self.columns), tuple(self.rates))
-
-    @property
-    def silent(self) -> bool:
-        """Whether nothing is shown while it runs."""
-        return self.quiet or self.as_json
-
-
+@with_run_options
 def run(
-    file: Annotated[Path, typer.Argument(help="Experiment file (TOML).")],
-    overrides: Overrides = [],  # noqa: B006 (typer copies it)
-    name: Name = "",
-    row: Rows = [],  # noqa: B006
-    column: Columns = [],  # noqa: B006
-    rate: Rates = [],  # noqa: B006
-    jobs: Jobs = 1,
-    dry_run: DryRun = False,
-    save: Save = False,
-    directory: Directory = Path("runs"),
-    quiet: Quiet = False,
-    json: Json = False,
+    file: Annotated[Path, typer.Argument(help="Experiment file (TOML).")], options: RunOptions
 ) -> None:
     """Run an experiment: all its methods on all seeds, in all rows and columns of its grid.
 
@@ -96,9 +34,6 @@ def run(
     """
     from federico.experiment.grid import load_grid
 
-    options = RunOptions(
-        overrides, name, row, column, rate, jobs, dry_run, save, directory, quiet, json
-    )
     with leaving_together() as team:
         perform(load_grid(file, options.settings), options, ["run", str(file)], team)
 
@@ -157,7 +92,7 @@ def perform(grid: "Grid", options: RunOptions, typed: list[str], team: "ProcessG
     if options.save:
         shown = _save(grid, folder)
     if not options.quiet:
-        show_results(summarize(shown), as_json=options.as_json)
+        show_results(summarize(shown), as_json=options.json)
     if not options.silent:
         if options.save:
             out.print(f"Saved: {shown}", **PLAIN)
@@ -264,7 +199,7 @@ def _show_estimate(grid: "Grid", options: RunOptions, known: "KnownResults") -> 
 
     rows = estimate(grid, options.directory, options.selection, known)
     total = sum(row.seconds for row in rows) / options.jobs
-    if options.as_json:
+    if options.json:
         by_row = {
             row.row: {"runs": row.runs, "finished": row.finished, "seconds": row.seconds}
             for row in rows
@@ -302,9 +237,9 @@ def _command(typed: list[str], options: RunOptions) -> str:
     for option, values in (
         ("--name", [options.name] if options.name else []),
         ("--set", options.overrides),
-        ("--row", options.rows),
-        ("--column", options.columns),
-        ("--rate", options.rates),
+        ("--row", options.row),
+        ("--column", options.column),
+        ("--rate", options.rate),
     ):
         for value in values:
             words += [option, value]

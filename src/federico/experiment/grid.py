@@ -77,15 +77,7 @@ class Cell:
     @property
     def key(self) -> Key:
         """The key of the line that this cell leaves in the results."""
-        return (
-            self.settings,
-            self.row,
-            self.column,
-            self.rate_kind,
-            self.rate,
-            self.seed,
-            self.rounds,
-        )
+        return Key.of(self)
 
 
 class Grid:

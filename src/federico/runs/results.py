@@ -13,7 +13,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from federico.errors import RunError
 from federico.runs.atomic import disk_errors, publish_text
@@ -23,8 +23,23 @@ from federico.types import Task
 RESULTS = "results.jsonl"
 RateKind: TypeAlias = Literal["given", "best", "tuning"]
 """The learning rate that the file gives, the best one found by tuning, or one being tried."""
-Key: TypeAlias = tuple[str, str, str, RateKind, float, int, int]
-"""(settings, row, column, kind of rate, rate, seed, rounds): what makes two lines the same one."""
+
+
+class Key(NamedTuple):
+    """What makes two lines of results the same one."""
+
+    settings: str
+    row: str
+    column: str
+    rate_kind: RateKind
+    rate: float
+    seed: int
+    rounds: int
+
+    @classmethod
+    def of(cls, cell: object) -> "Key":
+        """The key of a cell, which has all of these as attributes, before or after its run."""
+        return cls(*[getattr(cell, name) for name in cls._fields])
 
 
 @dataclass(frozen=True)
@@ -88,15 +103,7 @@ class CellResult:
     @property
     def key(self) -> Key:
         """What makes this measurement different from every other."""
-        return (
-            self.settings,
-            self.row,
-            self.column,
-            self.rate_kind,
-            self.rate,
-            self.seed,
-            self.rounds,
-        )
+        return Key.of(self)
 
 
 def metric_of_result(result: CellResult) -> Metric:
