@@ -6,8 +6,9 @@ from hypothesis import strategies as st
 
 from federico.report import gains, tables
 from federico.report.aggregate import Difference, Summary, aggregate
-from federico.report.gains import ClientGain, GainsOfClients
+from federico.report.gains import ClientGain, ClientTestSet, GainsOfClients
 from federico.runs.metric import ACCURACY, R2, SQUARED_ERROR
+from federico.runs.results import CellResult
 from tests.support.results import entry_of, make_aggregate, make_cell, make_table
 
 numbers = st.floats(-1, 1)
@@ -63,18 +64,22 @@ def test_errors_of_a_regression_are_uncertain_by_the_square_root_of_two_over_n()
 
 
 def test_a_lower_error_is_a_gain() -> None:
-    (client,) = gains.gains_of_run({"a": 1.0}, {"a": 3.0}, {"a": 8}, SQUARED_ERROR)
+    (client,) = gains.gains_of_run({"a": 1.0}, {"a": 3.0}, {"a": ClientTestSet(8)}, SQUARED_ERROR)
     assert client == ClientGain("a", 1.0, 3.0, 2.0, pytest.approx(1.5))
     assert not client.is_clearly_worse
 
 
 def test_two_that_have_diverged_are_as_well_off() -> None:
-    (client,) = gains.gains_of_run({"a": math.inf}, {"a": math.inf}, {"a": 8}, SQUARED_ERROR)
+    (client,) = gains.gains_of_run(
+        {"a": math.inf}, {"a": math.inf}, {"a": ClientTestSet(8)}, SQUARED_ERROR
+    )
     assert client.gain == 0
 
 
 def test_only_clients_that_both_have_are_compared() -> None:
-    found = gains.gains_of_run({"a": 0.5, "b": 0.5}, {"b": 0.4, "c": 1.0}, {"b": 10}, ACCURACY)
+    found = gains.gains_of_run(
+        {"a": 0.5, "b": 0.5}, {"b": 0.4, "c": 1.0}, {"b": ClientTestSet(10)}, ACCURACY
+    )
     assert [client.gain for client in found] == [pytest.approx(0.1)]
 
 
@@ -144,3 +149,26 @@ def test_every_gain_has_a_line_for_programs() -> None:
     row, *_, clearly_worse = lines[2].split(",")
     assert lines[2].startswith("federico,,given,0.01,0,b,0.7,0.8,-0.1")
     assert (row, clearly_worse) == ("federico", "1")
+
+
+def test_gains_in_r2_are_shares_of_the_variance_of_all_clients() -> None:
+    # Test targets with variances 1, 1 and 4, and squared errors of 0.5, 0.9 and 3 against 1 alone
+    # each of the variance; clients of 8, 6 and 6 samples.
+    def cell(row: str, *errors: float) -> CellResult:
+        explained = [
+            1 - error / variance for error, variance in zip(errors, (1, 1, 4), strict=True)
+        ]
+        figures = {"r2": [explained], "loss": [list(errors)]}
+        return make_cell(row, 0.0, task="regression", figures=figures)
+
+    summary = aggregate(make_table(), [cell("federico", 0.5, 0.9, 3.0), cell("local", 1, 1, 4)])
+
+    found = versus(summary)
+    assert found.clients is not None
+    (run,) = found.clients.by_seed.values()
+    of_all = (8 * 1 + 6 * 1 + 6 * 4) / 20
+    gains_of_all = [0.5 / of_all, 0.1 / of_all, 1.0 / of_all]
+    assert [client.gain for client in run] == pytest.approx(gains_of_all)
+    weighted = (8 * gains_of_all[0] + 6 * gains_of_all[1] + 6 * gains_of_all[2]) / 20
+    assert found.mean == pytest.approx(weighted)
+    assert run[0].standard_error == pytest.approx(math.sqrt(2 / 2) / of_all)

@@ -16,11 +16,13 @@ import numpy as np
 from federico.errors import RunError
 from federico.report.gains import (
     ClientGain,
+    ClientTestSet,
     GainsOfClients,
     Interval,
     gains_of_run,
     mean_interval,
     paired_p_value,
+    relative_variances,
 )
 from federico.runs.metric import METRICS, SKILL, Metric, metric_of, tuning_metric
 from federico.runs.results import (
@@ -63,8 +65,8 @@ class SeedResult:
     other_figures: dict[str, float]
     """The task's other figures at the last evaluated round, by the names they are recorded under,
     mean over clients."""
-    test_samples: dict[str, int]
-    """How many samples each client is tested on; empty where only means were stored."""
+    test_sets: dict[str, ClientTestSet]
+    """What each client is tested on; empty where only means were stored."""
     worse_than_mean: int | None
     """Clients whose model was worse at the last evaluated round than the mean of their training
     targets; None for classes."""
@@ -534,12 +536,24 @@ def from_cell(cell: CellResult) -> SeedResult:
         by_client=by_client,
         other_figures=other_figures,
         worse_than_mean=worse_than_mean(cell),
-        test_samples=dict(zip(cell.clients, cell.test_samples, strict=True)),
+        test_sets=_test_sets(cell, metric),
         wall_seconds=math.fsum(cell.wall_seconds.values()),
         on_own_distribution=cell.on_own_distribution,
         effective_collaborators=cell.effective_collaborators,
         provenance=[cell.provenance],
     )
+
+
+def _test_sets(cell: CellResult, metric: Metric) -> dict[str, ClientTestSet]:
+    """The clients' test sets, as far as the last evaluated round shows them."""
+    if not cell.evaluated:
+        return {}
+    samples = np.add(cell.train_samples, cell.test_samples).tolist()
+    variances = relative_variances(cell.figures_at(-1), samples, metric)
+    found: dict[str, ClientTestSet] = {}
+    for client, tested, variance in zip(cell.clients, cell.test_samples, variances, strict=True):
+        found[client] = ClientTestSet(tested, variance)
+    return found
 
 
 def worse_than_mean(cell: CellResult) -> int | None:
@@ -578,7 +592,7 @@ def from_aggregate(stored: StoredAggregate) -> list[SeedResult]:
                 by_client=stored.by_client,
                 other_figures={},
                 worse_than_mean=None,
-                test_samples={},
+                test_sets={},
                 wall_seconds=None,
                 on_own_distribution=stored.on_own_distribution,
                 effective_collaborators=stored.effective_collaborators,
@@ -680,8 +694,8 @@ def _gains_of_clients(entry: Entry, other: Entry, metric: Metric) -> GainsOfClie
         theirs = theirs_by_seed.get(ours.seed)
         if theirs is None or ours.evaluated[-1] != theirs.evaluated[-1]:
             continue
-        # What was stored as a mean has no test samples, and gives no gains.
-        gains = gains_of_run(ours.by_client, theirs.by_client, ours.test_samples, metric)
+        # What was stored as a mean has no test sets, and gives no gains.
+        gains = gains_of_run(ours.by_client, theirs.by_client, ours.test_sets, metric)
         if gains:
             by_seed[ours.seed] = gains
     if not by_seed:

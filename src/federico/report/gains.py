@@ -22,6 +22,15 @@ Interval: TypeAlias = tuple[float, float]
 
 
 @dataclass(frozen=True)
+class ClientTestSet:
+    """What has to be known of a client's test set to judge a gain on it."""
+
+    samples: int
+    relative_variance: float = 1.0
+    """Variance of its targets, where that of all clients together is 1; 1 for classes."""
+
+
+@dataclass(frozen=True)
 class ClientGain:
     """What one client gained over the reference in one run."""
 
@@ -30,6 +39,8 @@ class ClientGain:
     reference: float
     """The figure that the client has with the reference row."""
     gain: float
+    """In R2 it is a share of the variance of all clients' test targets together: R2 of a few nearly
+    equal targets can be anything, and a loss on them costs next to nothing."""
     standard_error: float
     """Of the reference's figure, as uncertain as the client's own test set leaves it."""
 
@@ -88,19 +99,46 @@ class GainsOfClients:
 def gains_of_run(
     ours: Mapping[str, float],
     reference: Mapping[str, float],
-    test_samples: Mapping[str, int],
+    test_sets: Mapping[str, ClientTestSet],
     metric: Metric,
 ) -> tuple[ClientGain, ...]:
     """The gain of every client that has a figure in both."""
     found = []
     for client, value in ours.items():
-        if client not in reference or client not in test_samples:
+        if client not in reference or client not in test_sets:
             continue
         theirs = reference[client]
-        gain = gain_of(value, theirs, metric)
-        error = standard_error(theirs, test_samples[client], metric)
+        test_set = test_sets[client]
+        gain = test_set.relative_variance * gain_of(value, theirs, metric)
+        error = test_set.relative_variance * standard_error(theirs, test_set.samples, metric)
         found.append(ClientGain(client, value, theirs, gain, error))
     return tuple(found)
+
+
+def relative_variances(
+    figures: Mapping[str, Sequence[float | None]], samples: Sequence[int], metric: Metric
+) -> list[float]:
+    """The variance of each client's test targets against their weighted mean; 1 where unknown.
+
+    It follows from R2, which is 1 minus the squared error over the variance. Clients count by the
+    size of their data, so that their gains have the mean that R2 of all of them has.
+    """
+    if not metric.explains_variance:
+        return [1.0] * len(samples)
+
+    variances = np.full(len(samples), np.nan)  # [clients]
+    pairs = zip(figures[metric.recorded_as], figures["loss"], strict=True)
+    for client, (explained, error) in enumerate(pairs):
+        if explained is not None and error is not None and explained < 1:
+            variances[client] = error / (1 - explained)
+    known = ~np.isnan(variances)
+    if not known.any():
+        return [1.0] * len(samples)
+
+    weights = np.array(samples)  # [clients]
+    of_all = np.average(variances[known], weights=weights[known])
+    relative: list[float] = np.where(known, variances / of_all, 1.0).tolist()
+    return relative
 
 
 def gain_of(ours: float, reference: float, metric: Metric) -> float:
