@@ -179,6 +179,22 @@ def test_floats_as_targets_mean_regression(run: Callable[..., federico.Run]) -> 
     assert found.records()[-1].figures.keys() == {"loss", "rmse", "mae", "r2", "skill"}
 
 
+def test_many_whole_numbers_as_targets_are_worth_a_hint(
+    run: Callable[..., federico.Run], capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = np.random.default_rng(0)
+    ages = {name: (rng.normal(size=(60, 2)), rng.integers(0, 80, 60)) for name in "ab"}
+    plain = {"clients": ages, "rounds": 1, "methods": ["local"]}
+
+    found = run(name="classes", model=lambda: nn.Linear(2, 79), **plain)
+    assert 'set task = "regression"' in capsys.readouterr().err
+    assert "accuracy" in (found.records("local")[-1].figures or {})
+
+    found = run(name="values", model=lambda: nn.Linear(2, 1), task="regression", **plain)
+    assert "set task" not in capsys.readouterr().err
+    assert "r2" in (found.records("local")[-1].figures or {})
+
+
 def lines_in(unit: float, zero: float) -> dict[str, tuple[FloatArray, FloatArray]]:
     """Three clients, each with a line of its own, in other units and from another zero."""
     rng = np.random.default_rng(0)

@@ -8,6 +8,7 @@ from typing import Any
 from torch import nn
 
 from federico.data.arrays import dataset_from_clients
+from federico.data.targets import many_classes_hint
 from federico.errors import ConfigError, RunError
 from federico.experiment.config import read
 from federico.experiment.grid import make_grid
@@ -116,6 +117,7 @@ def run(
     seeds=[0, 1], methods=[MyMethod], federico={"neighbors": 2}, ... The same name and settings
     resume, or just load what is finished.
     """
+    observer = observer or Quiet()
     tables = read(Path(experiment)) if experiment else {}
     tables = _merged(tables, settings)
     dataset = None
@@ -123,6 +125,9 @@ def run(
         tables["data"] = {"kind": "python"}
         tables["partition"] = settings.get("partition", {"kind": "natural"})
         dataset = dataset_from_clients(clients, task=task, label_names=label_names)
+        hint = many_classes_hint(dataset.schema)
+        if task is None and hint:
+            observer.say(hint)
     if isinstance(model, nn.Module):
         raise ConfigError(
             "model: give a function that makes a new module (every peer starts from its own), "
@@ -134,7 +139,7 @@ def run(
     done = run_grid(
         make_grid(tables, "federico.run"),
         Path(directory),
-        observer or Quiet(),
+        observer,
         dataset=dataset,
         factory=model,
         command="federico.run",

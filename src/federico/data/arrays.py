@@ -7,6 +7,7 @@ import numpy as np
 from federico.data.dataset import Dataset, Samples, Schema, checked, has_unusable_values
 from federico.data.files import first_line
 from federico.data.partition import refuse_duplicate_ids
+from federico.data.targets import task_of
 from federico.errors import DataError
 from federico.types import Array, BoolArray, ClientId, Task
 
@@ -29,12 +30,12 @@ def dataset_from_arrays(
 ) -> Dataset:
     """A checked dataset of inputs `x`, targets `y` and the owner of each sample.
 
-    Without a `task`, floating-point targets mean regression and others classification. Without
-    `label_names`, classes are named by their numbers. `is_test` is given where the data says which
-    samples to test on. Errors name the `origin`.
+    Without a `task` it is told from the targets, see `task_of`. Without `label_names`, classes are
+    named by their numbers. `is_test` is given where the data says which samples to test on. Errors
+    name the `origin`.
     """
     if task is None:
-        task = "regression" if y.dtype.kind == "f" else "classification"
+        task = task_of(y)
     samples = Samples(as_inputs(x, origin), _as_targets(y, task, origin))
     shape = samples.x.shape[1:]
 

@@ -14,7 +14,10 @@ def conform(dataset: Dataset, agreed: Schema) -> Dataset:
     """
     found = dataset.schema
     if found.task != agreed.task:
-        raise DataError(f"data: it is for {found.task}, the federation agreed on {agreed.task}")
+        raise DataError(
+            f"data: it is for {found.task}, the federation agreed on {agreed.task}: "
+            "change task in [data], or take it out"
+        )
 
     inputs = dataset.samples.x
     if agreed.columns:

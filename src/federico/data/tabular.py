@@ -89,6 +89,18 @@ def find_categories(values: pd.Series) -> tuple[str, ...]:
     return tuple(str(category) for category in found.iloc[order])
 
 
+def label_values(values: pd.Series) -> Array:
+    """A column as numbers if all of it can be read as numbers, else as the texts it holds."""
+    import pandas as pd
+
+    if values.dtype.kind in "mMb":
+        return category_texts(values).to_numpy(dtype=str)
+    numbers = pd.to_numeric(values, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    if np.isnan(numbers).any():
+        return category_texts(values).to_numpy(dtype=str)
+    return numbers
+
+
 def category_numbers(values: pd.Series, categories: Sequence[str], origin: object) -> IntArray:
     """The position of each value among the categories, -1 where the value is missing."""
     import pandas as pd

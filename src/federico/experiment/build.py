@@ -261,7 +261,7 @@ def assemble(
     layout = _model_layout(experiment, schema, factory)
     _check_model(layout, schema, present[0])
 
-    warnings = warnings_for(present, schema)
+    warnings = [*experiment.data.hints(schema), *warnings_for(present, schema)]
     setup = Setup(experiment, seed, schema, shares, members, layout, _digest(dataset), warnings)
     for method in experiment.methods:
         setup.check_cell(experiment, method)

@@ -22,9 +22,11 @@ def prepare_site(site: Site) -> Setup:
     seed = site.federation.seed
     data_seed = experiment.data_seed(seed)
 
-    loaded = experiment.data.load(data_folder(), data_seed)
+    # A site may have only some of the targets: what they are is for the federation to say.
+    agreed = site.federation.sample.as_schema()
+    loaded = experiment.data.for_task(agreed.task).load(data_folder(), data_seed)
     drawn = draw(experiment.split, loaded, data_seed)
-    dataset = conform(drawn, site.federation.sample.as_schema())
+    dataset = conform(drawn, agreed)
 
     own_partition = _own_partition(site, dataset, data_seed)
     dataset = turned(dataset, own_partition)

@@ -1,13 +1,14 @@
 """Arrays of an npz file."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 from federico.data.arrays import dataset_from_arrays
-from federico.data.dataset import Dataset, has_unusable_values
+from federico.data.dataset import Dataset, Schema, has_unusable_values
 from federico.data.files import read_npz
 from federico.data.fixed_split import marked_for_testing
 from federico.data.sources.base import SourceOptions
+from federico.data.targets import many_classes_hint
 from federico.errors import DataError
 from federico.types import Array, Task
 
@@ -32,7 +33,8 @@ class Npz(SourceOptions):
     """Name of the array that says what each sample is for, `test` (or 1) or `train` (or 0); without
     it, `[split]` divides each client's samples at random."""
     task: Task | None = None
-    """What to learn; without it, whole numbers in y mean classification, others regression."""
+    """What to learn; without it, whole numbers in y are classes, others values to predict
+    (regression)."""
 
     def load(self, folder: Path, seed: int) -> Dataset:
         """The samples of the file, in its order."""
@@ -51,6 +53,19 @@ class Npz(SourceOptions):
         return dataset_from_arrays(
             x, y, owners, file, task=self.task, label_names=label_names, is_test=is_test
         )
+
+    def for_task(self, task: Task) -> Self:
+        """See `SourceOptions`."""
+        if self.task is not None:
+            return self
+        return self.model_copy(update={"task": task})
+
+    def hints(self, schema: Schema) -> list[str]:
+        """Many whole numbers that nobody has said to be classes."""
+        hint = many_classes_hint(schema)
+        if self.task is not None or not hint:
+            return []
+        return [hint]
 
 
 def _read_names(file: Path, array: str) -> Array:

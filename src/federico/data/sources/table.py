@@ -19,9 +19,11 @@ from federico.data.tabular import (
     column_numbers,
     encode_columns,
     find_categories,
+    label_values,
     read_table,
     require_columns,
 )
+from federico.data.targets import many_classes_hint, task_of
 from federico.errors import DataError
 from federico.types import Array, BoolArray, Task
 
@@ -47,9 +49,10 @@ class Table(SourceOptions):
     """Column to predict."""
     label_above: float | None = None
     """Makes the label a yes or no: whether the label column is above this number."""
-    task: Task = "classification"
+    task: Task | None = None
     """What to learn: classification takes each different label as a class, regression takes labels
-    as numbers."""
+    as numbers. Without it, whole numbers and texts are classes, other numbers values to predict
+    (regression)."""
     client: str | None = None
     """Column that says who owns each row, for the natural partition; without it, each of several
     files is an owner."""
@@ -89,15 +92,29 @@ class Table(SourceOptions):
         columns = self._columns(frames)
         inputs = [encode_columns(frame, columns, file) for file, frame in frames.items()]
         x = np.vstack(inputs)
-        y, classes = self._targets(frames)
+        task = self._task(frames)
+        y, classes = self._targets(frames, task)
 
-        outputs = 1 if self.task == "regression" else len(classes)
-        schema = Schema(self.task, x.shape[1:], outputs, classes, columns)
+        outputs = 1 if task == "regression" else len(classes)
+        schema = Schema(task, x.shape[1:], outputs, classes, columns)
         dataset = Dataset(Samples(x, y), schema, self._owners(frames), self._test_marks(frames))
         checked(dataset, _listed(frames), allow_missing=True)
         if self.incomplete == "drop":
             return _complete_rows(dataset, _listed(frames))
         return dataset
+
+    def for_task(self, task: Task) -> Self:
+        """See `SourceOptions`."""
+        if self.task is not None or self.label_above is not None:
+            return self
+        return self.model_copy(update={"task": task})
+
+    def hints(self, schema: Schema) -> list[str]:
+        """Many whole numbers that nobody has said to be classes."""
+        hint = many_classes_hint(schema)
+        if self.task is not None or not hint:
+            return []
+        return [hint]
 
     def _files(self) -> list[Path]:
         if isinstance(self.path, Path):
@@ -139,9 +156,17 @@ class Table(SourceOptions):
             raise DataError(f"{_listed(frames)}: no column is left to learn from: shorten 'ignore'")
         return tuple(columns)
 
-    def _targets(self, frames: Frames) -> tuple[Array, tuple[str, ...]]:
+    def _task(self, frames: Frames) -> Task:
+        """What is to be learned: what the options say, or else what the labels look like."""
+        if self.task is not None:
+            return self.task
+        if self.label_above is not None:
+            return "classification"
+        return task_of(label_values(_joined(frames, self.label)))
+
+    def _targets(self, frames: Frames, task: Task) -> tuple[Array, tuple[str, ...]]:
         """The targets and the names of their classes; no names where the task is regression."""
-        if self.task == "regression":
+        if task == "regression":
             values = self._label_numbers(frames)
             return values[:, None], ()
 
