@@ -87,6 +87,11 @@ class Site:
         assert code is not None, f"{self.name} does not end: {self.said}"
         return code
 
+    def succeeds(self) -> None:
+        """Wait for its end; if that is an error, the test says what the peer said."""
+        code = self.wait()
+        assert code == 0, f"{self.name} ended with exit code {code}: {self.said}"
+
     @property
     def said(self) -> str:
         return self.output.read_text()
@@ -145,6 +150,11 @@ class Federation:
     def start(self) -> None:
         for site in self:
             site.start()
+
+    def succeeds(self) -> None:
+        """Wait for the end of all of them."""
+        for site in self:
+            site.succeeds()
 
     def run(self, *arguments: str, output: Path) -> None:
         """Another command beside the peers, as long as the block lasts."""

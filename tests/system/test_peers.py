@@ -36,7 +36,7 @@ def lock_step(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with Federation(folder, setup, mode="lock-step") as federation:
         federation.start()
         simulate(setup.experiment, folder / "runs", Quiet())
-        assert {site.name: site.wait() for site in federation} == {"0": 0, "1": 0, "2": 0}
+        federation.succeeds()
     return folder
 
 
@@ -107,7 +107,7 @@ def test_a_finished_peer_that_is_started_again_says_so_and_touches_nothing(
     kept, said = outcome_of(lock_step / "0"), len(site.said)
     begun = time.monotonic()
     site.start()
-    assert site.wait() == 0
+    site.succeeds()
     assert time.monotonic() - begun < site.options["wait_for_members"]
     assert "all 6 rounds are finished already" in site.said[said:]
     assert "alone" not in site.said[said:]
@@ -123,12 +123,13 @@ def test_a_finished_peer_serves_who_is_behind(tmp_path: Path) -> None:
         behind, finished = federation
         finished.set(wait_for_members=0.1, keep_serving=0.0)
         finished.start()
-        assert finished.wait() == 0
+        finished.succeeds()
         behind.start()
         until("it waits for others", lambda: behind.status is not None)
         finished.set(keep_serving=PATIENCE)
         finished.start()
-        assert behind.wait() == finished.wait() == 0
+        behind.succeeds()
+        finished.succeeds()
         assert set(behind.records[-1].posterior[0]) == {"0", "1"}
         assert "refused" not in behind.said, (
             "what an owner that plays no more has got once is not offered again"
@@ -157,7 +158,7 @@ def test_killed_restarted_stopped(tmp_path: Path) -> None:
         until("it is pulled from", lambda: _served(setup.layout.size * 4, victim.records[before:]))
         for site in federation:
             site.running.terminate()
-        assert [site.wait() for site in federation] == [0, 0, 0]
+        federation.succeeds()
         # Rounds are saved while the next is played, and told after they are given to be saved.
         assert any(f"resuming after round {before + off}\n" in victim.said for off in (-1, 0, 1))
         for site in federation:
@@ -196,7 +197,7 @@ def test_a_certificate_of_another_authority_stays_outside(tmp_path: Path) -> Non
         for site in federation:
             site.set(wait_for_members=3.0, keep_serving=0.0)
         federation.start()
-        assert [site.wait() for site in federation] == [0, 0]
+        federation.succeeds()
         for site, other in ((good, bad), (bad, good)):
             assert site.status is not None
             assert site.status.members[other.name].last_seen is None
@@ -255,7 +256,7 @@ def test_what_one_has_sent_another_has_received(tmp_path: Path) -> None:
     """Training and evaluation apart, also what is moved after the last round of one of them."""
     with Federation(tmp_path, small(3, rounds=5)) as federation:
         federation.start()
-        assert [site.wait() for site in federation] == [0, 0, 0]
+        federation.succeeds()
         statuses = [site.status for site in federation if site.status]
         assert sum(status.sent for status in statuses) == sum(
             status.received for status in statuses

@@ -38,7 +38,7 @@ def test_everybody_at_its_own_pace_learns_what_a_simulation_learns(tmp_path: Pat
         with Federation(tmp_path / str(seed), setup) as federation:
             federation.start()
             run = simulate(setup.experiment, tmp_path / "runs" / str(seed), Quiet())
-            assert {site.wait() for site in federation} == {0}
+            federation.succeeds()
             simulated = read_records(run.path / f"federico-{seed}")[-1].figures
             assert simulated is not None
             differences.append(
@@ -90,7 +90,7 @@ def test_one_comes_late(tmp_path: Path) -> None:
             site.start()
         until("half the rounds", lambda: all(site.round >= 30 for site in others))
         late.start()
-        assert {site.wait() for site in federation} == {0}
+        federation.succeeds()
         alone = train_alone(setup)[0]
         assert alone is not None
         assert accuracies([late])[0] >= alone
@@ -115,7 +115,7 @@ def test_sites_that_only_dial_out_meet_at_a_relay(tmp_path: Path) -> None:
         for site in federation:
             site.set(listen=[], connect=[address])
         federation.start()
-        assert {site.wait() for site in federation} == {0}
+        federation.succeeds()
         simulated = read_records(
             simulate(setup.experiment, tmp_path / "runs", Quiet()).path / "federico-0"
         )
@@ -168,7 +168,7 @@ def test_two_hundred_rounds_take_no_more_memory_than_fifty(tmp_path: Path) -> No
         before = [resident(site) for site in federation]
         until("245 rounds", lambda: all(site.round >= 245 for site in federation))
         after = [resident(site) for site in federation]
-        assert {site.wait() for site in federation} == {0}
+        federation.succeeds()
     assert max(np.subtract(after, before)) < 16 << 20, (before, after)
 
 
