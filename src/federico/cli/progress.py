@@ -86,8 +86,10 @@ class LiveProgress:
         self._bars.advance(self._overall, rounds_before)
         resumes = 0 < rounds_before < self._table.rounds
         if resumes and not self._console.is_terminal:
-            where = f"from the checkpoint in {cell.path}"
-            self._console.print(f"{label}: resuming after round {rounds_before} {where}", **PLAIN)
+            self._console.print(
+                f"{label}: resuming after round {rounds_before} from the checkpoint in {cell.path}",
+                **PLAIN,
+            )
 
     def round_done(self, cell: CellDir, record: Record) -> None:
         """Move both bars on."""

@@ -168,9 +168,10 @@ class Grid:
 
     def folder_name(self, cell: Cell) -> str:
         """The name of the cell's folder: method and seed, and a hash where these are not enough."""
-        rows = [row for row in self.rows if row.method == cell.method]
-        settings = len(rows) * len(self.columns)
-        if settings == 1 and self.options.rates == ("given",):
+        rows_of_method = [row for row in self.rows if row.method == cell.method]
+        one_place = len(rows_of_method) == len(self.columns) == 1
+        one_rate = self.options.rates == ("given",)
+        if one_place and one_rate:
             return f"{cell.method}-{cell.seed}"
         return cell.identity
 

@@ -613,6 +613,11 @@ def _check_returned(method: Method, verb: str, value: object, kind: type, remedy
     """Refuse what a method of somebody's own must not return, by name."""
     if isinstance(value, kind):
         return
-    written = f"{type(method).__name__}.{verb}"
-    what = "nothing" if value is None else f"a {type(value).__name__}"
-    raise ConfigError(f"methods: {written} returned {what}, not a {kind.__name__}; {remedy}")
+
+    returned = "nothing"
+    if value is not None:
+        returned = f"a {type(value).__name__}"
+    raise ConfigError(
+        f"methods: {type(method).__name__}.{verb} returned {returned}, "
+        f"not a {kind.__name__}; {remedy}"
+    )

@@ -334,10 +334,13 @@ class OwnerClient:
         self, row: RowFile, nonce: bytes, deadline: Deadline, repetition: Repetition
     ) -> bool:
         def request(index: int) -> Request:
-            numbers = row[self._terms.chunk_plan.chunk(index)]
-            chunk = pack(numbers, self._terms.schema.wire).tobytes()
+            place = self._terms.chunk_plan.chunk(index)
+            packed = pack(row[place], self._terms.schema.wire)
+            chunk = packed.tobytes()
             self._traffic.sends(self._terms.number, len(chunk))
-            return self._request(Topic.UPLOAD_CHUNK, ChunkUpload(nonce, index).encode(), chunk)
+
+            upload = ChunkUpload(nonce, index)
+            return self._request(Topic.UPLOAD_CHUNK, upload.encode(), chunk)
 
         def acknowledged(_: int, __: bytes) -> None:
             """An acknowledgement says nothing but that the chunk is there."""

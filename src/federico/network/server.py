@@ -276,9 +276,15 @@ class PeerServer:
 
     def _enqueue(self, query: zenoh.Query) -> None:
         """Runs in a thread of Zenoh: must not wait. What is dropped will be sent again."""
-        *_, visitor, _ = str(query.key_expr).split("/")
+        parts = str(query.key_expr).split("/")
+        visitor = parts[-2]
         member = self._members.get(visitor)
-        if member is None or not member.queue.put(query):
+        if member is None:
+            query.drop()
+            return
+
+        taken = member.queue.put(query)
+        if not taken:
             query.drop()
 
 

@@ -144,7 +144,11 @@ def _on_own_distribution(about: Description, last: Record | None) -> float | Non
 def _groups(about: Description) -> dict[str, int] | None:
     """The clients' distributions; None where unknown, or where they group nobody."""
     distribution = about.distribution
-    if distribution is None or not 1 < len(set(distribution)) < len(distribution):
+    if distribution is None:
+        return None
+
+    groups = len(set(distribution))
+    if groups == 1 or groups == len(distribution):
         return None
     return dict(zip(about.clients, distribution, strict=True))
 

@@ -47,7 +47,8 @@ class Writer:
 
     def __init__(self, folder: Path, records: Path) -> None:
         """Save into `folder`, each time after the records that the state goes with are on disk."""
-        self._folder, self._records = folder, records
+        self._folder = folder
+        self._records = records
         self._thread = ThreadPoolExecutor(max_workers=1)
         self._pending: Future[None] | None = None
         self._written = time.monotonic()
@@ -123,10 +124,15 @@ def load_latest(folder: Path, say: Callable[[str], None]) -> Checkpoint | None:
 
 def read(path: Path) -> Checkpoint:
     """A checkpoint that is known to be whole."""
+    state = {}
     with safe_open(path, framework="pt") as file:
         metadata = file.metadata()
-        state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dictionary)
-    return Checkpoint(path, int(metadata["round"]), int(metadata["records"]), state)
+        for name in file.keys():  # noqa: SIM118 (not a dictionary)
+            state[name] = file.get_tensor(name)
+
+    round_index = int(metadata["round"])
+    records_bytes = int(metadata["records"])
+    return Checkpoint(path, round_index, records_bytes, state)
 
 
 def remove_all(folder: Path) -> None:

@@ -96,10 +96,14 @@ def _small_tensors(file: Path, index: dict[str, Any]) -> dict[str, Tensor]:
 
 def _mixture(tensors: dict[str, Tensor], place: int) -> tuple[Tensor, Tensor]:
     """Which models the client's mixture has, and their weights."""
-    counts = tensors["mixture.counts"]
+    counts = tensors["mixture.counts"]  # [clients]
+    # Mixtures lie end to end, in the order of the clients.
     first = int(counts[:place].sum())
-    mine = slice(first, first + int(counts[place]))
-    return tensors["mixture.models"][mine], tensors["mixture.weights"][mine]
+    end = first + int(counts[place])
+
+    models = tensors["mixture.models"][first:end]
+    weights = tensors["mixture.weights"][first:end]
+    return models, weights
 
 
 def _client_row(

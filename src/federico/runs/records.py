@@ -139,7 +139,8 @@ def iterate_some_parts(folder: Path, part: TypeAdapter[T], most: int) -> Iterato
     """The same of at most so many rounds, evenly from all, the first and last among them."""
     path = folder / RECORDS
     count = sum(1 for _ in _whole_lines(path))
-    wanted = set(np.linspace(0, count - 1, min(count, most)).astype(int).tolist())
+    places = np.linspace(0, count - 1, min(count, most))
+    wanted = set(places.astype(int).tolist())
     for number, text in enumerate(_whole_lines(path)):
         if number in wanted:
             yield _parsed_part(text, part, path)
@@ -160,11 +161,12 @@ def read_spent(folder: Path) -> list[Spent]:
 
     Sums would be too small.
     """
-    lines = _timings(folder / TIMINGS)
-    rounds = [line["round"] for line in lines]
-    if rounds != list(range(1, len(lines) + 1)):
-        return []
-    return [Spent(line["seconds"], line["processor_seconds"]) for line in lines]
+    found = []
+    for expected, line in enumerate(_timings(folder / TIMINGS), start=1):
+        if line["round"] != expected:
+            return []
+        found.append(Spent(line["seconds"], line["processor_seconds"]))
+    return found
 
 
 def _joined_figures(

@@ -184,14 +184,18 @@ def merge_results(target: Path, results: Iterable[CellResult]) -> None:
     Means from before are dropped where all their seeds have been measured again.
     """
     kept, aggregates = read_results(target)
-    union = {cell.key: cell for cell in kept}
-    for result in results:
+    union: dict[Key, CellResult] = {}
+    for result in [*kept, *results]:
         union[result.key] = result
-    aggregates = [each for each in aggregates if not _measured_again(each, union.values())]
 
-    lines = [json.dumps(asdict(each), allow_nan=False) for each in aggregates]
-    lines += [_as_line(each) for each in union.values()]
-    publish_text(target / RESULTS, "".join(line + "\n" for line in lines))
+    lines = []
+    for aggregate in aggregates:
+        if not _measured_again(aggregate, union.values()):
+            line = json.dumps(asdict(aggregate), allow_nan=False)
+            lines.append(f"{line}\n")
+    for result in union.values():
+        lines.append(f"{_as_line(result)}\n")
+    publish_text(target / RESULTS, "".join(lines))
 
 
 def _as_line(result: CellResult) -> str:
@@ -202,14 +206,15 @@ def _as_line(result: CellResult) -> str:
 
 def _measured_again(aggregate: StoredAggregate, cells: Iterable[CellResult]) -> bool:
     """Whether there is a cell of at least as many rounds for every seed of the means."""
-    place = (aggregate.row, aggregate.column, aggregate.rate_kind)
     if aggregate.rate_kind == "tuning":
         return False
-    seeds = {
-        cell.seed
-        for cell in cells
-        if (cell.row, cell.column, cell.rate_kind) == place and cell.rounds >= aggregate.rounds
-    }
+
+    place = (aggregate.row, aggregate.column, aggregate.rate_kind)
+    seeds = set()
+    for cell in cells:
+        same_place = (cell.row, cell.column, cell.rate_kind) == place
+        if same_place and cell.rounds >= aggregate.rounds:
+            seeds.add(cell.seed)
     return seeds >= aggregate.by_seed.keys()
 
 

@@ -72,6 +72,13 @@ def digest_of_digests(digests: Iterable[bytes]) -> bytes:
 def _round_to_bfloat16(row: Array) -> Array:
     """The upper halves of float32 numbers, rounded to the nearest, ties to even."""
     bits = row.view(np.uint32)
-    half = ((bits >> 16) & 1) + np.uint32(0x7FFF)
-    rounded = np.where(np.isfinite(row), (bits + half) >> 16, bits >> 16)
-    return rounded.astype("<u2")
+    cut = bits >> 16
+
+    # Half of the last digit that is kept, or a little less: then a tie goes to the even number.
+    is_odd = cut & 1
+    half = is_odd + np.uint32(0x7FFF)
+    rounded = (bits + half) >> 16
+
+    # To round infinity or NaN would make another number of it.
+    upper_halves = np.where(np.isfinite(row), rounded, cut)
+    return upper_halves.astype("<u2")

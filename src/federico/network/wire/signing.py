@@ -65,10 +65,15 @@ class Signer:
 
     def sign(self, header: MessageHeader, digests: Sequence[bytes]) -> bytes:
         """The signed message that announces chunks with these digests."""
-        body = header.encode() + b"".join(digests) + self._certificate
-        r, s = decode_dss_signature(self._key.sign(body, ALGORITHM))
-        signature = r.to_bytes(NUMBER_BYTES, "big") + s.to_bytes(NUMBER_BYTES, "big")
-        return body + signature
+        parts = [header.encode(), *digests, self._certificate]
+        body = b"".join(parts)
+
+        # Its two numbers in a fixed number of bytes each: the usual encoding varies in length.
+        signature = self._key.sign(body, ALGORITHM)
+        r, s = decode_dss_signature(signature)
+        first = r.to_bytes(NUMBER_BYTES, "big")
+        second = s.to_bytes(NUMBER_BYTES, "big")
+        return body + first + second
 
     def verify(self, message: bytes, sender: str, chunks: int) -> SignedMessage:
         """Read a message that must be `sender`'s, and announce this many chunks."""
