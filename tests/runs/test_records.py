@@ -211,6 +211,15 @@ def test_the_record_of_many_clients_stays_small_and_says_what_the_rest_comes_to(
     assert read_records(tmp_path) == [record]
 
 
+@pytest.mark.parametrize(("clients", "written"), [(999, 2 / 3), (1000, 0.66667)])
+def test_figures_of_a_thousand_clients_have_five_digits(clients: int, written: float) -> None:
+    names = [str(client) for client in range(clients)]
+    scores = Scores({"loss": np.full(clients, 2 / 3)})
+    traffic = Traffic(clients).take()
+    record = record_round(1, names, np.arange(clients), clients, scores, Round(), traffic)
+    assert record.figures == {"loss": [written] * clients}
+
+
 def test_records_of_two_processes_are_joined_to_those_of_one() -> None:
     whole = record_of_many(100)
     parts = [

@@ -1,6 +1,7 @@
 """From what a round gave to the record of it that is kept."""
 
 from collections.abc import Mapping, Sequence
+from math import isfinite
 
 import numpy as np
 
@@ -12,6 +13,10 @@ from federico.types import FloatArray, IntArray
 
 DIGITS = 4
 """Significant digits of what the record of many clients says about their posteriors."""
+MANY_CLIENTS = 1000
+FIGURE_DIGITS = 5
+"""Significant digits of the figures of so many clients: all digits of ten thousand clients' figures
+would take a megabyte a round."""
 
 
 def record_round(
@@ -31,7 +36,7 @@ def record_round(
     """
     figures = None
     if scores is not None:
-        figures = {name: _finite(values) for name, values in scores.figures.items()}
+        figures = {name: _finite(values, clients) for name, values in scores.figures.items()}
 
     posterior, effective, on_own = _posteriors(
         played.posteriors, names, hosted, clients, distribution
@@ -116,9 +121,18 @@ def _on_own(
     return shares
 
 
-def _rounded(value: float) -> float:
-    return float(f"{value:.{DIGITS}g}")
+def _rounded(value: float, digits: int = DIGITS) -> float:
+    return float(f"{value:.{digits}g}")
 
 
-def _finite(values: FloatArray) -> list[float | None]:
-    return [value if np.isfinite(value) else None for value in values.tolist()]
+def _finite(values: FloatArray, clients: int) -> list[float | None]:
+    """The figures, as exactly as so many clients need; None for what is not finite."""
+    found: list[float | None] = []
+    for value in values.tolist():
+        if not isfinite(value):
+            found.append(None)
+        elif clients >= MANY_CLIENTS:
+            found.append(_rounded(value, FIGURE_DIGITS))
+        else:
+            found.append(value)
+    return found
