@@ -102,7 +102,8 @@ def raw_experiment(sizes: dict[str, Any], rounds: int) -> dict[str, Any]:
         "model": {"kind": "mlp", "hidden": (sizes["hidden"],)}
         if sizes["hidden"]
         else {"kind": "linear"},
-        "training": {"batch_size": 16},
+        # The twin compares values in their own units.
+        "training": {"batch_size": 16, "standardize_targets": False},
         # The default would have everybody try everybody once before anything else.
         "federico": {
             "neighbors": sizes["neighbors"],
