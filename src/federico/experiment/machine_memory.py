@@ -23,9 +23,14 @@ def available_bytes() -> int:
     if not table.exists():
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
-    sizes = dict(line.split(":", 1) for line in table.read_text().splitlines())
+    sizes: dict[str, str] = {}
+    for line in table.read_text().splitlines():
+        name, size = line.split(":", 1)
+        sizes[name] = size
+
     kibibytes, *_ = sizes["MemAvailable"].split()
-    return min([int(kibibytes) << 10, *_left_in_control_groups()])
+    free = int(kibibytes) << 10
+    return min([free, *_left_in_control_groups()])
 
 
 def resident_bytes() -> int:
@@ -41,12 +46,14 @@ def refuse_too_large(make: Factory, dtype: torch.dtype) -> None:
     """Weigh a model before it is made: on the meta device it takes no memory."""
     with torch.device("meta"):
         module = make()
-    numbers = sum(tensor.numel() for tensor in (*module.parameters(), *module.buffers()))
+    tensors = [*module.parameters(), *module.buffers()]
+    numbers = sum(tensor.numel() for tensor in tensors)
+
     size = numbers * dtype.itemsize
-    if size > available_bytes():
+    free = available_bytes()
+    if size > free:
         raise ConfigError(
-            f"model: one alone takes {gib(size)}, only {gib(available_bytes())} is free; "
-            "make it smaller"
+            f"model: one alone takes {gib(size)}, only {gib(free)} is free; make it smaller"
         )
 
 

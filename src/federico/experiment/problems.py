@@ -68,8 +68,13 @@ def by_problem(cells: Sequence[Cell]) -> list[Cell]:
     """The same cells, those on one problem one after the other."""
     groups: dict[str, list[Cell]] = {}
     for cell in cells:
-        groups.setdefault(problem_key(cell), []).append(cell)
-    return [cell for group in groups.values() for cell in group]
+        group = groups.setdefault(problem_key(cell), [])
+        group.append(cell)
+
+    ordered: list[Cell] = []
+    for group in groups.values():
+        ordered += group
+    return ordered
 
 
 def explain(error: FedericoError, cell: Cell, *, several: bool) -> FedericoError:

@@ -66,11 +66,18 @@ class UpdateStore:
 
     def gather(self, owner: int, arrived: Sequence[tuple[int, float, RowFile]]) -> Updates:
         """Updates of an owner's model, from (contributor, coefficient, row) in this order."""
-        contributors = np.array([contributor for contributor, _, _ in arrived], dtype=np.int64)
-        coefficients = np.array([coefficient for _, coefficient, _ in arrived], dtype=np.float64)
-        owners = np.full_like(contributors, owner)
+        contributors = []
+        coefficients = []
+        files = []
+        for contributor, coefficient, row in arrived:
+            contributors.append(contributor)
+            coefficients.append(coefficient)
+            files.append(row)
 
-        files = [row for _, _, row in arrived]
         dtype = getattr(torch, self._dtype)
-        rows = Rows.of_files(files, self._chunk_plan.size, dtype)
-        return Updates(owners, contributors, coefficients, rows)
+        return Updates(
+            owners=np.full(len(arrived), owner, dtype=np.int64),
+            contributors=np.array(contributors, dtype=np.int64),
+            coefficients=np.array(coefficients, dtype=np.float64),
+            rows=Rows.of_files(files, self._chunk_plan.size, dtype),
+        )

@@ -52,9 +52,12 @@ class LaunchedPeer:
         code = self.process.poll()
         if not code:
             return ""
-        output = (self.folder / "output.txt").read_text(encoding="utf-8", errors="replace")
-        lines = output.strip().splitlines() or ["without a word"]
-        return f"{self.name} ended with code {code}: {lines[-1]}"
+        file = self.folder / "output.txt"
+        output = file.read_text(encoding="utf-8", errors="replace").strip()
+        last_line = "without a word"
+        if output:
+            last_line = output.splitlines()[-1]
+        return f"{self.name} ended with code {code}: {last_line}"
 
 
 def with_clients(experiment: Experiment, peers: int) -> Experiment:
@@ -143,7 +146,8 @@ def _create_site(folder: Path, setup: Setup, name: str, address: str, dialled: l
         memory=memory,
     )
     site_file = site_folder / "site.toml"
-    publish_text(site_file, tomli_w.dumps(options.model_dump(mode="json", exclude_none=True)))
+    tables = options.model_dump(mode="json", exclude_none=True)
+    publish_text(site_file, tomli_w.dumps(tables))
     return site_file
 
 
