@@ -51,10 +51,11 @@ def test_content_reaches_the_disk_before_the_name(
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
 def test_full_disk_says_that_nothing_is_lost(number: int) -> None:
     with (
-        pytest.raises(RunError, match=r"here: no space left on the disk\. Nothing is lost"),
+        pytest.raises(RunError, match=r"here: no space left on the disk\. Nothing is lost") as said,
         disk_errors(Path("here")),
     ):
         raise OSError(number, os.strerror(number))
+    assert os.strerror(number) in str(said.value), "a quota is not a full disk"
 
 
 def test_other_trouble_is_named_with_its_path() -> None:

@@ -20,8 +20,8 @@ def disk_errors(path: Path) -> Iterator[None]:
         if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}:
             raise RunError(
                 f"{path}: no space left on the disk. Nothing is lost: free some space and start "
-                "again, "
-                "the run resumes from its last checkpoint"
+                "again, the run resumes from its last checkpoint "
+                f"(the system said: {error.strerror})"
             ) from error
         raise RunError(f"{path}: cannot be written: {error.strerror}") from error
 
