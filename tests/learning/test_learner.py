@@ -232,12 +232,12 @@ def test_what_is_held_out_is_never_trained_on(
     ours.hold_out(0.2)
     assert ours.samples.tolist() == [8, 1, 6]
     for client in (0, 2):
-        parts = [data_of(ours, client, part) for part in ("train", "validation")]
+        parts = [data_of(ours, client, part) for part in ("train", "held_out")]
         for together, all_of_it in zip(
             map(torch.cat, zip(*parts, strict=True)), data_of(whole, client), strict=True
         ):
             assert sorted(together.tolist()) == sorted(all_of_it.tolist())
-    assert torch.equal(data_of(ours, 1, "validation")[0], data_of(ours, 1)[0]), (
+    assert torch.equal(data_of(ours, 1, "held_out")[0], data_of(ours, 1)[0]), (
         "a single sample serves for both"
     )
 

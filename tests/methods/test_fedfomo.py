@@ -81,8 +81,8 @@ def test_models_are_judged_by_what_is_held_out(method: Build, blobs: Clients) ->
     visits = pull_neighbors(fedfomo, 1, neighbors)
     assert visits.pairs == [(0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2)]
     began = Bank(fedfomo.bank.layout, np.arange(3), fedfomo.first)
-    before = fedfomo.learner.evaluate(began, fedfomo.to_own(), "validation")
-    after = fedfomo.learner.evaluate(fedfomo.bank, visits, "validation")
+    before = fedfomo.learner.evaluate(began, fedfomo.to_own(), "held_out")
+    after = fedfomo.learner.evaluate(fedfomo.bank, visits, "held_out")
     assert np.array_equal(fedfomo.measure_gains(visits), before[visits.clients] - after)
 
 

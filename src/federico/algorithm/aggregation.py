@@ -1,8 +1,27 @@
 """How much each update counts in the average that moves its owner's model: equation (6)."""
 
+from typing import Literal
+
 import numpy as np
 
 from federico.types import FloatArray, IntArray
+
+Say = Literal["mutual", "owner", "sender"]
+"""Who decides how much an update counts for: the sender, the owner of the model, or both."""
+
+
+def coefficients_at_owner(sent: FloatArray, allowed: FloatArray, say: Say) -> FloatArray:
+    """How much each update counts for at the owner of its model.
+
+    `sent` is what its sender says it counts for, c_ib = n_i w_ib. `allowed` is what the owner's own
+    trust in the sender comes to, n_b w_bi: the sender's samples are not taken on trust. Nobody
+    moves a model further than the owner trusts them, and under "mutual" not further than they want.
+    """
+    if say == "sender":
+        return sent
+    if say == "owner":
+        return allowed
+    return np.minimum(sent, allowed)
 
 
 def shares(

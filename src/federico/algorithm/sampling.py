@@ -119,6 +119,22 @@ class EpsilonGreedy:
         return np.array(chosen, dtype=np.int64)
 
 
+def draw_by_weight(
+    peers: IntArray, weights: FloatArray, neighbors: int, rng: np.random.Generator
+) -> IntArray:
+    """Up to `neighbors` of the peers, sorted, drawn by their weights without replacement.
+
+    A peer without weight is never drawn.
+    """
+    candidates = peers[weights > 0]
+    size = min(neighbors, len(candidates))
+    if size == 0:
+        return np.empty(0, np.int64)
+    shares = weights[weights > 0] / weights.sum()
+    drawn = rng.choice(candidates, size=size, replace=False, p=shares)
+    return np.sort(drawn)
+
+
 def _others(view: View) -> IntArray:
     """All peers but this one, in ascending order."""
     everybody = np.arange(view.count)

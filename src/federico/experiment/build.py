@@ -98,6 +98,7 @@ class Setup:
             hosting=hosting,
             connect=connect,
             local_epochs=training.local_epochs,
+            rounds=self.experiment.rounds,
         )
         compat.give_back_freed_memory()  # on the way there were models that no round needs
         return method
@@ -147,23 +148,38 @@ def build_method(
     hosting: Hosting,
     connect: Connect,
     local_epochs: int = 1,
+    rounds: int,
 ) -> Method:
     """Bank, then exchange, then method: the one place where they are put together."""
     kind.check(options, len(names), learner.layout)
     models = kind.models(options, names)
-    owners = np.array([model.owner for model in models])
-    hosts = hosting.hosts(owners)
+    # A private model is wherever its client is.
+    holders = [m.owner if m.private_to is None else m.private_to for m in models]
+    hosts = hosting.hosts(np.array(holders))
 
     starts: dict[int, str] = {}
+    private: dict[int, int] = {}
     for model, host in zip(models, hosts.tolist(), strict=True):
         if host == hosting.rank:
             starts[model.owner] = model.start
-    bank = Bank.start(learner.layout, learner.seed, starts, learner.device, learner.storage)
+            if model.private_to is not None:
+                private[model.owner] = model.private_to
+    bank = Bank.start(
+        learner.layout, learner.seed, starts, learner.device, learner.storage, private
+    )
 
-    participants = max(len(names), int(owners.max()) + 1)
+    participants = max(len(names), max(model.owner for model in models) + 1)
     exchange = connect(bank, participants)
     context = MethodContext(
-        tuple(names), tuple(models), learner, bank, exchange, hosting, learner.seed, local_epochs
+        names=tuple(names),
+        models=tuple(models),
+        learner=learner,
+        bank=bank,
+        exchange=exchange,
+        hosting=hosting,
+        seed=learner.seed,
+        rounds=rounds,
+        local_epochs=local_epochs,
     )
     return kind(context, options)
 

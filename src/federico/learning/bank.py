@@ -23,14 +23,23 @@ class Bank:
     """
 
     def __init__(
-        self, layout: ModelLayout, owners: IntArray, rows: Tensor, storage: RowStorage | None = None
+        self,
+        layout: ModelLayout,
+        owners: IntArray,
+        rows: Tensor,
+        storage: RowStorage | None = None,
+        private: Mapping[int, int] | None = None,
     ) -> None:
-        """`owners` are hosted here, sorted; `rows[k]` is the model of `owners[k]`."""
+        """`owners` are hosted here, sorted; `rows[k]` is the model of `owners[k]`.
+
+        `private` gives the client that a private model belongs to, by its owner's number.
+        """
         self.layout = layout
         self.owners = owners
         self.rows = rows
         self.storage = storage or RowStorage()
         self.counters = layout.initial_counters().repeat(len(rows), 1)
+        self._private = private or {}
 
         # All owners whose models are here, sorted, and the place of each one's row.
         self._known_owners = owners
@@ -44,6 +53,7 @@ class Bank:
         names: Mapping[int, str],
         device: torch.device,
         storage: RowStorage | None = None,
+        private: Mapping[int, int] | None = None,
     ) -> "Bank":
         """A new model for each owner, drawn from the random stream of the owner's name.
 
@@ -54,7 +64,11 @@ class Bank:
         rows = storage.empty(len(owners), layout.size, dtype=layout.dtype, device=device)
         for row, owner in zip(rows, owners.tolist(), strict=True):
             layout.initial(seed, names[owner], row)
-        return cls(layout, owners, rows, storage)
+        return cls(layout, owners, rows, storage, private)
+
+    def trainer(self, owner: int) -> int:
+        """The client that a model belongs to: its owner, unless it is a private model."""
+        return self._private.get(owner, owner)
 
     @property
     def hosted_rows(self) -> Tensor:

@@ -28,19 +28,30 @@ class ClientSamples:
     """One part (training, validation or test) of every client's samples, in one tensor."""
 
     def __init__(
-        self, inputs: Tensor, targets: Tensor, counts: IntArray, dtype: torch.dtype
+        self,
+        inputs: Tensor,
+        targets: Tensor,
+        counts: IntArray,
+        dtype: torch.dtype,
+        chosen: Sequence[IntArray] | None = None,
     ) -> None:
-        """The first counts[0] samples belong to the first client, and so on.
+        """The first counts[0] samples stored belong to the first client, and so on.
 
-        Inputs are converted to `dtype` when a model needs them.
+        Inputs are converted to `dtype` when a model needs them. `chosen`: which of each client's
+        stored samples belong to this part, counted from the client's first; all if not given.
         """
         self.stored_inputs = inputs
         self.all_targets = targets
-        self.counts = counts
         ends = np.cumsum(counts)
         self.starts: IntArray = np.concatenate([[0], ends[:-1]])
-        """The position of each client's first sample, [clients]."""
+        """The position of each client's first stored sample, [clients]."""
+        self.counts = counts
+        """How many samples of each client belong to this part, [clients]."""
         self.dtype = dtype
+        self._stored_counts = counts
+        self._chosen = chosen
+        if chosen is not None:
+            self.counts = np.array([len(positions) for positions in chosen], dtype=np.int64)
 
     @classmethod
     def load(
@@ -92,16 +103,18 @@ class ClientSamples:
         return _gather(self.all_targets, index)
 
     def choose(self, positions: Sequence[IntArray]) -> "ClientSamples":
-        """Only some samples of each client: `positions` counts from the client's first sample."""
-        indices: list[IntArray] = []
-        for start, chosen in zip(self.starts, positions, strict=True):
-            indices.append(start + chosen)
-        index = np.concatenate(indices)
+        """Only some samples of each client, which are not copied.
 
-        counts = np.array([len(chosen) for chosen in positions], dtype=np.int64)
-        inputs = self.stored_inputs[index]
-        targets = self.all_targets[index]
-        return ClientSamples(inputs, targets, counts, self.dtype)
+        `positions` counts from the client's first sample; this part must not be a choice itself.
+        """
+        return ClientSamples(
+            self.stored_inputs, self.all_targets, self._stored_counts, self.dtype, positions
+        )
+
+    def targets_of(self, client: int) -> Tensor:
+        """The labels or values of one client, in stored order."""
+        positions = self._positions(client, np.arange(self.counts[client]))
+        return self.all_targets[torch.from_numpy(positions).to(self.all_targets.device)]
 
     def add_by_sample(self, total: Tensor, batch: Batch, values: Tensor) -> None:
         """Add the values of each sample in the batch to that sample's row of `total`.
@@ -118,7 +131,7 @@ class ClientSamples:
 
     def in_stored_order(self, clients: IntArray, size: int) -> Iterator[Batch]:
         """All samples of these clients as they are stored, in batches of `size`."""
-        if len(clients) > 1:
+        if len(clients) > 1 or self._chosen is not None:
             orders = [np.arange(count) for count in self.counts[clients]]
             yield from self.in_orders(clients, orders, size)
             return
@@ -154,16 +167,15 @@ class ClientSamples:
         # The position of each sample, in the client's order. Any position will do as padding,
         # because its weight is 0.
         index = np.zeros((len(clients), most), dtype=np.int64)  # [clients, most]
+        own_index = np.zeros_like(index)
         for row, (client, order) in enumerate(zip(clients, orders, strict=True)):
             count = counts[row]
-            index[row, :count] = self.starts[client] + order
+            own_index[row, :count] = order
+            index[row, :count] = self._positions(client, order)
 
         weights = _batch_shares(counts, size)  # [clients, most]
         if sample_weights is not None:
-            # Back to positions among the client's own samples; padding may become negative.
-            starts = self.starts[clients, None]
-            own_positions = np.maximum(index - starts, 0)
-            weights *= np.take_along_axis(sample_weights, own_positions, axis=1)
+            weights *= np.take_along_axis(sample_weights, own_index, axis=1)
 
         device = self.all_targets.device
         index_tensor = torch.from_numpy(index).to(device)
@@ -172,6 +184,13 @@ class ClientSamples:
             active = int((counts > first).sum())
             columns = slice(first, first + size)
             yield Batch(index_tensor[:active, columns], weight_tensor[:active, columns])
+
+    def _positions(self, client: int, order: IntArray) -> IntArray:
+        """Where these samples of a client are stored; `order` counts within this part."""
+        if self._chosen is not None:
+            order = self._chosen[client][order]
+        positions: IntArray = self.starts[client] + order
+        return positions
 
 
 def _batch_shares(counts: IntArray, size: int) -> FloatArray:

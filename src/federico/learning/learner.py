@@ -16,6 +16,7 @@ from torch import Tensor
 from federico import compat
 from federico.learning.bank import Bank
 from federico.learning.batches import Batch, ClientSamples
+from federico.learning.calibration import Calibration
 from federico.learning.layout import ModelLayout
 from federico.learning.metrics import classification_figures, regression_figures
 from federico.learning.objectives import mixable, objective_for
@@ -26,7 +27,8 @@ from federico.learning.workers import WorkerPool, Workspace
 from federico.rng import key, stream
 from federico.types import Array, FloatArray, IntArray, Task
 
-DataPart = Literal["train", "validation", "test"]
+DataPart = Literal["train", "held_out", "all", "test"]
+"""Which of a client's samples: `all` are those for training and those held out of it."""
 
 EVALUATION_NUMBERS = 1 << 18
 """Input numbers per evaluation batch; more would push the activations out of the cache."""
@@ -144,6 +146,7 @@ class LocalTraining:
 
     round_index: int
     epochs: int
+    part: DataPart
     sample_weights: FloatArray | None
     proximal: Proximal | None
 
@@ -156,7 +159,7 @@ class LocalTraining:
         proximal = self.proximal
         if proximal is not None:
             proximal = proximal.take(positions)
-        return LocalTraining(self.round_index, self.epochs, sample_weights, proximal)
+        return LocalTraining(self.round_index, self.epochs, self.part, sample_weights, proximal)
 
 
 class Learner:
@@ -184,18 +187,23 @@ class Learner:
         self.storage = storage or RowStorage()
         self.names = [client.name for client in clients]
         self.objective = objective_for(task)
+        self.outputs_count = outputs
+        """How many classes there are, or values to predict."""
         self.guess = self.objective.guess(outputs)
         """The mean loss of a model that has learned nothing."""
 
         train = [client.train for client in clients]
         test = [client.test for client in clients]
         self.data: dict[DataPart, ClientSamples] = {
-            "train": ClientSamples.load(train, task, layout.dtype, self.device),
+            "all": ClientSamples.load(train, task, layout.dtype, self.device),
             "test": ClientSamples.load(test, task, layout.dtype, self.device),
         }
         self._target_units = None
         if task == "regression":
             self._target_units = TargetUnits.of(clients, outputs)
+        self.data["train"] = self.data["all"]
+        self.held_out: IntArray = np.zeros(len(clients), dtype=np.int64)
+        """How many samples each client has held out, [clients]."""
         self.states = self.new_states()
         """The optimizer's state of each (client, owner) pair, kept between rounds."""
 
@@ -232,17 +240,21 @@ class Learner:
         rows = self.storage.empty(count, size, dtype=dtype, device=self.device, every_round=True)
         return rows.zero_()
 
-    def hold_out(self, fraction: float) -> None:
-        """Move a fraction of every client's training samples to its validation data.
+    def hold_out(self, fraction: float, *, lone_batches: bool = True) -> None:
+        """Take a fraction of every client's training samples out of training, to judge models by.
 
-        A client with a single sample has none to spare: it validates on its training sample.
+        A client with a single sample has none to spare: it judges by its training sample. Without
+        `lone_batches` no client is left with a last batch of one sample, on which batch norm could
+        not train: it holds out a few less, or nothing.
         """
-        data = self.data["train"]
-        held_counts = held_out(data.counts, fraction)  # [clients]
+        everything = self.data["all"]
+        held_counts = held_out(everything.counts, fraction)  # [clients]
+        if not lone_batches:
+            held_counts = without_lone_batches(everything.counts, held_counts, self.batch_size)
 
         training: list[IntArray] = []
-        validation: list[IntArray] = []
-        for name, count, held in zip(self.names, data.counts, held_counts, strict=True):
+        judging: list[IntArray] = []
+        for name, count, held in zip(self.names, everything.counts, held_counts, strict=True):
             random = stream(self.seed, "hold out", name)
             order = random.permutation(count)
 
@@ -252,10 +264,15 @@ class Learner:
             if held == 0:
                 taken = kept
             training.append(kept)
-            validation.append(taken)
+            judging.append(taken)
 
-        self.data["train"] = data.choose(training)
-        self.data["validation"] = data.choose(validation)
+        self.held_out = held_counts
+        self.data["train"] = everything.choose(training)
+        self.data["held_out"] = everything.choose(judging)
+
+    def release_held_out(self) -> None:
+        """Give what was held out back to training."""
+        self.data["train"] = self.data["all"]
 
     # Evaluation.
 
@@ -313,12 +330,59 @@ class Learner:
         self.workers.map(measure, stacks)
         return all_losses
 
+    def outputs(self, bank: Bank, visits: Visits, part: DataPart) -> FloatArray:
+        """The outputs of each visit's model for each of the client's samples.
+
+        [visits, samples, outputs]: log-probabilities for classes, values for regression. All
+        clients visited must have the same number of samples. Models run in evaluation mode.
+        """
+        data = self.data[part]
+        stacks = self._stacks(visits, data)
+
+        @torch.no_grad()
+        def predict(workspace: Workspace, stack: Stack) -> Tensor:
+            """The outputs of a stack's visits, [visits, samples, outputs]."""
+            self._load_for_evaluation(workspace, bank, stack.visits)
+            parts = []
+            for batch in self._evaluation_batches(data, stack.visits):
+                outputs = workspace.engine.outputs(data.inputs(batch.index))
+                parts.append(outputs.to(self._precise))
+            return torch.cat(parts, dim=1)
+
+        gathered: list[FloatArray] = []
+        for outputs in self.workers.map(predict, stacks):
+            read = outputs
+            if self.task == "classification":
+                read = torch.log_softmax(outputs, dim=-1)
+            gathered.append(read.cpu().double().numpy())
+
+        positions = np.concatenate([stack.positions for stack in stacks])
+        in_order = np.argsort(positions)
+        all_outputs: FloatArray = np.concatenate(gathered)[in_order]
+        return all_outputs
+
     def score(
-        self, bank: Bank, visits: Visits, weights: FloatArray, part: DataPart = "test"
+        self,
+        bank: Bank,
+        visits: Visits,
+        weights: FloatArray,
+        part: DataPart = "test",
+        calibration: Calibration | None = None,
     ) -> Scores:
         """All figures of every client's mixture of models on the client's own samples."""
-        mixed = self.mix(bank, visits, weights, part)
+        mixed = self.mix(bank, visits, weights, part, calibration)
         return self.scores(mixed, part)
+
+    def combined(self, first: Tensor, second: Tensor, share_of_second: FloatArray) -> Tensor:
+        """The predictions of two mixtures for test samples, mixed by each client's share."""
+        counts = torch.from_numpy(self.data["test"].counts)
+        by_client = torch.from_numpy(share_of_second).to(first)  # [clients]
+        share = by_client.repeat_interleave(counts.to(first.device))[:, None]  # [samples, 1]
+
+        # A mixture without a share must not count, not even where it is not a number.
+        from_first = torch.where(share < 1, (1 - share) * first, 0)
+        from_second = torch.where(share > 0, share * second, 0)
+        return from_first + from_second
 
     def scores(self, mixed: Tensor, part: DataPart = "test") -> Scores:
         """All figures of predictions for every sample of every client, [samples, outputs].
@@ -335,12 +399,18 @@ class Learner:
         return Scores(regression_figures(predicted, targets, units.train_mean, data.counts))
 
     def mix(
-        self, bank: Bank, visits: Visits, weights: FloatArray, part: DataPart = "test"
+        self,
+        bank: Bank,
+        visits: Visits,
+        weights: FloatArray,
+        part: DataPart = "test",
+        calibration: Calibration | None = None,
     ) -> Tensor:
         """The mixed predictions for every sample of every client, [samples, outputs].
 
         Visit (i, b) adds the model of owner b to the mixture of client i, with its entry of
-        `weights`: probabilities of classes, or values in the units of the targets in `data`.
+        `weights`: probabilities of classes, read as `calibration` says, or values in the units of
+        the targets in `data`.
         """
         data = self.data[part]
 
@@ -350,12 +420,15 @@ class Learner:
             self._load_for_evaluation(workspace, bank, stack.visits)
             stack_weights = torch.from_numpy(weights[stack.positions])
             shares = stack_weights.to(self.device, self._precise)
+            stack_calibration = None
+            if calibration is not None:
+                stack_calibration = calibration.take(stack.positions)
             parts = []
             for batch in self._evaluation_batches(data, stack.visits):
                 inputs = data.inputs(batch.index)
                 outputs = workspace.engine.outputs(inputs)
                 # [visits that still have samples, samples, outputs]
-                predictions = mixable(outputs.to(self._precise), self.task)
+                predictions = mixable(outputs.to(self._precise), self.task, stack_calibration)
                 count = len(predictions)
                 predictions.mul_(shares[:count, None, None])
                 parts.append((batch, predictions))
@@ -398,8 +471,9 @@ class Learner:
         fresh: bool = False,
         sample_weights: FloatArray | None = None,
         proximal: Proximal | None = None,
+        part: DataPart = "train",
     ) -> Rows:
-        """Train a copy of each visited model on the client's data; returns the deltas.
+        """Train a copy of each visited model on a part of the client's data; returns the deltas.
 
         The delta of a visit, a row of [visits, size], is the trained copy minus the model.
 
@@ -411,7 +485,7 @@ class Learner:
         """
         deltas = self.new_deltas(len(visits))
         states = self.new_states() if fresh else self.states
-        training = LocalTraining(round_index, epochs, sample_weights, proximal)
+        training = LocalTraining(round_index, epochs, part, sample_weights, proximal)
 
         def learn(workspace: Workspace, work: tuple[Stack, PairStates]) -> tuple[Tensor, Tensor]:
             """Train a stack's visits; returns which stayed finite, and the model's counters."""
@@ -428,7 +502,7 @@ class Learner:
             return finite, workspace.engine.counters.clone()
 
         # Made here, by one thread: creating the state of a new pair is not thread-safe.
-        stacks = self._stacks(visits, self.data["train"])
+        stacks = self._stacks(visits, self.data[part])
         work = [(stack, states.of(stack.visits.pairs)) for stack in stacks]
         done = self.workers.map(learn, work)
 
@@ -483,7 +557,7 @@ class Learner:
         self, workspace: Workspace, visits: Visits, states: PairStates, training: LocalTraining
     ) -> None:
         """Train the models in the workspace, with one optimizer step of all models per batch."""
-        data = self.data["train"]
+        data = self.data[training.part]
         count = len(visits)
         size = self.layout.parameters
         work = workspace.work[:count, :size]  # [visits, parameters]
@@ -494,7 +568,7 @@ class Learner:
         gradients = list(grad.unbind())
 
         for epoch in range(training.epochs):
-            orders = self._orders(visits, training.round_index, epoch)
+            orders = self._orders(visits, data, training.round_index, epoch)
             batches = data.in_orders(
                 visits.clients, orders, self.batch_size, training.sample_weights
             )
@@ -512,7 +586,9 @@ class Learner:
                         parameters[:active], gradients[:active], states.first(active)
                     )
 
-    def _orders(self, visits: Visits, round_index: int, epoch: int) -> list[IntArray]:
+    def _orders(
+        self, visits: Visits, data: ClientSamples, round_index: int, epoch: int
+    ) -> list[IntArray]:
         """The order in which each visit goes through the client's samples.
 
         All visits of a client share one order.
@@ -520,7 +596,7 @@ class Learner:
         order_of: dict[int, IntArray] = {}
         for client in np.unique(visits.clients).tolist():
             name = self.names[client]
-            count = self.samples[client]
+            count = data.counts[client]
             random = stream(self.seed, "batches", name, round_index, epoch)
             order_of[client] = random.permutation(count)
 
@@ -548,7 +624,7 @@ class Learner:
         Called after all visits of the round, so that every visit starts from the old counters.
         """
         # Models with counters run one at a time, so there is a single visit.
-        if visits.clients[0] == visits.owners[0]:
+        if bank.trainer(int(visits.owners[0])) == visits.clients[0]:
             place = bank.places(visits.owners)[0]
             bank.counters[place] = counters
 
@@ -632,3 +708,15 @@ def held_out(samples: IntArray, fraction: float) -> IntArray:
     to_spare = np.maximum(samples - 1, 0)
     held: IntArray = np.minimum(wanted, to_spare).astype(np.int64)
     return held
+
+
+def without_lone_batches(samples: IntArray, held: IntArray, batch_size: int) -> IntArray:
+    """How many samples each client holds out so that no batch of one sample is left.
+
+    As many as in `held`, or one less: then the last batch has two samples, or there are no others.
+    """
+    left = (samples - held) % batch_size
+    is_lone = (left == 1) & (held > 0) & (batch_size > 1)
+    fewer: IntArray = held - is_lone
+    return fewer
+

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from federico.learning.calibration import Calibration
 from federico.types import Task
 
 
@@ -72,9 +73,18 @@ def objective_for(task: Task) -> Objective:
     return CrossEntropy() if task == "classification" else SquaredError()
 
 
-def mixable(outputs: Tensor, task: Task) -> Tensor:
+def mixable(outputs: Tensor, task: Task, calibration: Calibration | None = None) -> Tensor:
     """What a mixture averages.
 
-    Probabilities (not logits) for classes, the values themselves for regression.
+    Probabilities (not logits) for classes, read as the calibration of their visits says; the values
+    themselves for regression. `outputs` is [visits, samples, outputs] and may have fewer visits
+    than the calibration: the first ones.
     """
-    return torch.softmax(outputs, dim=-1) if task == "classification" else outputs
+    if task == "regression":
+        return outputs
+    if calibration is not None:
+        visits = len(outputs)
+        temperatures = torch.from_numpy(calibration.temperatures[:visits]).to(outputs)
+        offsets = torch.from_numpy(calibration.offsets[:visits]).to(outputs)
+        outputs = outputs / temperatures[:, None, None] + offsets[:, None, :]
+    return torch.softmax(outputs, dim=-1)

@@ -27,6 +27,8 @@ class MethodContext:
     exchange: Exchange
     hosting: Hosting
     seed: int
+    rounds: int
+    """How many rounds there are going to be; a run that is resumed may be given more."""
     local_epochs: int = 1
     clock: Stopwatch = field(default_factory=Stopwatch)
 

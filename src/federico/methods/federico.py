@@ -4,12 +4,16 @@
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import ceil
 from typing import Any, Literal, Self
 
 import numpy as np
 from pydantic import Field, NonNegativeInt, PositiveFloat, model_validator
 
+from federico.algorithm.aggregation import Say, coefficients_at_owner
+from federico.algorithm.evidence import gate, mixed_log_likelihood
+from federico.algorithm.gains import GainTracker
 from federico.algorithm.losses import LossTracker, Tracking
 from federico.algorithm.posterior import posterior, significant
 from federico.algorithm.sampling import (
@@ -20,29 +24,36 @@ from federico.algorithm.sampling import (
     Strangers,
     Uniform,
     View,
+    draw_by_weight,
 )
 from federico.errors import ConfigError
 from federico.exchange.protocol import Updates
+from federico.learning.calibration import Calibration
 from federico.learning.layout import ModelLayout
 from federico.learning.visits import Visits
 from federico.methods.averaging import Buffers, average_into, finite
 from federico.methods.context import timed
+from federico.methods.judging import Judge, Judgement
 from federico.methods.method import (
     Method,
     Mixtures,
     Needs,
     Posterior,
     Round,
+    TrainedAlone,
     check_neighbors,
     pull_neighbors,
 )
-from federico.methods.model_owners import ModelOwner, one_per_client
-from federico.methods.state import PerPair
+from federico.methods.model_owners import ModelOwner, one_per_client, private_models
+from federico.methods.state import PerClient, PerPair
 from federico.options import Options
 from federico.rng import stream
 from federico.types import FloatArray, IntArray
 
 LITERAL: dict[str, Any] = {
+    "evidence": "training",
+    "say": "sender",
+    "private_model": False,
     "loss": "sum",
     "strangers": "literal",
     "solo_rounds": 0,
@@ -51,6 +62,8 @@ LITERAL: dict[str, Any] = {
     "worse_than_guess": "tracked",
 }
 """Algorithm 1 as printed, where the defaults differ from it."""
+OF_TRAINING_LOSSES = ("tracking", "debias", "loss", "temperature", "worse_than_guess")
+"""Options that say how training losses become a posterior."""
 ROUNDING = 1e-6
 """Relative tolerance of the bound on losses: a model that gives all classes the same probability is
 not worse than a guess because of rounding."""
@@ -67,30 +80,51 @@ class FedericoOptions(Options):
     neighbors: NonNegativeInt = 3
     """M: how many other peers each peer visits per round; 0 is training alone, K-1 is all-to-all.
     If there are fewer others than the default, it means all of them."""
+    evidence: Literal["held_out", "training"] = "held_out"
+    """What trust in a model is made of. `held_out`: what the model is worth, in nats, on samples
+    that the peer holds out of training; nothing has to be tuned. `training`: the softmax of
+    training losses, as in the paper."""
+    held_out: float = Field(default=0.2, gt=0, lt=1)
+    """Fraction of a peer's samples that it judges models by: at least one sample, but never all."""
+    judging: float = Field(default=0.4, gt=0, le=1)
+    """Fraction of the rounds after which trust is final, and what was held out is trained on."""
+    private_model: bool = True
+    """Whether each peer also trains a model alone, which it shows to nobody: what it would be
+    without the others, and a part of what it predicts with as far as the held-out samples ask for
+    it. Needs `evidence = "held_out"`."""
+    together_prior: float = Field(default=0.8, gt=0, lt=1)
+    """How much the collaborators' models count against the private model before there is evidence;
+    worth two held-out samples."""
+    say: Say = "mutual"
+    """Who decides how much an update counts for. `mutual`: the sender, but not more than the owner
+    of the model trusts the sender; `owner`: the owner's trust alone; `sender`: the sender alone, as
+    in the paper. An owner trusts nobody whom it has not evaluated, and evaluates senders next."""
     sampler: Literal["epsilon_greedy", "uniform", "everyone"] = "epsilon_greedy"
-    """How neighbors are chosen; `everyone` takes all others whatever `neighbors` says."""
+    """How neighbors are chosen; `everyone` takes all others whatever `neighbors` says. Once trust
+    is final, `epsilon_greedy` draws neighbors by trust."""
     epsilon: float = Field(default=0.3, ge=0, le=1)
     """Probability that a peer samples uniformly instead of taking the best."""
     coin: Coin = "per_round"
     """One epsilon coin per peer and round, or one per neighbor."""
     strangers: Strangers = "optimistic"
     """Peers never evaluated: tried once each (`optimistic`), reached through epsilon only
-    (`cautious`, for hundreds of peers), or loss 0 in the posterior too (`literal`)."""
-    tracking: Tracking = "ema"
-    """How losses are tracked: moving average, or accumulated over rounds."""
+    (`cautious`, for hundreds of peers), or loss 0 in the posterior too (`literal`, which needs
+    `evidence = "training"`)."""
     momentum: float = Field(default=0.6, gt=0, le=1)
-    """beta: weight of the new loss in the moving average."""
+    """beta: weight of the new gain or loss in the moving average."""
+    tracking: Tracking = "ema"
+    """How training losses are tracked: moving average, or accumulated over rounds."""
     debias: bool = False
-    """Correct the moving average for its start at 0."""
+    """Correct the moving average of training losses for its start at 0."""
     loss: Literal["mean", "sum"] = "mean"
-    """Whether the posterior uses the mean or the sum of a peer's losses over its samples."""
+    """Whether the posterior uses the mean or the sum of a peer's training losses."""
     temperature: PositiveFloat = 1.0
-    """Divides the tracked losses before the softmax; higher spreads the posterior."""
+    """Divides the tracked training losses before the softmax; higher spreads the posterior."""
     worse_than_guess: Literal["ignored", "tracked"] = "ignored"
-    """What to do with a model whose mean loss is above ln C, the loss of giving all C classes the
-    same probability. `ignored`: it gets no weight until a later visit finds it better, and its loss
-    is tracked as ln C; if all models are worse, a peer's own gets all the weight. `tracked`: its
-    loss is tracked like any other. No effect in regression."""
+    """What to do with a model whose mean training loss is above ln C, the loss of giving all C
+    classes the same probability. `ignored`: it gets no weight until a later visit finds it better,
+    and its loss is tracked as ln C; if all models are worse, a peer's own gets all the weight.
+    `tracked`: its loss is tracked like any other. No effect in regression."""
     w_min: float = Field(default=1e-4, ge=0, lt=1)
     """Posterior weights below this train nothing, send nothing and predict nothing; but with
     `m_step = "epochs"` a peer's own model is always trained."""
@@ -125,7 +159,23 @@ class FedericoOptions(Options):
                 "anchor and optimizer_state = 'fresh' are about local epochs: "
                 "they need m_step = 'epochs'"
             )
+        if self.evidence == "training" and self.private_model:
+            raise ValueError(
+                "private_model is judged on held-out samples: with evidence = 'training' "
+                "set private_model = false"
+            )
+        if self.evidence == "held_out":
+            self._refuse_options_of_training_losses()
         return self
+
+    def _refuse_options_of_training_losses(self) -> None:
+        """Refuse options that would have no effect."""
+        fields = type(self).model_fields
+        for name in OF_TRAINING_LOSSES:
+            if getattr(self, name) != fields[name].default:
+                raise ValueError(f"{name} is about training losses: it needs evidence = 'training'")
+        if self.strangers == "literal":
+            raise ValueError("strangers = 'literal' needs evidence = 'training'")
 
 
 class Federico(Method):
@@ -141,12 +191,31 @@ class Federico(Method):
     opt: FedericoOptions
 
     losses = PerPair[LossTracker]()
-    """l_ij and L_ij of each hosted peer i, for the peers j it has met."""
+    """l_ij and L_ij of each hosted peer i, for the peers j it has met; from training losses."""
+    gains = PerPair[GainTracker]()
+    """What each model is worth to each hosted peer, for the models it has met; from evidence."""
+    together = PerClient[FloatArray]()
+    """How much the collaborators count against the private model, [hosted]."""
+    private_temperature = PerClient[FloatArray]()
+    """T of each private model, [hosted]."""
+    private_prior_power = PerClient[FloatArray]()
+    """a of each private model, [hosted]."""
+    trust_is_final = PerClient[IntArray]()
+    """1 once the peer's trust is final and it trains on all its samples, [hosted]."""
 
     @classmethod
     def models(cls, options: Any, clients: Sequence[str]) -> list[ModelOwner]:
-        """A model for each peer."""
-        return one_per_client(clients, same_start=options.start == "same")
+        """A model for each peer, and the two that it shows to nobody.
+
+        The private model is trained on all samples. Its twin has the same start, but is trained
+        without those that are held out, so that these can tell how good training alone is.
+        """
+        models = one_per_client(clients, same_start=options.start == "same")
+        if _has_private_models(options, len(clients)):
+            count = len(clients)
+            models += private_models(clients, "alone", count)
+            models += private_models(clients, "alone, judged", 2 * count)
+        return models
 
     @classmethod
     def check(cls, options: FedericoOptions, clients: int, layout: ModelLayout) -> None:
@@ -168,76 +237,198 @@ class Federico(Method):
         if sampling_rounds > 0:
             visited = clients * _neighbors(options, clients)
         visits = clients + visited
+        private = 0
+        if _has_private_models(options, clients):
+            private = 2 * clients
 
         if options.m_step == "gradient":
             # Beside the gradients sent, their sum at each owner.
-            return Needs(models=clients, updates=visits + clients, pairs=clients)
+            return Needs(
+                models=clients + private, updates=visits + clients, pairs=clients + private
+            )
         if options.optimizer_state == "fresh":
-            return Needs(models=clients, updates=visits, pairs=0, fresh=visits)
+            return Needs(models=clients + private, updates=visits, pairs=private, fresh=visits)
 
         # Every visit may be to a model not met before, until all have met.
         meetings = visited * _meeting_rounds(options, sampling_rounds)
         all_meetings = clients * (clients - 1)
         met = min(all_meetings, meetings)
-        return Needs(models=clients, updates=visits, pairs=clients + met)
+        return Needs(models=clients + private, updates=visits, pairs=clients + private + met)
 
     def start(self) -> None:
         """No peer has evaluated any model yet."""
-        neighbors = _neighbors(self.opt, self.context.count)
-        self.sampler = _sampler(self.opt, neighbors)
-        self.losses = {}
-        self.posteriors: dict[int, Posterior] = {}
-        """w_i of each hosted peer, computed from its tracked losses."""
+        context = self.context
+        self.neighbors = _neighbors(self.opt, context.count)
+        self.sampler = _sampler(self.opt, self.neighbors)
+        self.judges = _judges(self.opt, context.count)
+        """Whether trust is made of what models are worth on held-out samples."""
+        self.has_private_models = _has_private_models(self.opt, context.count)
+        if self.judges:
+            self.learner.hold_out(self.opt.held_out, lone_batches=False)
+            self.judge = Judge(self.learner, context.hosted, self.learner.outputs_count)
 
+        self.losses = {}
+        self.gains = {}
+        self.posteriors: dict[int, Posterior] = {}
+        """w_i of each hosted peer, computed from what it has tracked."""
         nobody = np.empty(0, np.int64)
         no_weights = np.empty(0)
-        for i in self.context.hosted.tolist():
+        for i in context.hosted.tolist():
             self.losses[i] = self._new_tracker(i)
+            self.gains[i] = GainTracker(i, self.opt.momentum)
             self.posteriors[i] = Posterior(nobody, no_weights)
 
+        hosted = len(context.hosted)
+        self.together = np.full(hosted, self.opt.together_prior)
+        self.private_temperature = np.ones(hosted)
+        self.private_prior_power = np.zeros(hosted)
+        self.trust_is_final = np.zeros(hosted, dtype=np.int64)
+
     def resumed(self) -> None:
-        """Compute the posteriors again: they are not saved, but follow from the tracked losses."""
+        """Compute the posteriors again: they are not saved, but follow from what is tracked."""
         for i in self.losses:
             self.posteriors[i] = self._posterior(i)
+        if self.trust_is_final.all():
+            self.learner.release_held_out()
+
+    @property
+    def is_judging(self) -> bool:
+        """Whether models are still being judged: then some samples are held out of training."""
+        return self.judges and not self.trust_is_final.all()
+
+    @property
+    def last_judging_round(self) -> int:
+        """The round after which trust becomes final.
+
+        Every peer has met somebody by then, however few rounds there are.
+        """
+        rounds = self.context.rounds
+        share = ceil(self.opt.judging * rounds)
+        first_meeting = min(self.opt.solo_rounds + 1, rounds)
+        return max(share, first_meeting)
 
     def round(self, round_index: int) -> Round:
         """Algorithm 1, one pass of its outer loop, for all peers at once."""
-        neighbors = self.sample(round_index)
+        is_final = self.is_judging and round_index > self.last_judging_round
+        neighbors = self.candidates() if is_final else self.sample(round_index)
         visits = pull_neighbors(self, round_index, neighbors)
-        self.e_step(visits)
+        self.e_step(visits, is_final=is_final)
+        if is_final:
+            self.end_judging()
+            visits = self.only_sampled(visits, round_index)
+
         updates = self.m_step(visits, round_index)
         self.push_updates(round_index, updates)
         del updates  # free the memory of what was sent before adding up what has arrived
+        self.train_alone(round_index)
         self.update(self.collect(round_index))
-        return Round(neighbors, list(self.posteriors.values()))
+        together = self.together.copy() if self.has_private_models else None
+        return Round(neighbors, list(self.posteriors.values()), together)
 
     @timed("sample")
     def sample(self, round_index: int) -> list[IntArray]:
         """Each peer's neighbors, chosen by what it knew before this round; none in a solo round."""
         if round_index <= self.opt.solo_rounds:
             nobody = np.empty(0, np.int64)
-            return [nobody for _ in self.losses]
+            return [nobody for _ in self.posteriors]
 
         names = self.context.names
+        draws_by_trust = self.judges and not self.is_judging
         neighbors: list[IntArray] = []
-        for i, tracker in self.losses.items():
-            view = View(i, len(names), tracker.peers, tracker.tracked)
+        for i in self.posteriors:
             rng = stream(self.context.seed, "sample", names[i], round_index)
-            neighbors.append(self.sampler.sample(view, rng))
+            if draws_by_trust and self.opt.sampler == "epsilon_greedy":
+                peers, weights = self._trusted_others(i)
+                neighbors.append(draw_by_weight(peers, weights, self.neighbors, rng))
+            else:
+                neighbors.append(self.sampler.sample(self._view(i), rng))
         return neighbors
 
+    def candidates(self) -> list[IntArray]:
+        """All other peers that each peer gives weight to: they are judged once more together."""
+        candidates: list[IntArray] = []
+        for i in self.posteriors:
+            peers, _ = self._trusted_others(i)
+            candidates.append(peers)
+        return candidates
+
+    def only_sampled(self, visits: Visits, round_index: int) -> Visits:
+        """Of all candidates that came, those that a peer would have sampled; and its own model."""
+        sampled = self.sample(round_index)
+        kept: list[IntArray] = []
+        for (i, positions), neighbors in zip(visits.by_client(), sampled, strict=True):
+            owners = visits.owners[positions]
+            wanted = np.isin(owners, neighbors) | (owners == i)
+            kept.append(positions[wanted])
+        return visits[np.concatenate(kept)]
+
     @timed("e_step")
-    def e_step(self, visits: Visits) -> None:
-        """Equation (3): the losses of the visited models, tracked, become each peer's posterior."""
+    def e_step(self, visits: Visits, *, is_final: bool = False) -> None:
+        """Equation (3): what is measured of the visited models becomes each peer's posterior."""
+        if self.is_judging:
+            self._judge(visits, is_final=is_final)
+        elif self.judges:
+            self._watch(visits)
+        else:
+            self._measure_training_losses(visits)
+
+        for i in self.posteriors:
+            self.posteriors[i] = self._posterior(i)
+            self.forget_negligible(i)
+
+    def _measure_training_losses(self, visits: Visits) -> None:
+        """The paper's evidence: the loss of each model on the data that it is trained on."""
         losses = self.learner.evaluate(self.bank, visits)  # [visits]
         if self.opt.loss == "sum":
             losses *= self.learner.samples[visits.clients]
-
         for i, positions in visits.by_client():
-            owners = visits.owners[positions]
-            self.losses[i].observe(owners, losses[positions])
+            self.losses[i].observe(visits.owners[positions], losses[positions])
+
+    def _judge(self, visits: Visits, *, is_final: bool) -> None:
+        """What each model is worth on held-out samples, and how it compares with training alone."""
+        judgement = self.judge.judge(self.bank, visits)
+        for i, positions in visits.by_client():
+            evidence = judgement.of(positions)
+            self.gains[i].observe(visits.owners[positions], evidence, final=is_final)
             self.posteriors[i] = self._posterior(i)
-            self.forget_negligible(i)
+        if self.has_private_models:
+            self._compare_with_alone(visits, judgement)
+
+    def _watch(self, visits: Visits) -> None:
+        """Models are no longer judged, but one that is not finite any more loses its weight."""
+        rows = self.bank.rows[self.bank.places(visits.owners)]
+        finite = rows.sum(1).isfinite().cpu().numpy()
+        for i, positions in visits.by_client():
+            self.gains[i].watch(visits.owners[positions], finite[positions])
+
+    def _compare_with_alone(self, visits: Visits, judgement: Judgement) -> None:
+        """The gate: how much each peer's mixture counts against what it trained alone."""
+        alone = self.judge.judge(self.bank, self._to_judged_alone())
+        weights = self._visit_weights(visits)
+        for place, (_, positions) in enumerate(visits.by_client()):
+            self.private_temperature[place] = alone.temperature[place]
+            self.private_prior_power[place] = alone.prior_power[place]
+
+            evidence = judgement.of(positions)
+            together = mixed_log_likelihood(evidence.log_likelihood, weights[positions])
+            own = alone.log_likelihood[place]
+            self.together[place] = gate(together, own, self.opt.together_prior)
+
+    def end_judging(self) -> None:
+        """From now on trust stays as it is, and all samples are trained on."""
+        self.trust_is_final[:] = 1
+        self.learner.release_held_out()
+        if self.has_private_models:
+            for pair in self._to_judged_alone().pairs:
+                self.learner.states.drop(pair)
+
+    def train_alone(self, round_index: int) -> None:
+        """Train the private models on all samples, and their twins without what is held out."""
+        if not self.has_private_models:
+            return
+        self.train_private_models(round_index, self._to_private(), part="all")
+        if self.is_judging:
+            self.train_private_models(round_index, self._to_judged_alone())
 
     @timed("m_step")
     def m_step(self, visits: Visits, round_index: int) -> Updates:
@@ -272,9 +463,29 @@ class Federico(Method):
         """The updates that have arrived for the models hosted here."""
         return self.exchange.collect(round_index)
 
+    def weigh(self, updates: Updates) -> Updates:
+        """The updates that have arrived, with what they count for at the owners of the models."""
+        if self.opt.say == "sender":
+            return updates
+
+        allowed = np.zeros(len(updates))
+        by_owner = Visits(clients=updates.owners, owners=updates.contributors)
+        for b, positions in by_owner.by_client():
+            contributors = updates.contributors[positions]
+            if self.judges:
+                self.gains[b].wants(contributors)
+            samples = 1 if self.opt.m_step == "gradient" else self.learner.samples[b]
+            allowed[positions] = samples * self._weights_of(b, contributors)
+
+        coefficients = coefficients_at_owner(updates.coefficients, allowed, self.opt.say)
+        kept = np.flatnonzero(coefficients > 0)
+        weighed = replace(updates, coefficients=coefficients)
+        return weighed if len(kept) == len(updates) else weighed.take(kept)
+
     @timed("update")
     def update(self, updates: Updates) -> None:
         """Equation (6) at the owners: deltas are averaged, gradients summed into an optimizer."""
+        updates = self.weigh(updates)
         if self.opt.m_step == "epochs":
             average_into(self.bank, updates, self.opt.anchor, self.opt.buffers)
             return
@@ -310,7 +521,66 @@ class Federico(Method):
             weights.append(share)
 
         visits = Visits(np.concatenate(clients), np.concatenate(owners))
-        return self.read(round_index, visits, np.concatenate(weights))
+        mixtures = self.read(round_index, visits, np.concatenate(weights))
+        calibration = self._calibration(mixtures.visits)
+        return replace(mixtures, calibration=calibration, alone=self._trained_alone())
+
+    def _calibration(self, visits: Visits) -> Calibration | None:
+        """How each peer reads the models of its mixture, as it has found on held-out samples."""
+        if not self.judges or self.learner.task == "regression":
+            return None
+
+        temperatures = np.ones(len(visits))
+        offsets = np.zeros((len(visits), self.learner.outputs_count))
+        for i, positions in visits.by_client():
+            gains = self.gains[i]
+            found = np.searchsorted(gains.peers, visits.owners[positions])
+            found = np.minimum(found, len(gains.peers) - 1)
+            temperatures[positions] = gains.temperature[found]
+            prior_powers = gains.prior_power[found]
+            offsets[positions] = prior_powers[:, None] * self.judge.log_priors[i]
+        return Calibration(temperatures, offsets)
+
+    def _trained_alone(self) -> TrainedAlone | None:
+        """The private models and what they count for; nothing if they are not finite."""
+        if not self.has_private_models:
+            return None
+
+        visits = self._to_private()
+        rows = self.bank.rows[self.bank.places(visits.owners)]
+        finite = rows.sum(1).isfinite().cpu().numpy()
+        weights = np.where(finite, 1.0 - self.together, 0.0)
+        if self.learner.task == "regression":
+            return TrainedAlone(visits, weights)
+
+        log_priors = [self.judge.log_priors[i] for i in visits.clients.tolist()]
+        offsets = self.private_prior_power[:, None] * np.stack(log_priors)
+        return TrainedAlone(visits, weights, Calibration(self.private_temperature.copy(), offsets))
+
+    def _to_private(self) -> Visits:
+        """Every hosted peer visits the model that it trains alone."""
+        hosted = self.context.hosted
+        return Visits(hosted, hosted + self.context.count)
+
+    def _to_judged_alone(self) -> Visits:
+        """Every hosted peer visits its private model's twin, which sees no held-out sample."""
+        hosted = self.context.hosted
+        return Visits(hosted, hosted + 2 * self.context.count)
+
+    def _view(self, i: int) -> View:
+        """What a sampler is told about what peer i knows."""
+        count = self.context.count
+        if self.judges:
+            gains = self.gains[i]
+            return View(i, count, gains.peers, gains.losses)
+        tracker = self.losses[i]
+        return View(i, count, tracker.peers, tracker.tracked)
+
+    def _trusted_others(self, i: int) -> tuple[IntArray, FloatArray]:
+        """The other peers that are worth training for peer i, and their weights."""
+        row = self.posteriors[i]
+        is_trusted = (row.peers != i) & (row.weights > 0) & (row.weights >= self.opt.w_min)
+        return row.peers[is_trusted], row.weights[is_trusted]
 
     def _new_tracker(self, i: int) -> LossTracker:
         """An empty tracker for the losses that peer i will measure."""
@@ -329,7 +599,12 @@ class Federico(Method):
         )
 
     def _posterior(self, i: int) -> Posterior:
-        """w_i, computed from the tracked losses of peer i."""
+        """w_i, computed from what peer i has tracked."""
+        if self.judges:
+            gains = self.gains[i]
+            evaluated = gains.evaluated
+            return Posterior(gains.peers[evaluated], gains.weights[evaluated])
+
         tracker = self.losses[i]
         if tracker.knows(i) and not tracker.sane.any():
             # All models are worse than a guess: a peer keeps its own.
@@ -353,17 +628,27 @@ class Federico(Method):
         """w_ib of each visit, [visits]."""
         weights = np.empty(len(visits))
         for i, positions in visits.by_client():
-            row = self.posteriors[i]
-            owners = visits.owners[positions]
-            found = np.searchsorted(row.peers, owners)
-            weights[positions] = row.weights[found]
-
-            if self.opt.m_step == "epochs" and self.losses[i].knows(i):
-                # A peer's own model always has some weight, so that it is trained at all. The least
-                # weight is enough if nobody else trains it.
-                own = positions[owners == i]
-                weights[own] = np.maximum(weights[own], np.finfo(float).tiny)
+            weights[positions] = self._weights_of(i, visits.owners[positions])
         return weights
+
+    def _weights_of(self, i: int, owners: IntArray) -> FloatArray:
+        """How much peer i trusts the models of these owners; 0 where it has not evaluated them."""
+        row = self.posteriors[i]
+        weights = np.zeros(len(owners))
+        known = np.isin(owners, row.peers)
+        found = np.searchsorted(row.peers, owners[known])
+        weights[known] = row.weights[found]
+
+        if self.opt.m_step == "epochs" and self._has_evaluated_own(i):
+            # A peer's own model always has some weight, so that it is trained at all. The least
+            # weight is enough if nobody else trains it.
+            own = owners == i
+            weights[own] = np.maximum(weights[own], np.finfo(float).tiny)
+        return weights
+
+    def _has_evaluated_own(self, i: int) -> bool:
+        """Whether peer i knows how good its own model is, and the model is not broken."""
+        return self.judges or self.losses[i].knows(i)
 
     def _worth_training(self, visits: Visits, weights: FloatArray) -> IntArray:
         """Positions of the visits with enough weight, in the order in which owners add them up.
@@ -394,6 +679,16 @@ class Federico(Method):
         for j in negligible.tolist():
             if j != i:
                 self.learner.states.drop((i, j))
+
+
+def _judges(options: FedericoOptions, clients: int) -> bool:
+    """Whether models are judged on held-out samples; there must be somebody to judge."""
+    return options.evidence == "held_out" and _neighbors(options, clients) > 0
+
+
+def _has_private_models(options: FedericoOptions, clients: int) -> bool:
+    """Whether peers train a model alone beside their own, which is that already without others."""
+    return options.private_model and _judges(options, clients)
 
 
 def _neighbors(options: FedericoOptions, clients: int) -> int:

@@ -122,8 +122,8 @@ class FedFomo(Local):
         """
         hosted = self.context.hosted
         first_models = Bank(self.bank.layout, hosted, self.first, self.bank.storage)
-        first_losses = self.learner.evaluate(first_models, self.to_own(), "validation")  # [hosted]
-        losses = self.learner.evaluate(self.bank, visits, "validation")  # [visits]
+        first_losses = self.learner.evaluate(first_models, self.to_own(), "held_out")  # [hosted]
+        losses = self.learner.evaluate(self.bank, visits, "held_out")  # [visits]
 
         places = np.searchsorted(hosted, visits.clients)
         with np.errstate(invalid="ignore"):

@@ -17,8 +17,9 @@ from torch import Tensor
 from federico.errors import ConfigError
 from federico.exchange.protocol import Updates
 from federico.learning.bank import Bank
+from federico.learning.calibration import Calibration
 from federico.learning.layout import ModelLayout
-from federico.learning.learner import Proximal
+from federico.learning.learner import DataPart, Proximal
 from federico.learning.parts import ModelPart
 from federico.learning.rows import Rows
 from federico.learning.visits import Visits
@@ -47,6 +48,8 @@ class Round:
 
     neighbors: list[IntArray] = field(default_factory=list)
     posteriors: list[Posterior] = field(default_factory=list)
+    together: FloatArray | None = None
+    """How much each client's collaborators count against the model it trained alone, 0 to 1."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,45 @@ class Mixtures:
     bank: Bank
     visits: Visits
     weights: FloatArray
+    calibration: Calibration | None = None
+    """How the outputs of each visit's model are read; as they are if not given."""
+    alone: "TrainedAlone | None" = None
+    """What every client trained alone, where the method does that; not part of the mixture yet."""
+
+    def personal(self) -> "Mixtures":
+        """The mixtures that clients predict with: their private models are part of them."""
+        alone = self.alone
+        if alone is None:
+            return self
+
+        share_alone = np.zeros(int(alone.visits.clients.max(initial=-1)) + 1)
+        share_alone[alone.visits.clients] = alone.weights
+        together = self.weights * (1 - share_alone[self.visits.clients])
+
+        clients = np.concatenate([self.visits.clients, alone.visits.clients])
+        owners = np.concatenate([self.visits.owners, alone.visits.owners])
+        weights = np.concatenate([together, alone.weights])
+        calibration = None
+        if self.calibration is not None and alone.calibration is not None:
+            calibration = self.calibration.joined(alone.calibration)
+
+        kept = np.flatnonzero(weights > 0)
+        kept = kept[np.argsort(clients[kept], kind="stable")]
+        if calibration is not None:
+            calibration = calibration.take(kept)
+        visits = Visits(clients, owners)[kept]
+        return Mixtures(self.bank, visits, weights[kept], calibration)
+
+
+@dataclass(frozen=True)
+class TrainedAlone:
+    """The model that each client trained alone, and how much it counts in what it predicts."""
+
+    visits: Visits
+    """Every hosted client visits its private model."""
+    weights: FloatArray
+    """The share of the private model, 0 to 1; the collaborators' mixture has the rest."""
+    calibration: Calibration | None = None
 
 
 @dataclass(frozen=True)
@@ -140,15 +182,19 @@ class Method(ABC):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What people read for each owner: the clients' names, then what the shared models are."""
-        shared = [model.title for model in self.context.models if model.owner >= self.context.count]
-        return (*self.context.names, *shared)
+        """What people read for each owner: the clients' names, then what the other models are."""
+        others = [model.title for model in self.context.models if model.owner >= self.context.count]
+        return (*self.context.names, *others)
 
     @property
     def shared_owners(self) -> IntArray:
         """The owners of the models that belong to no client."""
-        owners = np.array([model.owner for model in self.context.models])
-        return owners[owners >= self.context.count]
+        count = self.context.count
+        shared: list[int] = []
+        for model in self.context.models:
+            if model.owner >= count and model.private_to is None:
+                shared.append(model.owner)
+        return np.array(shared, dtype=np.int64)
 
     def to_own(self) -> Visits:
         """Every hosted client visits its own model and no other."""
@@ -175,6 +221,7 @@ class Method(ABC):
         *,
         sample_weights: FloatArray | None = None,
         proximal: Proximal | None = None,
+        part: DataPart = "train",
     ) -> Rows:
         """How far local epochs on the clients' data move a copy of each visited model."""
         return self.learner.train(
@@ -184,6 +231,7 @@ class Method(ABC):
             epochs=self.context.local_epochs,
             sample_weights=sample_weights,
             proximal=proximal,
+            part=part,
         )
 
     @timed("push")
@@ -203,6 +251,15 @@ class Method(ABC):
         """Train the visited models and send their owners the deltas, which take no memory after."""
         deltas = self.train(round_index, visits, sample_weights=sample_weights, proximal=proximal)
         self.push(round_index, visits, deltas)
+
+    def train_private_models(
+        self, round_index: int, visits: Visits, part: DataPart = "train"
+    ) -> None:
+        """Train private models, each by its own client, and move them; nothing is sent."""
+        deltas = self.train(round_index, visits, part=part)
+        with self.context.clock("update"):
+            updates = Updates(visits.owners, visits.clients, np.ones(len(visits)), deltas)
+            average_into(self.bank, updates)
 
     @timed("update")
     def move_own_models(self, deltas: Rows, part: ModelPart | None = None) -> None:

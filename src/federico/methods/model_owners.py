@@ -12,11 +12,14 @@ class ModelOwner:
     """One model of a method."""
 
     owner: int
-    """The client it belongs to, 0 to K-1; models that belong to no client are numbered from K."""
+    """The client it belongs to, 0 to K-1; private models and those that belong to no client are
+    numbered from K."""
     title: str
     """What people read: a client's name, or what a shared model is."""
     start: str
     """The random stream that its first parameters are drawn from; equal names give equal models."""
+    private_to: int | None = None
+    """The only client that ever sees it, if it is a private model."""
 
 
 def one_per_client(clients: Sequence[str], *, same_start: bool = False) -> list[ModelOwner]:
@@ -39,4 +42,15 @@ def shared_models(
     for m, title in enumerate(titles):
         start = GLOBAL if m == 0 or same_start else f"{GLOBAL} {m}"
         models.append(ModelOwner(len(clients) + m, title, start))
+    return models
+
+
+def private_models(clients: Sequence[str], what: str, first: int) -> list[ModelOwner]:
+    """A model for every client that only this client sees, from where training alone starts.
+
+    They are numbered from `first`; `what` says what each is for.
+    """
+    models: list[ModelOwner] = []
+    for i, name in enumerate(clients):
+        models.append(ModelOwner(first + i, f"{name} ({what})", name, private_to=i))
     return models

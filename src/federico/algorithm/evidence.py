@@ -1,0 +1,183 @@
+"""How much a peer trusts a model: evidence on samples that the model was not trained on.
+
+A peer holds out a part V of its samples and judges every model it visits by what the model says
+about V. Four steps, each a function here:
+
+1. *Calibrate.* A model may be right but too sure of itself, or used to other labels. It is read as
+   p'(y|x) ~ p(y|x)^(1/T) pi(y)^a, where pi are the label frequencies of this peer; T and a are the
+   most probable values on a small grid, under a prior that favours T = 1 and a = 0.
+2. *Gain.* G = sum over V of log p'(y|x), less the same sum for a guess that knows the label
+   frequencies but not x: the nats that the model is worth to this peer. It grows with the number
+   of samples, so that few samples give soft trust and many give firm trust.
+3. *Trust.* t = max(0, 1 + G)^2: what is worth nothing counts once, what does harm counts nothing.
+4. *Gate.* How much the collaborators' mixture counts against the model that a peer trained alone.
+
+Values (regression) are judged by a Gaussian around the prediction with a variance fitted to V, and
+guessed by their mean. `federico.algorithm.reference` has the same as plain loops.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from federico.types import BoolArray, FloatArray, IntArray
+
+TEMPERATURES = np.array([0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.7, 8.0, 11.0, 16.0, 32.0])
+"""Temperatures that are tried; the prior is log T ~ N(0, 1)."""
+PRIOR_POWERS = np.array([0.0, 0.5, 1.0])
+"""Powers of the label frequencies that are tried; one above 0 must be worth a nat."""
+PRIOR_SAMPLES = 2.0
+"""How many samples of variance 1 the fitted variance of values starts from."""
+NO_GAIN = -1.0
+"""A model that is worth less than this has no trust; its gain is remembered as this."""
+LEAST_OWN_TRUST = 1e-6
+"""A peer trusts its own model at least this much, so that somebody always trains it."""
+GATE_STEPS = 100
+"""Steps of expectation maximisation for the gate; it has settled long before."""
+GATE_SAMPLES = 2.0
+"""How many samples the prior of the gate counts for."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What the held-out samples of peers say about models: an entry for each visit.
+
+    All visits that are judged together have the same number of samples.
+    """
+
+    gain: FloatArray
+    """Nats that each model is worth, [visits]; minus infinity where its outputs are not finite."""
+    temperature: FloatArray
+    """T of each model, [visits]."""
+    prior_power: FloatArray
+    """a of each model, [visits]."""
+    log_likelihood: FloatArray
+    """log p'(y|x) of each sample, [visits, samples]."""
+
+
+def log_label_prior(labels: IntArray, classes: int) -> FloatArray:
+    """Log pi of each class: the frequencies of these labels, with one more of each class."""
+    counts = np.bincount(labels, minlength=classes) + 1.0
+    prior: FloatArray = np.log(counts / counts.sum())
+    return prior
+
+
+def judge_classes(
+    log_probabilities: FloatArray, labels: IntArray, log_priors: FloatArray
+) -> Evidence:
+    """Evidence from class probabilities, [visits, samples, classes].
+
+    `labels` are [visits, samples], `log_priors` the label frequencies of each visitor, [visits,
+    classes].
+    """
+    visits, samples, classes = log_probabilities.shape
+    finite = _finite(log_probabilities)
+    usable = np.where(finite[:, None, None], log_probabilities, 0.0)
+
+    best = np.full(visits, -np.inf)
+    temperature = np.ones(visits)
+    prior_power = np.zeros(visits)
+    log_likelihood = np.zeros((visits, samples))
+    for power in PRIOR_POWERS.tolist():
+        for tried_temperature in TEMPERATURES.tolist():
+            tried = _log_likelihood(usable, labels, tried_temperature, power * log_priors)
+            doubt = 0.5 * np.log(tried_temperature) ** 2 + float(power > 0)
+            score = tried.sum(axis=1) - doubt
+
+            better = score > best
+            best[better] = score[better]
+            temperature[better] = tried_temperature
+            prior_power[better] = power
+            log_likelihood[better] = tried[better]
+
+    by_frequency = np.take_along_axis(log_priors, labels, axis=1).sum(axis=1)
+    guess = np.maximum(by_frequency, -samples * np.log(classes))
+    gain = log_likelihood.sum(axis=1) - guess
+    gain[~finite] = -np.inf
+    return Evidence(gain, temperature, prior_power, log_likelihood)
+
+
+def judge_values(predictions: FloatArray, targets: FloatArray) -> Evidence:
+    """Evidence from predicted values, [visits, samples, outputs], and targets of the same shape.
+
+    Targets are standardised: their mean is 0 and a spread of 1 is usual.
+    """
+    visits = len(predictions)
+    finite = _finite(predictions)
+    usable = np.where(finite[:, None, None], predictions, 0.0)
+
+    log_likelihood = _gaussian(usable - targets)  # [visits, samples]
+    guess = _gaussian(targets)  # [visits, samples]
+    gain = (log_likelihood - guess).sum(axis=1)
+    gain[~finite] = -np.inf
+    return Evidence(gain, np.ones(visits), np.zeros(visits), log_likelihood)
+
+
+def trust(gains: FloatArray, own: int) -> FloatArray:
+    """The weights of models by their gains; `own` is the place of the peer's own model."""
+    score = np.maximum(0.0, 1.0 + gains) ** 2
+    score[own] = max(score[own], LEAST_OWN_TRUST)
+    weights: FloatArray = score / score.sum()
+    return weights
+
+
+def gate(together: FloatArray, alone: FloatArray, prior: float) -> float:
+    """The weight of the mixture `together` against the model trained alone.
+
+    Both are log-likelihoods of the held-out samples. The weight is the one under which the mixture
+    of the two explains the samples best, with a prior that is worth `GATE_SAMPLES` samples.
+    """
+    weight = prior
+    samples = len(together)
+    for _ in range(GATE_STEPS):
+        # How probable it is for each sample that `together` has the say.
+        log_together = np.log(weight) + together
+        log_alone = np.log1p(-weight) + alone
+        share = np.exp(log_together - np.logaddexp(log_together, log_alone))
+        weight = (share.sum() + GATE_SAMPLES * prior) / (samples + GATE_SAMPLES)
+    return float(weight)
+
+
+def mixed_log_likelihood(log_likelihood: FloatArray, weights: FloatArray) -> FloatArray:
+    """Log of the weighted mean of likelihoods, [samples]; weights of all zeros count as equal."""
+    if weights.sum() == 0:
+        weights = np.ones(len(weights))
+    has_weight = weights > 0
+    log_weights = np.log(weights[has_weight] / weights.sum())
+    weighted = log_weights[:, None] + log_likelihood[has_weight]
+    mixed: FloatArray = np.logaddexp.reduce(weighted, axis=0)
+    return mixed
+
+
+def _finite(outputs: FloatArray) -> BoolArray:
+    """Which visits have no output that is infinite or not a number, [visits]."""
+    by_visit = np.isfinite(outputs).reshape(len(outputs), -1)
+    return np.asarray(by_visit.all(axis=1))
+
+
+def _log_likelihood(
+    log_probabilities: FloatArray, labels: IntArray, temperature: float, log_weights: FloatArray
+) -> FloatArray:
+    """Log p'(y|x) of each visit and sample; `log_weights` are [visits, classes]."""
+    scores = log_probabilities / temperature
+    scores += log_weights[:, None, :]  # [visits, samples, classes]
+    true_class = labels[:, :, None]
+    of_true_class = np.take_along_axis(scores, true_class, axis=2)[:, :, 0]
+
+    largest = scores.max(axis=2)
+    scores -= largest[:, :, None]
+    total = largest + np.log(np.exp(scores, out=scores).sum(axis=2))
+    likelihood: FloatArray = of_true_class - total
+    return likelihood
+
+
+def _gaussian(residuals: FloatArray) -> FloatArray:
+    """log-density of residuals under the variance fitted to them, [visits, samples]."""
+    _, samples, outputs = residuals.shape
+    squares = residuals**2
+    total = squares.sum(axis=(1, 2)) + PRIOR_SAMPLES
+    variance = total / (samples * outputs + PRIOR_SAMPLES)  # [visits]
+    scaled = squares / variance[:, None, None]
+    log_density = -0.5 * (scaled + np.log(2 * np.pi * variance)[:, None, None])
+    summed: FloatArray = log_density.sum(axis=2)
+    return summed

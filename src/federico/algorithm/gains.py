@@ -1,0 +1,112 @@
+"""The gains that one peer has measured, and their averages, which make its trust."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from federico.algorithm.evidence import NO_GAIN, Evidence, trust
+from federico.types import Array, BoolArray, FloatArray, IntArray
+
+WAITING = -1.0
+"""In place of a loss: a peer that waits to be evaluated comes before all others."""
+
+
+class GainTracker:
+    """What one peer knows about the models it has met: their tracked gains and calibration.
+
+    A gain is averaged over *visits*, not over rounds: a model that is not visited does not become
+    better known. One whose outputs were not finite at its last visit has no trust.
+
+    A peer that has sent an update but was never evaluated is in the tracker too. It has no trust
+    yet, and waits to be evaluated.
+    """
+
+    def __init__(self, peer: int, momentum: float = 0.6) -> None:
+        """`peer` is the one that measures; `momentum` is the weight of the *new* gain."""
+        self.peer = peer
+        self.momentum = momentum
+
+        # One entry for each peer met so far, in ascending order of peers.
+        self.peers: IntArray = np.empty(0, np.int64)
+        self.gain: FloatArray = np.empty(0)
+        """The tracked gain of each peer's model; NaN where it was never evaluated."""
+        self.broken: IntArray = np.empty(0, np.int64)
+        """1 where the outputs at the last visit were not finite."""
+        self.temperature: FloatArray = np.empty(0)
+        self.prior_power: FloatArray = np.empty(0)
+
+    def observe(self, peers: IntArray, evidence: Evidence, *, final: bool = False) -> None:
+        """Take in what a round's visits have shown; `final` evidence replaces all from before."""
+        self._admit(peers)
+        observed = np.searchsorted(self.peers, peers)
+        gain = np.maximum(evidence.gain, NO_GAIN)
+
+        previous = self.gain[observed]
+        averaged = previous + self.momentum * (gain - previous)
+        is_first = np.isnan(previous)
+        self.gain[observed] = np.where(is_first | final, gain, averaged)
+        self.broken[observed] = ~np.isfinite(evidence.gain)
+        self.temperature[observed] = evidence.temperature
+        self.prior_power[observed] = evidence.prior_power
+
+    def watch(self, peers: IntArray, finite: BoolArray) -> None:
+        """Note which of these models, all of them met before, are finite; gains stay."""
+        observed = np.searchsorted(self.peers, peers)
+        self.broken[observed] = ~finite
+
+    def wants(self, peers: IntArray) -> None:
+        """These peers have sent updates: those never evaluated are to be evaluated next."""
+        self._admit(peers)
+
+    @property
+    def evaluated(self) -> BoolArray:
+        """For each of `peers`, whether its model was ever evaluated."""
+        is_evaluated: BoolArray = ~np.isnan(self.gain)
+        return is_evaluated
+
+    @property
+    def weights(self) -> FloatArray:
+        """How much each of `peers` is trusted; the weights sum to one, or nobody was met yet."""
+        gain = np.where(self.evaluated & (self.broken == 0), self.gain, NO_GAIN)
+        own = np.flatnonzero(self.peers == self.peer)
+        if len(own) == 0:
+            return np.zeros(len(gain))
+        return trust(gain, int(own[0]))
+
+    @property
+    def losses(self) -> FloatArray:
+        """What a sampler takes for losses: low for who is trusted, lowest for who waits."""
+        distrust = 1.0 - self.weights
+        return np.where(self.evaluated, distrust, WAITING)
+
+    def state(self) -> dict[str, Array]:
+        """The arrays to save, each with one entry per peer in the tracker."""
+        return {
+            "peers": self.peers,
+            "gain": self.gain,
+            "broken": self.broken,
+            "temperature": self.temperature,
+            "prior_power": self.prior_power,
+        }
+
+    def restore(self, state: Mapping[str, Array]) -> None:
+        """Resume from what `state` gave."""
+        self.peers = state["peers"].astype(np.int64)
+        self.gain = state["gain"].astype(np.float64)
+        self.broken = state["broken"].astype(np.int64)
+        self.temperature = state["temperature"].astype(np.float64)
+        self.prior_power = state["prior_power"].astype(np.float64)
+
+    def _admit(self, peers: IntArray) -> None:
+        """Add an entry for each of these peers that has none yet."""
+        new = np.setdiff1d(peers, self.peers)
+        if len(new) == 0:
+            return
+
+        # Inserted where the peers stay in ascending order.
+        at = np.searchsorted(self.peers, new)
+        self.peers = np.insert(self.peers, at, new)
+        self.gain = np.insert(self.gain, at, np.nan)
+        self.broken = np.insert(self.broken, at, 0)
+        self.temperature = np.insert(self.temperature, at, 1.0)
+        self.prior_power = np.insert(self.prior_power, at, 0.0)

@@ -1,0 +1,98 @@
+"""Judges visited models on the samples that each client has held out."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from federico.algorithm.evidence import Evidence, judge_classes, judge_values, log_label_prior
+from federico.learning.bank import Bank
+from federico.learning.learner import Learner
+from federico.learning.visits import Visits
+from federico.types import FloatArray, IntArray
+
+MOST_NUMBERS = 1 << 22
+"""Outputs that are held at a time; many clients are judged in several parts."""
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """The evidence on each visit of a round."""
+
+    gain: FloatArray
+    temperature: FloatArray
+    prior_power: FloatArray
+    log_likelihood: list[FloatArray]
+    """Of each visit, by sample of the client; clients differ in how many they have."""
+
+    def of(self, positions: IntArray) -> Evidence:
+        """The evidence on the visits at these positions, which are one client's."""
+        log_likelihood = [self.log_likelihood[position] for position in positions.tolist()]
+        return Evidence(
+            self.gain[positions],
+            self.temperature[positions],
+            self.prior_power[positions],
+            np.stack(log_likelihood),
+        )
+
+
+class Judge:
+    """Judges models on what the learner's clients have held out."""
+
+    def __init__(self, learner: Learner, clients: IntArray, outputs: int) -> None:
+        """`clients` are those hosted here; the learner has already held out their samples."""
+        self._learner = learner
+        self._classes = outputs
+        self.log_priors: dict[int, FloatArray] = {}
+        """log pi of each client's training labels, by client; empty for regression."""
+        if learner.task == "classification":
+            for client in clients.tolist():
+                labels = learner.data["train"].targets_of(client).cpu().numpy()
+                self.log_priors[client] = log_label_prior(labels, outputs)
+
+    def judge(self, bank: Bank, visits: Visits) -> Judgement:
+        """What the held-out samples of each visit's client say about its model."""
+        gain = np.zeros(len(visits))
+        temperature = np.ones(len(visits))
+        prior_power = np.zeros(len(visits))
+        log_likelihood: list[FloatArray] = [np.empty(0)] * len(visits)
+
+        for positions in self._parts(visits):
+            evidence = self._judge_part(bank, visits[positions])
+            gain[positions] = evidence.gain
+            temperature[positions] = evidence.temperature
+            prior_power[positions] = evidence.prior_power
+            for position, row in zip(positions.tolist(), evidence.log_likelihood, strict=True):
+                log_likelihood[position] = row
+
+        # Who could not hold anything out has no evidence: all that is not broken is worth a guess.
+        without = self._learner.held_out[visits.clients] == 0
+        gain[without & np.isfinite(gain)] = 0.0
+        temperature[without] = 1.0
+        prior_power[without] = 0.0
+        for position in np.flatnonzero(without).tolist():
+            log_likelihood[position] = np.empty(0)
+        return Judgement(gain, temperature, prior_power, log_likelihood)
+
+    def _parts(self, visits: Visits) -> Iterator[IntArray]:
+        """Positions of visits that are judged together: their clients have equally many samples."""
+        counts = self._learner.data["held_out"].counts[visits.clients]
+        for count in np.unique(counts).tolist():
+            positions = np.flatnonzero(counts == count)
+            numbers = max(1, count * self._classes)
+            size = max(1, MOST_NUMBERS // numbers)
+            for first in range(0, len(positions), size):
+                yield positions[first : first + size]
+
+    def _judge_part(self, bank: Bank, visits: Visits) -> Evidence:
+        """The evidence on visits of clients that have equally many samples."""
+        outputs = self._learner.outputs(bank, visits, "held_out")
+        held_out = self._learner.data["held_out"]
+        clients = visits.clients.tolist()
+        by_visit = [held_out.targets_of(client).cpu().numpy() for client in clients]
+        targets = np.stack(by_visit)  # [visits, samples] or [visits, samples, outputs]
+        if self._learner.task == "regression":
+            return judge_values(outputs, targets.reshape(outputs.shape).astype(np.float64))
+
+        log_priors = np.stack([self.log_priors[client] for client in clients])
+        return judge_classes(outputs, targets, log_priors)
