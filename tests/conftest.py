@@ -118,6 +118,7 @@ def make_method(
     seed: int = 0,
     dtype: torch.dtype = torch.float64,
     local_epochs: int = 1,
+    rounds: int = 10,
     hosting: Hosting | None = None,
     connect: Connect | None = None,
     **options: object,
@@ -144,6 +145,7 @@ def make_method(
         hosting=hosting or Hosting(len(names)),
         connect=connect or partial(SimulatedExchange, part=part),
         local_epochs=local_epochs,
+        rounds=rounds,
     )
 
 

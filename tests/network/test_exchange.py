@@ -541,7 +541,13 @@ def lock_step(
             mine.states = mine.new_states()
             hosting = Hosting(3, number, 3)
             return build_method(
-                Federico, options, names=people, learner=mine, hosting=hosting, connect=connect
+                Federico,
+                options,
+                names=people,
+                learner=mine,
+                hosting=hosting,
+                connect=connect,
+                rounds=5,
             )
 
         def play(mine: Federico) -> list[Round]:

@@ -13,6 +13,7 @@ from torch import Tensor
 from federico.exchange.processes import ProcessGroup
 from federico.experiment.build import Setup
 from federico.learning.bank import Bank
+from federico.learning.calibration import Calibration
 from federico.learning.layout import ModelLayout
 from federico.methods.method import Method, Mixtures
 from federico.runs.atomic import PARTIAL, disk_errors, sync
@@ -26,6 +27,7 @@ from federico.runs.bundle import (
     save_folder,
 )
 from federico.runs.client_models import (
+    CALIBRATION,
     INDEX_FILE,
     STANDARDIZER,
     TARGET_SCALE,
@@ -41,6 +43,7 @@ def save_clients(
     folder: Path, setup: Setup, method: Method, mixtures: Mixtures, processes: ProcessGroup
 ) -> None:
     """Write the personal models of all clients; they appear all at once."""
+    mixtures = mixtures.personal()
     everything = _assemble(mixtures, processes)
     if processes.rank > 0:
         processes.wait()
@@ -63,6 +66,7 @@ def save_clients(
 
 def save_hosted_clients(folder: Path, setup: Setup, method: Method, mixtures: Mixtures) -> None:
     """Write a folder of its own for each client that this process hosts."""
+    mixtures = mixtures.personal()
     names = method.names
     for index, mine in mixtures.visits.by_client():
         client = setup.clients[index]
@@ -73,11 +77,20 @@ def save_hosted_clients(folder: Path, setup: Setup, method: Method, mixtures: Mi
             target_scale=client.target_scale if setup.standardizes_targets else None,
             owners=[names[b] for b in owners],
             weights=mixtures.weights[mine].tolist(),
+            **_calibration_header(mixtures.calibration, mine),
             **_common_header(setup, method.name),
         )
         rows = [mixtures.bank.rows[place] for place in mixtures.bank.places(owners).tolist()]
         target = folder / folder_name(client.id)
         save_folder(target, header, mixtures.bank.layout, rows)
+
+
+def _calibration_header(calibration: Calibration | None, mine: IntArray) -> dict[str, Any]:
+    """How one client reads the outputs of its models."""
+    if calibration is None:
+        return {}
+    own = calibration.take(mine)
+    return {"temperatures": own.temperatures.tolist(), "offsets": own.offsets.tolist()}
 
 
 def _common_header(setup: Setup, method: str) -> dict[str, Any]:
@@ -104,15 +117,17 @@ def _assemble(mixtures: Mixtures, processes: ProcessGroup) -> dict[str, Tensor]:
     by_rank = processes.gather(np.unique(visits.owners))
     used = processes.broadcast(np.unique(np.concatenate(by_rank)) if by_rank else visits.owners)
     here = np.intersect1d(mixtures.bank.owners, used)
-    return processes.assemble(
-        {
-            "rows": _rows(mixtures.bank, here),
-            "owners": torch.from_numpy(here),
-            "visits.clients": torch.from_numpy(visits.clients),
-            "visits.owners": torch.from_numpy(visits.owners),
-            "visits.weights": torch.from_numpy(np.asarray(mixtures.weights, dtype=np.float64)),
-        }
-    )
+    parts = {
+        "rows": _rows(mixtures.bank, here),
+        "owners": torch.from_numpy(here),
+        "visits.clients": torch.from_numpy(visits.clients),
+        "visits.owners": torch.from_numpy(visits.owners),
+        "visits.weights": torch.from_numpy(np.asarray(mixtures.weights, dtype=np.float64)),
+    }
+    if mixtures.calibration is not None:
+        parts["visits.temperatures"] = torch.from_numpy(mixtures.calibration.temperatures)
+        parts["visits.offsets"] = torch.from_numpy(mixtures.calibration.offsets)
+    return processes.assemble(parts)
 
 
 def _rows(bank: Bank, owners: IntArray) -> Tensor:
@@ -143,6 +158,10 @@ def _tensors(setup: Setup, everything: dict[str, Tensor]) -> dict[str, Tensor]:
         "mixture.models": torch.from_numpy(models),
         "mixture.weights": everything["visits.weights"][torch.from_numpy(order)],
     }
+    for name in CALIBRATION:
+        if f"visits.{name}" in everything:
+            in_order = everything[f"visits.{name}"][torch.from_numpy(order)]
+            tensors[f"mixture.{name}"] = in_order
     fitted = [client.standardizer for client in setup.clients]
     tensors |= _stacked("standardizer", STANDARDIZER, fitted)
     if setup.standardizes_targets:

@@ -6,6 +6,7 @@ from math import isfinite
 import numpy as np
 
 from federico.exchange.protocol import ByteCount, Purpose
+from federico.experiment.evaluation import Evaluation
 from federico.learning.learner import Scores
 from federico.methods.method import Posterior, Round
 from federico.runs.records import Record, weights_kept
@@ -24,7 +25,7 @@ def record_round(
     names: Sequence[str],
     hosted: IntArray,
     clients: int,
-    scores: Scores | None,
+    evaluation: Evaluation | None,
     played: Round,
     traffic: Mapping[Purpose, ByteCount],
     distribution: Sequence[int] | None = None,
@@ -35,14 +36,21 @@ def record_round(
     this process acts for. `distribution` has the clients' true distributions, if they are known.
     """
     figures = None
-    if scores is not None:
-        figures = {name: _finite(values, clients) for name, values in scores.figures.items()}
+    alone = None
+    together = None
+    if evaluation is not None:
+        figures = _figures(evaluation.used, clients)
+        alone = _figures(evaluation.alone, clients)
+        together = _figures(evaluation.together, clients)
+    together_share = None
+    if played.together is not None:
+        together_share = [_rounded(share) for share in played.together.tolist()]
 
     posterior, effective, on_own = _posteriors(
         played.posteriors, names, hosted, clients, distribution
     )
     training = traffic["training"]
-    evaluation = traffic["evaluation"]
+    reading = traffic["evaluation"]
     return Record(
         round=round_index,
         figures=figures,
@@ -51,12 +59,21 @@ def record_round(
         sent=training.sent[:clients].tolist(),
         received=training.received[:clients].tolist(),
         moved=training.moved,
-        evaluation_sent=evaluation.sent[:clients].tolist(),
-        evaluation_received=evaluation.received[:clients].tolist(),
-        evaluation_moved=evaluation.moved,
+        evaluation_sent=reading.sent[:clients].tolist(),
+        evaluation_received=reading.received[:clients].tolist(),
+        evaluation_moved=reading.moved,
         effective_collaborators=effective,
         on_own_distribution=on_own,
+        alone=alone,
+        together=together,
+        together_share=together_share,
     )
+
+
+def _figures(scores: Scores | None, clients: int) -> dict[str, list[float | None]] | None:
+    if scores is None:
+        return None
+    return {name: _finite(values, clients) for name, values in scores.figures.items()}
 
 
 def _posteriors(

@@ -22,6 +22,7 @@ from federico.exchange.processes import ProcessGroup, SingleProcess
 from federico.experiment.build import Setup
 from federico.experiment.config import Experiment, System
 from federico.experiment.description import describe
+from federico.experiment.evaluation import evaluate as evaluate_predictors
 from federico.experiment.figure_check import check_figure
 from federico.experiment.grid import Cell, Grid, identity_of, ordered, without_rate
 from federico.experiment.grid_options import GridColumn, GridRow
@@ -584,7 +585,7 @@ def play_round(
     played = method.round(round_index)
     _check_returned(method, "round", played, Round, "at the least, return Round()")
 
-    scores = None
+    evaluation = None
     if evaluate:
         with context.clock("evaluate"):
             mixtures = method.predictors(round_index)
@@ -592,8 +593,7 @@ def play_round(
             _check_returned(
                 method, "predictors", mixtures, Mixtures, f"for everybody's own model, {own_models}"
             )
-            scores = method.learner.score(mixtures.bank, mixtures.visits, mixtures.weights)
-            scores = scores.take(context.hosted)
+            evaluation = evaluate_predictors(method, mixtures)
 
     with context.clock("record"):
         traffic = method.exchange.traffic.take()
@@ -602,7 +602,7 @@ def play_round(
             method.names,
             context.hosted,
             context.count,
-            scores,
+            evaluation,
             played,
             traffic,
             distribution,

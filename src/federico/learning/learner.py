@@ -719,4 +719,3 @@ def without_lone_batches(samples: IntArray, held: IntArray, batch_size: int) -> 
     is_lone = (left == 1) & (held > 0) & (batch_size > 1)
     fewer: IntArray = held - is_lone
     return fewer
-

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from federico.learning.batches import to_input
+from federico.learning.calibration import Calibration
 from federico.learning.layout import ModelLayout
 from federico.learning.objectives import mixable
 from federico.types import Array, FloatArray, Task
@@ -19,11 +20,20 @@ class MixturePredictor:
     """
 
     def __init__(
-        self, layout: ModelLayout, rows: Sequence[Tensor], weights: FloatArray, task: Task
+        self,
+        layout: ModelLayout,
+        rows: Sequence[Tensor],
+        weights: FloatArray,
+        task: Task,
+        calibration: Calibration | None = None,
     ) -> None:
-        """`weights[k]` is the client's trust in the model of `rows[k]`."""
+        """`weights[k]` is the client's trust in the model of `rows[k]`.
+
+        `calibration` says how the outputs of each model are read.
+        """
         self.task = task
         self.weights = weights
+        self.calibration = calibration
         self._dtype = layout.dtype
         self._modules: list[nn.Module] = []
         for row in rows:
@@ -45,8 +55,11 @@ class MixturePredictor:
         """The mixed predictions for one batch."""
         inputs = to_input(x, self._dtype)
         mixed: FloatArray = np.zeros(())
-        for weight, module in zip(self.weights, self._modules, strict=True):
-            outputs = module(inputs).double()
-            predictions = mixable(outputs, self.task).numpy()  # [samples, outputs]
-            mixed = mixed + weight * predictions
+        for k, module in enumerate(self._modules):
+            outputs = module(inputs).double()[None]  # [1, samples, outputs]
+            calibration = None
+            if self.calibration is not None:
+                calibration = self.calibration.take(np.array([k]))
+            predictions = mixable(outputs, self.task, calibration)[0].numpy()
+            mixed = mixed + self.weights[k] * predictions
         return mixed

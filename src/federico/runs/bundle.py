@@ -28,6 +28,7 @@ from federico.data.dataset import Schema
 from federico.data.inputs import read_inputs
 from federico.data.standardizer import Standardizer, TargetScale
 from federico.errors import DataError, RunError
+from federico.learning.calibration import Calibration
 from federico.learning.layout import ModelLayout
 from federico.learning.mixture import MixturePredictor
 from federico.learning.models import Factory, ModelOptions
@@ -73,7 +74,18 @@ class Header:
     owners: list[str]
     """Whose models make up the mixture, in the order they are stored."""
     weights: list[float]
+    temperatures: list[float] | None = None
+    """T of each model of the mixture: its class probabilities are read as p^(1/T) w."""
+    offsets: list[list[float]] | None = None
+    """log w of each model of the mixture and each class."""
     format: int = FORMAT
+
+    @property
+    def calibration(self) -> Calibration | None:
+        """How the outputs of each model of the mixture are read; None: as they are."""
+        if self.temperatures is None or self.offsets is None:
+            return None
+        return Calibration(np.array(self.temperatures), np.array(self.offsets))
 
 
 HEADER = TypeAdapter(Header)
@@ -157,7 +169,8 @@ class Bundle:
     def _predictor(self) -> MixturePredictor:
         rows = self._read_rows(self._layout)
         weights = np.array(self.header.weights)
-        return MixturePredictor(self._layout, rows, weights, self.header.schema.task)
+        task = self.header.schema.task
+        return MixturePredictor(self._layout, rows, weights, task, self.header.calibration)
 
 
 def open_folder(folder: Path, factory: Factory | None = None) -> Bundle:

@@ -5,6 +5,7 @@
                                   mixture.counts  [clients]          models in each mixture
                                   mixture.models  [all of them]      which rows they are
                                   mixture.weights [all of them]
+                                  mixture.temperatures, mixture.offsets  where models are calibrated
                                   standardizer.*  [clients, inputs]  where the data was a table
                                   target_scale.*  [clients, outputs] where targets were standardised
 
@@ -34,6 +35,7 @@ from federico.runs.layout import CellDir
 from federico.types import Array
 
 INDEX_FILE = "index.json"
+CALIBRATION = ("temperatures", "offsets")
 STANDARDIZER = ("median", "mean", "scale")
 TARGET_SCALE = ("mean", "spread")
 
@@ -50,11 +52,12 @@ def open_client(cell: CellDir, name: str, factory: Factory | None = None) -> Bun
         raise RunError(f"{folder / INDEX_FILE}: has no client {name!r}") from None
 
     tensors = _small_tensors(folder / MODELS_FILE, index)
-    models, weights = _mixture(tensors, place)
+    models, numbers = _mixture(tensors, place)
     raw = dict(index["common"])
     raw["client"] = name
     raw["owners"] = [index["owners"][model] for model in models.tolist()]
-    raw["weights"] = weights.tolist()
+    for part, values in numbers.items():
+        raw[part] = values.tolist()
     raw["standardizer"] = _client_row(tensors, "standardizer", STANDARDIZER, place)
     raw["target_scale"] = _client_row(tensors, "target_scale", TARGET_SCALE, place)
     header = validated_header(raw, folder / INDEX_FILE)
@@ -94,16 +97,18 @@ def _small_tensors(file: Path, index: dict[str, Any]) -> dict[str, Tensor]:
     return tensors
 
 
-def _mixture(tensors: dict[str, Tensor], place: int) -> tuple[Tensor, Tensor]:
-    """Which models the client's mixture has, and their weights."""
-    counts = tensors["mixture.counts"]  # [clients]
-    # Mixtures lie end to end, in the order of the clients.
+def _mixture(
+    tensors: dict[str, Tensor], place: int
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """Which models the client's mixture has, and what it says of each."""
+    counts = tensors["mixture.counts"]
     first = int(counts[:place].sum())
-    end = first + int(counts[place])
-
-    models = tensors["mixture.models"][first:end]
-    weights = tensors["mixture.weights"][first:end]
-    return models, weights
+    mine = slice(first, first + int(counts[place]))
+    numbers: dict[str, Tensor] = {}
+    for part in ("weights", *CALIBRATION):
+        if f"mixture.{part}" in tensors:
+            numbers[part] = tensors[f"mixture.{part}"][mine]
+    return tensors["mixture.models"][mine], numbers
 
 
 def _client_row(

@@ -22,6 +22,15 @@ TIMINGS = "timings.jsonl"
 WEIGHTS_PER_ROUND = 64 * 64
 """Posterior weights that a record may hold: all of them for up to 64 clients."""
 
+OPTIONAL = (
+    "effective_collaborators",
+    "on_own_distribution",
+    "alone",
+    "together",
+    "together_share",
+)
+"""Parts of a record that are left out where there is nothing to say."""
+
 T = TypeVar("T")
 
 
@@ -56,6 +65,14 @@ class Record:
     on_own_distribution: list[float] | None = None
     """Each client's weight on peers of its own true distribution, where `posterior` does not hold
     all weights and the distributions are known."""
+    alone: dict[str, list[float | None]] | None = None
+    """Like `figures`, of the model that each client trained alone and shows to nobody; None where
+    the method trains none."""
+    together: dict[str, list[float | None]] | None = None
+    """Like `figures`, of the collaborators' models without the one trained alone."""
+    together_share: list[float] | None = None
+    """How much the collaborators' models count in what each client predicts with, from 0 to 1; the
+    model trained alone has the rest."""
 
     @classmethod
     def joined(cls, parts: Sequence["Record"]) -> "Record":
@@ -73,6 +90,9 @@ class Record:
             evaluation_moved=sum(part.evaluation_moved for part in parts),
             effective_collaborators=_end_to_end([part.effective_collaborators for part in parts]),
             on_own_distribution=_end_to_end([part.on_own_distribution for part in parts]),
+            alone=_joined_figures([part.alone for part in parts]),
+            together=_joined_figures([part.together for part in parts]),
+            together_share=_end_to_end([part.together_share for part in parts]),
         )
 
 
@@ -195,8 +215,8 @@ def _sums(parts: Sequence[Sequence[int]]) -> list[int]:
 
 
 def _without_none(line: dict[str, Any]) -> dict[str, Any]:
-    """Without the two figures that only records of many clients have."""
-    for name in ("effective_collaborators", "on_own_distribution"):
+    """Without what only records of many clients, or of some methods, have."""
+    for name in OPTIONAL:
         if line[name] is None:
             del line[name]
     return line
