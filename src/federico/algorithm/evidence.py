@@ -16,15 +16,16 @@ Values (regression) are judged by a Gaussian around the prediction with a varian
 guessed by their mean. `federico.algorithm.reference` has the same as plain loops.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from federico.types import BoolArray, FloatArray, IntArray
 
-TEMPERATURES = np.array([0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.7, 8.0, 11.0, 16.0, 32.0])
+TEMPERATURES = (0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.7, 8.0, 11.0, 16.0, 32.0)
 """Temperatures that are tried; the prior is log T ~ N(0, 1)."""
-PRIOR_POWERS = np.array([0.0, 0.5, 1.0])
+PRIOR_POWERS = (0.0, 0.5, 1.0)
 """Powers of the label frequencies that are tried; one above 0 must be worth a nat."""
 PRIOR_SAMPLES = 2.0
 """How many samples of variance 1 the fitted variance of values starts from."""
@@ -63,12 +64,15 @@ def log_label_prior(labels: IntArray, classes: int) -> FloatArray:
 
 
 def judge_classes(
-    log_probabilities: FloatArray, labels: IntArray, log_priors: FloatArray
+    log_probabilities: FloatArray,
+    labels: IntArray,
+    log_priors: FloatArray,
+    prior_powers: Sequence[float] = PRIOR_POWERS,
 ) -> Evidence:
     """Evidence from class probabilities, [visits, samples, classes].
 
     `labels` are [visits, samples], `log_priors` the label frequencies of each visitor, [visits,
-    classes].
+    classes]. `prior_powers` are those that are tried.
     """
     visits, samples, classes = log_probabilities.shape
     finite = _finite(log_probabilities)
@@ -78,8 +82,8 @@ def judge_classes(
     temperature = np.ones(visits)
     prior_power = np.zeros(visits)
     log_likelihood = np.zeros((visits, samples))
-    for power in PRIOR_POWERS.tolist():
-        for tried_temperature in TEMPERATURES.tolist():
+    for power in prior_powers:
+        for tried_temperature in TEMPERATURES:
             tried = _log_likelihood(usable, labels, tried_temperature, power * log_priors)
             doubt = 0.5 * np.log(tried_temperature) ** 2 + float(power > 0)
             score = tried.sum(axis=1) - doubt

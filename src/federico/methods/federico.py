@@ -50,10 +50,14 @@ from federico.options import Options
 from federico.rng import stream
 from federico.types import FloatArray, IntArray
 
-LITERAL: dict[str, Any] = {
+PAPER: dict[str, Any] = {
     "evidence": "training",
     "say": "sender",
     "private_model": False,
+}
+"""The paper's rule: trust by training losses, and updates that count for what their sender says."""
+LITERAL: dict[str, Any] = {
+    **PAPER,
     "loss": "sum",
     "strangers": "literal",
     "solo_rounds": 0,
@@ -75,8 +79,10 @@ class FedericoOptions(Options):
     `docs/explanation-open-points.md` gives the reasons for the defaults.
     """
 
-    preset: Literal["federico", "literal"] = "federico"
-    """`literal` sets the options you do not set yourself to Algorithm 1 as printed."""
+    preset: Literal["federico", "paper", "literal"] = "federico"
+    """Sets the options you do not set yourself. `paper`: the paper's rule (`evidence`, `say`,
+    `private_model`) with what experiments of the paper need to work; `literal`: Algorithm 1 as
+    printed."""
     neighbors: NonNegativeInt = 3
     """M: how many other peers each peer visits per round; 0 is training alone, K-1 is all-to-all.
     If there are fewer others than the default, it means all of them."""
@@ -145,8 +151,9 @@ class FedericoOptions(Options):
     @classmethod
     def _apply_preset(cls, values: Any) -> Any:
         """Fill in the preset's values for options that are not set."""
-        if isinstance(values, Mapping) and values.get("preset") == "literal":
-            return {**LITERAL, **values}
+        presets = {"paper": PAPER, "literal": LITERAL}
+        if isinstance(values, Mapping) and values.get("preset") in presets:
+            return {**presets[values["preset"]], **values}
         return values
 
     @model_validator(mode="after")
@@ -173,9 +180,11 @@ class FedericoOptions(Options):
         fields = type(self).model_fields
         for name in OF_TRAINING_LOSSES:
             if getattr(self, name) != fields[name].default:
-                raise ValueError(f"{name} is about training losses: it needs evidence = 'training'")
+                raise ValueError(
+                    f"{name} is about training losses: take it out, or set preset = 'paper'"
+                )
         if self.strangers == "literal":
-            raise ValueError("strangers = 'literal' needs evidence = 'training'")
+            raise ValueError("strangers = 'literal' is about training losses: set preset = 'paper'")
 
 
 class Federico(Method):
@@ -198,8 +207,6 @@ class Federico(Method):
     """How much the collaborators count against the private model, [hosted]."""
     private_temperature = PerClient[FloatArray]()
     """T of each private model, [hosted]."""
-    private_prior_power = PerClient[FloatArray]()
-    """a of each private model, [hosted]."""
     trust_is_final = PerClient[IntArray]()
     """1 once the peer's trust is final and it trains on all its samples, [hosted]."""
 
@@ -281,7 +288,6 @@ class Federico(Method):
         hosted = len(context.hosted)
         self.together = np.full(hosted, self.opt.together_prior)
         self.private_temperature = np.ones(hosted)
-        self.private_prior_power = np.zeros(hosted)
         self.trust_is_final = np.zeros(hosted, dtype=np.int64)
 
     def resumed(self) -> None:
@@ -403,11 +409,12 @@ class Federico(Method):
 
     def _compare_with_alone(self, visits: Visits, judgement: Judgement) -> None:
         """The gate: how much each peer's mixture counts against what it trained alone."""
-        alone = self.judge.judge(self.bank, self._to_judged_alone())
+        # A site alone would not shift its own model by label frequencies: only the temperature is
+        # fitted, so that the private model predicts the classes that training alone does.
+        alone = self.judge.judge(self.bank, self._to_judged_alone(), prior_powers=(0.0,))
         weights = self._visit_weights(visits)
         for place, (_, positions) in enumerate(visits.by_client()):
             self.private_temperature[place] = alone.temperature[place]
-            self.private_prior_power[place] = alone.prior_power[place]
 
             evidence = judgement.of(positions)
             together = mixed_log_likelihood(evidence.log_likelihood, weights[positions])
@@ -534,11 +541,12 @@ class Federico(Method):
         offsets = np.zeros((len(visits), self.learner.outputs_count))
         for i, positions in visits.by_client():
             gains = self.gains[i]
-            found = np.searchsorted(gains.peers, visits.owners[positions])
-            found = np.minimum(found, len(gains.peers) - 1)
-            temperatures[positions] = gains.temperature[found]
+            # A peer's own model is not met yet before the first round.
+            met = positions[np.isin(visits.owners[positions], gains.peers)]
+            found = np.searchsorted(gains.peers, visits.owners[met])
+            temperatures[met] = gains.temperature[found]
             prior_powers = gains.prior_power[found]
-            offsets[positions] = prior_powers[:, None] * self.judge.log_priors[i]
+            offsets[met] = prior_powers[:, None] * self.judge.log_priors[i]
         return Calibration(temperatures, offsets)
 
     def _trained_alone(self) -> TrainedAlone | None:
@@ -553,8 +561,7 @@ class Federico(Method):
         if self.learner.task == "regression":
             return TrainedAlone(visits, weights)
 
-        log_priors = [self.judge.log_priors[i] for i in visits.clients.tolist()]
-        offsets = self.private_prior_power[:, None] * np.stack(log_priors)
+        offsets = np.zeros((len(visits), self.learner.outputs_count))
         return TrainedAlone(visits, weights, Calibration(self.private_temperature.copy(), offsets))
 
     def _to_private(self) -> Visits:

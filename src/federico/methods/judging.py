@@ -1,11 +1,17 @@
 """Judges visited models on the samples that each client has held out."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from federico.algorithm.evidence import Evidence, judge_classes, judge_values, log_label_prior
+from federico.algorithm.evidence import (
+    PRIOR_POWERS,
+    Evidence,
+    judge_classes,
+    judge_values,
+    log_label_prior,
+)
 from federico.learning.bank import Bank
 from federico.learning.learner import Learner
 from federico.learning.visits import Visits
@@ -50,15 +56,20 @@ class Judge:
                 labels = learner.data["train"].targets_of(client).cpu().numpy()
                 self.log_priors[client] = log_label_prior(labels, outputs)
 
-    def judge(self, bank: Bank, visits: Visits) -> Judgement:
-        """What the held-out samples of each visit's client say about its model."""
+    def judge(
+        self, bank: Bank, visits: Visits, prior_powers: Sequence[float] = PRIOR_POWERS
+    ) -> Judgement:
+        """What the held-out samples of each visit's client say about its model.
+
+        `prior_powers` are the powers of the label frequencies that are tried.
+        """
         gain = np.zeros(len(visits))
         temperature = np.ones(len(visits))
         prior_power = np.zeros(len(visits))
         log_likelihood: list[FloatArray] = [np.empty(0)] * len(visits)
 
         for positions in self._parts(visits):
-            evidence = self._judge_part(bank, visits[positions])
+            evidence = self._judge_part(bank, visits[positions], prior_powers)
             gain[positions] = evidence.gain
             temperature[positions] = evidence.temperature
             prior_power[positions] = evidence.prior_power
@@ -84,7 +95,7 @@ class Judge:
             for first in range(0, len(positions), size):
                 yield positions[first : first + size]
 
-    def _judge_part(self, bank: Bank, visits: Visits) -> Evidence:
+    def _judge_part(self, bank: Bank, visits: Visits, prior_powers: Sequence[float]) -> Evidence:
         """The evidence on visits of clients that have equally many samples."""
         outputs = self._learner.outputs(bank, visits, "held_out")
         held_out = self._learner.data["held_out"]
@@ -95,4 +106,4 @@ class Judge:
             return judge_values(outputs, targets.reshape(outputs.shape).astype(np.float64))
 
         log_priors = np.stack([self.log_priors[client] for client in clients])
-        return judge_classes(outputs, targets, log_priors)
+        return judge_classes(outputs, targets, log_priors, prior_powers)
