@@ -108,6 +108,7 @@ def raw_experiment(sizes: dict[str, Any], rounds: int) -> dict[str, Any]:
         "federico": {
             "neighbors": sizes["neighbors"],
             "w_min": sizes["w_min"],
+            "preset": "paper",
             "strangers": "cautious",
             "temperature": 0.02,
         },

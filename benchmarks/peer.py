@@ -33,6 +33,7 @@ def setup_of(width: int, chosen: argparse.Namespace) -> Setup:
         "split": {"max_train": 60},
         "model": {"kind": "mlp", "hidden": [width] * 4},
         "federico": {
+            "preset": "paper",
             "neighbors": chosen.peers - 1,
             "worse_than_guess": "tracked",
         },  # all that is visited is trained

@@ -9,7 +9,7 @@ from federico.experiment.config import Experiment, load
 EXPERIMENTS = ROOT / "experiments"
 EVERY_ROUND = "system.checkpoint_every=1"
 """More often than the default: the twins start from what is in them."""
-ALL_TRAINED = "federico.worse_than_guess=tracked"
+ALL_TRAINED = ("federico.preset=paper", "federico.worse_than_guess=tracked")
 """All that is visited is trained: how much work a round has must not hang on who is worth what by
 then."""
 
@@ -31,7 +31,7 @@ class Workload:
     def load(self, rounds: int, *more: str) -> Experiment:
         """The experiment of that many rounds, FedeRiCo alone."""
         own = (f'name="{self.name}"', 'methods=["federico"]', "seeds=[0]", f"rounds={rounds}")
-        common = (EVERY_ROUND, ALL_TRAINED)
+        common = (EVERY_ROUND, *ALL_TRAINED)
         return load(EXPERIMENTS / f"{self.experiment}.toml", (*own, *common, *self.changes, *more))
 
 

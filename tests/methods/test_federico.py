@@ -24,6 +24,12 @@ def federico(method: Build, blobs: Clients) -> Build:
     return lambda **options: method("federico", blobs(SIZES), **{"neighbors": 2, **options})
 
 
+@pytest.fixture
+def paper(federico: Build) -> Build:
+    """The same with the paper's rule: trust by training losses."""
+    return lambda **options: federico(preset="paper", **options)
+
+
 def play(federico: Federico, rounds: int) -> Federico:
     for round_index in range(1, rounds + 1):
         federico.round(round_index)
@@ -42,19 +48,49 @@ def test_defaults_are_the_papers_where_it_states_them() -> None:
         {"epsilon": -0.1},
         {"momentum": 0.0},
         {"momentum": 1.1},
-        {"temperature": 0.0},
+        {"preset": "paper", "temperature": 0.0},
         {"w_min": 1.0},
         {"anchor": 2.0},
         {"neighbors": -1},
         {"solo_rounds": -1},
         {"sampler": "all"},
         {"beta": 0.6},
-        {"debias": True, "tracking": "accumulated"},
+        {"preset": "paper", "debias": True, "tracking": "accumulated"},
+        {"held_out": 0.0},
+        {"held_out": 1.0},
+        {"judging": 0.0},
+        {"together_prior": 1.0},
+        {"say": "nobody"},
     ],
 )
 def test_options_without_a_meaning_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         FedericoOptions(**bad)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("temperature", 0.1),
+        ("tracking", "accumulated"),
+        ("debias", True),
+        ("loss", "sum"),
+        ("worse_than_guess", "tracked"),
+        ("strangers", "literal"),
+    ],
+)
+def test_options_of_training_losses_are_refused_where_they_have_no_effect(
+    name: str, value: object
+) -> None:
+    with pytest.raises(ValidationError, match=f"{name}.* is about training losses.*'paper'"):
+        FedericoOptions.model_validate({name: value})
+    FedericoOptions.model_validate({"preset": "paper", name: value})
+
+
+def test_a_private_model_needs_held_out_samples() -> None:
+    with pytest.raises(ValidationError, match="set private_model = false"):
+        FedericoOptions(evidence="training")
+    FedericoOptions(evidence="training", private_model=False)
 
 
 def test_more_neighbors_than_others_are_refused(federico: Build) -> None:
@@ -84,8 +120,19 @@ def test_nobody_samples_in_a_solo_round(federico: Build) -> None:
 
 def test_models_start_from_their_peers_names_or_from_one(federico: Build) -> None:
     independent, same = federico(), federico(start="same")
-    assert len(independent.bank.rows.unique(dim=0)) == 4
-    assert len(same.bank.rows.unique(dim=0)) == 1
+    assert len(independent.bank.rows[:4].unique(dim=0)) == 4
+    assert len(same.bank.rows[:4].unique(dim=0)) == 1
+
+
+@pytest.mark.parametrize("start", ["independent", "same"])
+def test_private_models_start_where_training_alone_does(
+    federico: Build, method: Build, blobs: Clients, start: str
+) -> None:
+    own, private, judged = federico(start=start).bank.rows.unflatten(0, (3, 4))
+    alone = method("local", blobs(SIZES)).bank.rows
+    assert torch.equal(private, alone)
+    assert torch.equal(judged, alone)
+    assert torch.equal(own, alone) == (start == "independent")
 
 
 def test_own_models_cost_no_message(federico: Build) -> None:
@@ -93,8 +140,8 @@ def test_own_models_cost_no_message(federico: Build) -> None:
     assert played.exchange.traffic.take()["training"].moved == 0
 
 
-def test_messages_are_the_neighbors_models_and_what_goes_back(federico: Build) -> None:
-    played = federico(solo_rounds=0, worse_than_guess="tracked")
+def test_messages_are_the_neighbors_models_and_what_goes_back(paper: Build) -> None:
+    played = paper(solo_rounds=0, worse_than_guess="tracked")
     visits = played.round(1).neighbors
     counted = played.exchange.traffic.take()["training"]
     sent, received = counted.sent, counted.received
@@ -104,8 +151,8 @@ def test_messages_are_the_neighbors_models_and_what_goes_back(federico: Build) -
     assert sent.tolist() == (asked * model + 2 * (model + 8)).tolist()
 
 
-def test_an_update_weighs_posterior_times_samples(federico: Build) -> None:
-    played = federico(sampler="everyone", solo_rounds=0, worse_than_guess="tracked")
+def test_an_update_weighs_posterior_times_samples(paper: Build) -> None:
+    played = paper(sampler="everyone", solo_rounds=0, worse_than_guess="tracked")
     visits = pull_neighbors(played, 1, played.sample(1))
     played.e_step(visits)
     updates = played.m_step(visits, 1)
@@ -126,9 +173,9 @@ FIRST_TRUSTS_LITTLE = [[0.00005, 0.99995, 0.0, 0.0], *([[0.25] * 4] * 3)]
 
 @pytest.mark.parametrize("m_step", ["epochs", "gradient"])
 def test_what_weighs_less_than_w_min_computes_and_sends_nothing(
-    federico: Build, m_step: str
+    paper: Build, m_step: str
 ) -> None:
-    played = federico(m_step=m_step)
+    played = paper(m_step=m_step)
     updates = played.m_step(
         set_posterior(played, [[0.99995, 0.00005, 0.0, 0.0], *([[0.25] * 4] * 3)]), 2
     )
@@ -137,14 +184,14 @@ def test_what_weighs_less_than_w_min_computes_and_sends_nothing(
     assert len(updates) == 13
 
 
-def test_a_gradient_of_a_model_that_weighs_nothing_is_not_computed(federico: Build) -> None:
-    played = federico(m_step="gradient")
+def test_a_gradient_of_a_model_that_weighs_nothing_is_not_computed(paper: Build) -> None:
+    played = paper(m_step="gradient")
     updates = played.m_step(set_posterior(played, FIRST_TRUSTS_LITTLE), 2)
     assert updates.owners[updates.contributors == 0].tolist() == [1]
 
 
-def test_a_model_that_everybody_left_is_trained_by_its_owner_as_if_alone(federico: Build) -> None:
-    played, alone = federico(solo_rounds=0), federico(solo_rounds=0)
+def test_a_model_that_everybody_left_is_trained_by_its_owner_as_if_alone(paper: Build) -> None:
+    played, alone = paper(solo_rounds=0), paper(solo_rounds=0)
     for peer in (played, alone):
         peer.e_step(Visits.of([(i, i) for i in range(4)]))
     everybody_trusts_the_second = [[0.0, 1.0, 0.0, 0.0]] * 4
@@ -155,8 +202,8 @@ def test_a_model_that_everybody_left_is_trained_by_its_owner_as_if_alone(federic
     assert not torch.equal(played.bank.rows[1], alone.bank.rows[1])
 
 
-def test_an_anchored_peer_trains_its_own_model_however_little_it_trusts_it(federico: Build) -> None:
-    played = federico(anchor=0.5)
+def test_an_anchored_peer_trains_its_own_model_however_little_it_trusts_it(paper: Build) -> None:
+    played = paper(anchor=0.5)
     updates = played.m_step(set_posterior(played, FIRST_TRUSTS_LITTLE), 2)
     assert updates.owners[updates.contributors == 0].tolist() == [0, 1]
     before = played.bank.rows[0].clone()
@@ -168,9 +215,9 @@ def test_an_anchored_peer_trains_its_own_model_however_little_it_trusts_it(feder
     torch.testing.assert_close(played.bank.rows[0] - before, expected)
 
 
-def test_an_owner_without_contributions_stands_still_with_its_optimizer(federico: Build) -> None:
+def test_an_owner_without_contributions_stands_still_with_its_optimizer(paper: Build) -> None:
     played = play(
-        federico(m_step="gradient", sampler="everyone", solo_rounds=0, worse_than_guess="tracked"),
+        paper(m_step="gradient", sampler="everyone", solo_rounds=0, worse_than_guess="tracked"),
         2,
     )
     before, moments = played.bank.rows.clone(), played.learner.states.state()["moments"].clone()
@@ -181,8 +228,8 @@ def test_an_owner_without_contributions_stands_still_with_its_optimizer(federico
     assert not torch.equal(played.bank.rows[0], before[0])
 
 
-def test_optimizers_are_kept_while_a_model_has_weight(federico: Build) -> None:
-    played = play(federico(sampler="everyone", solo_rounds=0, worse_than_guess="tracked"), 2)
+def test_optimizers_are_kept_while_a_model_has_weight(paper: Build) -> None:
+    played = play(paper(sampler="everyone", solo_rounds=0, worse_than_guess="tracked"), 2)
     assert played.learner.states.pairs == [(i, b) for i in range(4) for b in range(4)]
     set_posterior(played, [[0.0, 0.9, 0.1, 0.00001], *([[0.25] * 4] * 3)])
     played.forget_negligible(0)
@@ -190,8 +237,8 @@ def test_optimizers_are_kept_while_a_model_has_weight(federico: Build) -> None:
     assert kept == [0, 1, 2], "model 3 weighs nothing any more; one's own stays"
 
 
-def test_fresh_optimizers_leave_nothing(federico: Build) -> None:
-    assert len(play(federico(optimizer_state="fresh"), 3).learner.states) == 0
+def test_fresh_optimizers_leave_nothing(paper: Build) -> None:
+    assert len(play(paper(optimizer_state="fresh"), 3).learner.states) == 0
 
 
 def measured(
@@ -215,9 +262,9 @@ HARDLY_TRAINED = [
 @pytest.mark.parametrize("m_step", ["epochs", "gradient"])
 @pytest.mark.parametrize("loss", ["mean", "sum"])
 def test_models_worse_than_a_guess_have_no_weight_unless_all_are(
-    federico: Build, monkeypatch: pytest.MonkeyPatch, loss: str, m_step: str
+    paper: Build, monkeypatch: pytest.MonkeyPatch, loss: str, m_step: str
 ) -> None:
-    rows = measured(federico(momentum=1.0, loss=loss, m_step=m_step), HARDLY_TRAINED, monkeypatch)
+    rows = measured(paper(momentum=1.0, loss=loss, m_step=m_step), HARDLY_TRAINED, monkeypatch)
     sane = [{1: 1.0}, {1: 0.5, 2: 0.8}, {2: 0.0}, {0: 1.0, 3: 0.9}]
     for n, row, losses in zip(SIZES, rows, sane, strict=True):
         scores = np.exp(-np.array([*losses.values()]) * (n if loss == "sum" else 1))
@@ -226,12 +273,12 @@ def test_models_worse_than_a_guess_have_no_weight_unless_all_are(
 
 
 def test_one_absurd_loss_is_not_remembered_for_rounds(
-    federico: Build, monkeypatch: pytest.MonkeyPatch
+    paper: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fine = [[0.5 if i == b else 0.9 for b in range(4)] for i in range(4)]
     weights = {}
     for how in ("ignored", "tracked"):
-        played = federico(worse_than_guess=how)
+        played = paper(worse_than_guess=how)
         measured(played, HARDLY_TRAINED, monkeypatch)
         weights[how] = measured(played, fine, monkeypatch)[0].weights
     assert weights["tracked"][0] < 1e-12
@@ -239,16 +286,18 @@ def test_one_absurd_loss_is_not_remembered_for_rounds(
 
 
 def test_an_even_guess_is_no_worse_than_a_guess(method: Build, blobs: Clients) -> None:
-    played = method("federico", blobs(SIZES), neighbors=2, dtype=torch.float32)
+    played = method(
+        "federico", blobs(SIZES), preset="paper", neighbors=2, dtype=torch.float32
+    )
     played.bank.rows.zero_()
     played.e_step(Visits.of([(i, b) for i in range(4) for b in range(4)]))
     assert all(tracker.sane.all() for tracker in played.losses.values())
 
 
 def test_a_model_worse_than_a_guess_is_trained_by_its_owner_and_by_nobody_else(
-    federico: Build, monkeypatch: pytest.MonkeyPatch
+    paper: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    played = federico()
+    played = paper()
     measured(played, HARDLY_TRAINED, monkeypatch)
     updates = played.m_step(Visits.of([(i, b) for i in range(4) for b in range(4)]), 2)
     trained = sorted(zip(updates.contributors.tolist(), updates.owners.tolist(), strict=True))
@@ -257,22 +306,31 @@ def test_a_model_worse_than_a_guess_is_trained_by_its_owner_and_by_nobody_else(
 
 def test_values_have_no_guess_to_be_worse_than(method: Build, sine: Clients) -> None:
     ignored, tracked = (
-        play(method("federico", sine((6, 5, 7, 6)), neighbors=2, worse_than_guess=how), 4)
+        play(
+            method(
+                "federico",
+                sine((6, 5, 7, 6)),
+                preset="paper",
+                neighbors=2,
+                worse_than_guess=how,
+            ),
+            4,
+        )
         for how in ("ignored", "tracked")
     )
     assert torch.equal(ignored.bank.rows, tracked.bank.rows)
 
 
-def test_the_sum_of_losses_is_n_times_the_mean(federico: Build) -> None:
+def test_the_sum_of_losses_is_n_times_the_mean(paper: Build) -> None:
     mean, total = (
-        play(federico(loss=loss, sampler="everyone", solo_rounds=0), 1) for loss in ("mean", "sum")
+        play(paper(loss=loss, sampler="everyone", solo_rounds=0), 1) for loss in ("mean", "sum")
     )
     for n, a, b in zip(SIZES, mean.losses.values(), total.losses.values(), strict=True):
         np.testing.assert_allclose(b.tracked, n * a.tracked, rtol=1e-12)
 
 
-def test_temperature_divides_the_losses(federico: Build) -> None:
-    played = play(federico(temperature=0.1, sampler="everyone", worse_than_guess="tracked"), 3)
+def test_temperature_divides_the_losses(paper: Build) -> None:
+    played = play(paper(temperature=0.1, sampler="everyone", worse_than_guess="tracked"), 3)
     for row, tracker in zip(played.posteriors.values(), played.losses.values(), strict=True):
         scores = np.exp(-(tracker.tracked - tracker.tracked.min()) / 0.1)
         np.testing.assert_allclose(row.weights, scores / scores.sum(), rtol=1e-9)
@@ -316,6 +374,7 @@ def test_statistics_follow_the_option_and_counters_the_owner(
         buffers=buffers,
         sampler="everyone",
         solo_rounds=0,
+        preset="paper",
         worse_than_guess="tracked",
     )
     first, before = played.learner.layout.parameters, played.bank.rows.clone()
@@ -344,9 +403,9 @@ def test_options_of_local_epochs_do_not_go_with_a_gradient(options: dict[str, ob
 
 @pytest.mark.parametrize("anchor", [0.0, 0.5])
 def test_a_peer_trains_its_own_model_even_when_its_weight_underflows(
-    federico: Build, anchor: float
+    paper: Build, anchor: float
 ) -> None:
-    played = federico(
+    played = paper(
         anchor=anchor,
         sampler="everyone",
         solo_rounds=0,

@@ -565,12 +565,16 @@ def lock_step(
         peer.exchange.close()
 
 
-@pytest.mark.parametrize("worse_than_guess", ["ignored", "tracked"])
+@pytest.mark.parametrize(
+    "rule",
+    [{}, {"preset": "paper"}, {"preset": "paper", "worse_than_guess": "tracked"}],
+    ids=["default", "ignored", "tracked"],
+)
 def test_three_peers_in_lock_step_give_the_numbers_of_one_process_to_the_bit(
-    lock_step, blobs, method, worse_than_guess: str
+    lock_step, blobs, method, rule: dict[str, Any]
 ) -> None:
-    options = FedericoOptions(neighbors=2, epsilon=0.5, worse_than_guess=worse_than_guess)
-    alone = method("federico", blobs([12, 9, 15]), **options.model_dump())
+    options = FedericoOptions(neighbors=2, epsilon=0.5, **rule)
+    alone = method("federico", blobs([12, 9, 15]), rounds=5, **options.model_dump())
     expected = [alone.round(index) for index in range(1, 6)]
     for number, (mine, rounds_played) in enumerate(
         zip(*lock_step(options, RowStorage), strict=True)
@@ -580,14 +584,21 @@ def test_three_peers_in_lock_step_give_the_numbers_of_one_process_to_the_bit(
             assert together_.posteriors[number].peers.tolist() == apart.posteriors[0].peers.tolist()
             expected_weights = together_.posteriors[number].weights
             assert np.array_equal(expected_weights, apart.posteriors[0].weights)
-        assert torch.equal(mine.bank.hosted_rows[0], alone.bank.hosted_rows[number])
+            if together_.together is not None:
+                assert together_.together[number] == apart.together[0]
+        # The peer's own model and, where the rule has them, its two private ones.
+        everybody = alone.bank.hosted_rows.unflatten(0, (-1, 3))
+        assert torch.equal(mine.bank.hosted_rows, everybody[:, number])
 
 
+@pytest.mark.parametrize(
+    "rule", [{}, {"preset": "paper", "worse_than_guess": "tracked"}], ids=["default", "paper"]
+)
 @pytest.mark.parametrize("m_step", ["epochs", "gradient"])
 def test_models_moments_and_deltas_on_the_disk_are_the_same_to_the_byte(
-    lock_step, m_step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    lock_step, m_step: str, rule: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    options = FedericoOptions(neighbors=2, epsilon=0.5, m_step=m_step, worse_than_guess="tracked")
+    options = FedericoOptions(neighbors=2, epsilon=0.5, m_step=m_step, **rule)
     # Rows that can lie on the disk are never short enough to be added at once.
     monkeypatch.setattr(rows_module, "SMALL", 1)
     in_memory, _ = lock_step(options, RowStorage)
@@ -597,7 +608,8 @@ def test_models_moments_and_deltas_on_the_disk_are_the_same_to_the_byte(
         assert isinstance(theirs.learner.new_deltas(1), RowsInFiles)
         expected, found = mine.state(), theirs.state()
         assert expected.keys() == found.keys()
-        assert all(torch.equal(expected[name], found[name]) for name in expected)
+        for name, value in expected.items():
+            assert value.numpy().tobytes() == found[name].numpy().tobytes(), name
 
 
 def spoilt(signed: bytes) -> bytes:

@@ -16,6 +16,7 @@ Clients = Callable[..., list[ClientData]]
 Build = Callable[..., Method]
 Play = Callable[..., list[Round]]
 SYMMETRIC = {
+    "preset": "paper",
     "sampler": "everyone",
     "start": "same",
     "solo_rounds": 0,

@@ -74,7 +74,12 @@ def test_tracked_losses_have_their_closed_form(
 ) -> None:
     options, form = FORMS[name]
     federico = method(
-        "federico", blobs((7, 4, 5)), neighbors=1, worse_than_guess="tracked", **options
+        "federico",
+        blobs((7, 4, 5)),
+        preset="paper",
+        neighbors=1,
+        worse_than_guess="tracked",
+        **options,
     )
     diary = Diary(federico, monkeypatch)
     for i, tracker in diary.federico.losses.items():
@@ -88,7 +93,8 @@ def test_tracked_losses_have_their_closed_form(
 def test_a_model_is_measured_when_it_is_met_and_ones_own_always(
     method: Build, blobs: Clients, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    diary = Diary(method("federico", blobs((7, 4, 5)), neighbors=1), monkeypatch)
+    federico = method("federico", blobs((7, 4, 5)), preset="paper", neighbors=1)
+    diary = Diary(federico, monkeypatch)
     for round_index, measured in enumerate(diary.measured, start=1):
         met = {(i, b) for i, row in enumerate(MEETINGS[round_index]) for b in [i, *row]}
         assert measured.keys() == met

@@ -16,13 +16,23 @@ Play = Callable[..., list[Round]]
 SIZES = (7, 4, 5, 6, 3)
 
 
-def test_literal_sets_what_the_algorithm_prints_and_nothing_else() -> None:
-    changed = {
-        name: value
-        for name, value in FedericoOptions(preset="literal")
-        if value != getattr(FedericoOptions(), name)
+def changed(options: FedericoOptions, other: FedericoOptions) -> dict[str, object]:
+    """The options that differ from the other's."""
+    return {name: value for name, value in options if value != getattr(other, name)}
+
+
+def test_paper_sets_the_papers_rule_and_nothing_else() -> None:
+    assert changed(FedericoOptions(preset="paper"), FedericoOptions()) == {
+        "preset": "paper",
+        "evidence": "training",
+        "say": "sender",
+        "private_model": False,
     }
-    assert changed == {
+
+
+def test_literal_sets_what_the_algorithm_prints_and_nothing_else() -> None:
+    paper = FedericoOptions(preset="paper")
+    assert changed(FedericoOptions(preset="literal"), paper) == {
         "preset": "literal",
         "loss": "sum",
         "strangers": "literal",
@@ -39,7 +49,11 @@ def test_what_one_sets_oneself_wins() -> None:
 
 
 def test_options_written_out_come_back_the_same() -> None:
-    for options in (FedericoOptions(preset="literal", loss="mean"), FedericoOptions(neighbors=1)):
+    for options in (
+        FedericoOptions(preset="literal", loss="mean"),
+        FedericoOptions(preset="paper", temperature=0.1),
+        FedericoOptions(neighbors=1),
+    ):
         assert FedericoOptions.model_validate(options.model_dump()) == options
 
 

@@ -1,11 +1,13 @@
 """One broken model is as good as absent: it gets no weight, and takes nothing from anybody else."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from federico.experiment.evaluation import evaluate
 from federico.learning.learner import ClientData
 from federico.learning.visits import Visits
 from federico.methods.federico import Federico
@@ -17,6 +19,7 @@ Play = Callable[..., list[Round]]
 
 SIZES = (7, 4, 5, 6, 8)
 BROKEN = 2
+PAPER = {"preset": "paper", "worse_than_guess": "tracked"}
 
 
 class WithoutBroken(Federico):
@@ -26,16 +29,25 @@ class WithoutBroken(Federico):
         return super().pull(round_index, wanted[np.flatnonzero(wanted.owners != BROKEN)])
 
 
-@pytest.fixture(params=["epochs", "gradient"])
+RULES: dict[str, dict[str, Any]] = {
+    "epochs": {},
+    "gradient": {"m_step": "gradient"},
+    "paper, epochs": {**PAPER},
+    "paper, gradient": {**PAPER, "m_step": "gradient"},
+}
+
+
+@pytest.fixture(params=RULES)
 def build(request: pytest.FixtureRequest, method: Build, blobs: Clients) -> Build:
     """Everyone samples everyone, and one model is NaN from the start or later."""
+
+    rule = RULES[request.param]
 
     def make(cls: type[Federico] = Federico, broken: bool = True, **options: object) -> Federico:
         federico = method(
             cls,
             blobs(SIZES),
-            m_step=request.param,
-            worse_than_guess="tracked",
+            **rule,
             **{"sampler": "everyone", "solo_rounds": 0, **options},
         )
         if broken:
@@ -76,11 +88,11 @@ def test_everyone_else_stays_finite_and_its_owner_predicts_with_the_others(
 ) -> None:
     federico = build(sampler=sampler, neighbors=2)
     play(federico, 6)
-    sane = np.arange(len(SIZES)) != BROKEN
+    sane = np.arange(len(federico.bank.rows)) != BROKEN
     assert federico.bank.rows[sane].isfinite().all()
     mixtures = federico.predictors(6)
     assert BROKEN not in mixtures.visits.owners
-    scores = federico.learner.score(mixtures.bank, mixtures.visits, mixtures.weights)
+    scores = evaluate(federico, 6).used
     assert np.isfinite(scores.figures["loss"]).all()
 
 
@@ -88,12 +100,29 @@ def test_a_model_that_breaks_late_loses_its_weight_and_regains_it_when_mended(
     build: Build, play: Play
 ) -> None:
     federico = build(broken=False)
+    before = play(federico, 2)[-1]
+    had_weight = [row.weights[BROKEN] > 0 for row in before.posteriors]
+    assert sum(had_weight) >= 3
+    healthy = federico.bank.rows[BROKEN].clone()
+    federico.bank.rows[BROKEN] = torch.inf
+    (played,) = play(federico, 1, first=3)
+    assert [row.weights[BROKEN] for row in played.posteriors] == [0.0] * len(SIZES)
+    federico.bank.rows[BROKEN] = healthy
+    (played,) = play(federico, 1, first=4)
+    assert [row.weights[BROKEN] > 0 for row in played.posteriors] == had_weight
+
+
+@pytest.mark.parametrize("m_step", ["epochs", "gradient"])
+def test_a_loss_that_is_not_finite_is_not_tracked(
+    method: Build, blobs: Clients, play: Play, m_step: str
+) -> None:
+    options = {**PAPER, "m_step": m_step, "sampler": "everyone", "solo_rounds": 0}
+    federico = method("federico", blobs(SIZES), **options)
     play(federico, 2)
     healthy = federico.bank.rows[BROKEN].clone()
     tracked = federico.losses[0].tracked[BROKEN]
     federico.bank.rows[BROKEN] = torch.inf
-    (played,) = play(federico, 1, first=3)
-    assert [row.weights[BROKEN] for row in played.posteriors] == [0.0] * len(SIZES)
+    play(federico, 1, first=3)
     federico.bank.rows[BROKEN] = healthy
     (played,) = play(federico, 1, first=4)
     assert min(row.weights[BROKEN] for row in played.posteriors) > 0

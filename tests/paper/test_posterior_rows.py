@@ -18,10 +18,12 @@ Play = Callable[..., list[Round]]
 SIZES = (7, 4, 5, 6, 3, 8)
 SETTINGS: dict[str, dict[str, Any]] = {
     "default": {},
-    "sum": {"loss": "sum"},
-    "accumulated": {"tracking": "accumulated", "epsilon": 1.0},
     "gradient": {"m_step": "gradient"},
-    "debias, cold": {"debias": True, "temperature": 0.05},
+    "paper": {"preset": "paper"},
+    "sum": {"preset": "paper", "loss": "sum"},
+    "accumulated": {"preset": "paper", "tracking": "accumulated", "epsilon": 1.0},
+    "paper, gradient": {"preset": "paper", "m_step": "gradient"},
+    "debias, cold": {"preset": "paper", "debias": True, "temperature": 0.05},
 }
 
 
@@ -42,7 +44,8 @@ def test_rows_sum_to_one_over_the_peers_met_so_far(
 def test_a_common_shift_of_all_losses_changes_no_model(
     method: Build, blobs: Clients, play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    options = {"sampler": "everyone", "solo_rounds": 0, "worse_than_guess": "tracked"}
+    options = {"preset": "paper", "worse_than_guess": "tracked"}
+    options |= {"sampler": "everyone", "solo_rounds": 0}
     plain, shifted = (method("federico", blobs(SIZES), **options) for _ in range(2))
     evaluate = shifted.learner.evaluate
     monkeypatch.setattr(
@@ -54,9 +57,16 @@ def test_a_common_shift_of_all_losses_changes_no_model(
     np.testing.assert_allclose(plain.bank.rows, shifted.bank.rows, rtol=0, atol=1e-10)
 
 
-def test_weight_goes_to_peers_alike(method: Build, blobs: Clients, play: Play) -> None:
+@pytest.mark.parametrize("preset", ["federico", "paper"])
+def test_weight_goes_to_peers_alike(
+    method: Build, blobs: Clients, play: Play, preset: str
+) -> None:
     federico = method(
-        "federico", blobs((40,) * 6), sampler="everyone", optimizer=Adam(learning_rate=0.1)
+        "federico",
+        blobs((40,) * 6),
+        preset=preset,
+        sampler="everyone",
+        optimizer=Adam(learning_rate=0.1),
     )
     last = play(federico, 20)[-1]
     friends = [row.weights[row.peers % 2 == i % 2].sum() for i, row in enumerate(last.posteriors)]

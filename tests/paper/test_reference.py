@@ -45,7 +45,15 @@ OPTIONS: dict[str, dict[str, Any]] = {
 def test_fast_path_and_plain_loops_agree(
     method: Build, sine: Clients, m_step: str, options: dict[str, Any]
 ) -> None:
-    fast = method("federico", sine(SIZES), neighbors=2, m_step=m_step, seed=3, **options)
+    fast = method(
+        "federico",
+        sine(SIZES),
+        preset="paper",
+        neighbors=2,
+        m_step=m_step,
+        seed=3,
+        **options,
+    )
     start = fast.bank.rows.clone()
     play_both(fast, reference(fast, sine(SIZES), loss, gradient))
     assert (fast.bank.rows - start).abs().min() > 0.001
@@ -72,7 +80,14 @@ def test_they_agree_on_models_worse_than_a_guess(
         learning_rate=0.1
     )  # so that some models get better than a guess while others are worse
     fast = method(
-        "federico", blobs(SIZES), neighbors=2, m_step=m_step, seed=3, optimizer=rate, **options
+        "federico",
+        blobs(SIZES),
+        preset="paper",
+        neighbors=2,
+        m_step=m_step,
+        seed=3,
+        optimizer=rate,
+        **options,
     )
     plain = reference(
         fast, blobs(SIZES), cross_entropy, slope, rate=0.1, guess=np.log(3) * (1 + ROUNDING)
@@ -138,7 +153,7 @@ def play_both(fast: Federico, plain: Reference) -> list[float]:
 
 def test_both_keep_the_same_optimizers(method: Build, sine: Clients) -> None:
     """A low threshold is crossed often: what is dropped and what is kept must agree."""
-    fast = method("federico", sine(SIZES), neighbors=2, w_min=0.1)
+    fast = method("federico", sine(SIZES), preset="paper", neighbors=2, w_min=0.1)
     for t in range(1, ROUNDS + 1):
         fast.round(t)
     light = [

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from math import ceil
+from typing import Any
 
 import pytest
 
@@ -16,11 +17,12 @@ Play = Callable[..., list[Round]]
 PEERS = 7
 
 
+@pytest.mark.parametrize("options", [{"judging": 1.0}, {"preset": "paper"}], ids=["", "paper"])
 @pytest.mark.parametrize("neighbors", [1, 2, 4, 6])
 def test_an_optimist_tries_every_stranger_once_before_anyone_twice(
-    method: Build, sine: Clients, play: Play, neighbors: int
+    method: Build, sine: Clients, play: Play, neighbors: int, options: dict[str, Any]
 ) -> None:
-    federico = method("federico", sine((5,) * PEERS), neighbors=neighbors, epsilon=0.0)
+    federico = method("federico", sine((5,) * PEERS), neighbors=neighbors, epsilon=0.0, **options)
     greedy_rounds = ceil((PEERS - 1) / neighbors)
     rounds = play(federico, 1 + greedy_rounds)[1:]
     for i in range(PEERS):
@@ -47,6 +49,7 @@ def test_a_cautious_peer_explores_by_its_coin_and_else_returns_to_the_best_it_ha
     federico = method(
         "federico",
         sine((5,) * PEERS),
+        preset="paper",
         neighbors=2,
         epsilon=0.5,
         strangers="cautious",
@@ -70,10 +73,11 @@ def test_a_cautious_peer_explores_by_its_coin_and_else_returns_to_the_best_it_ha
     assert returned > 5
 
 
+@pytest.mark.parametrize("preset", ["federico", "paper"])
 def test_strangers_take_no_part_in_posterior_or_prediction(
-    method: Build, sine: Clients, play: Play
+    method: Build, sine: Clients, play: Play, preset: str
 ) -> None:
-    federico = method("federico", sine((5,) * PEERS), neighbors=1)
+    federico = method("federico", sine((5,) * PEERS), preset=preset, neighbors=1)
     play(federico, 3)
     for i, row in federico.posteriors.items():
         assert len(row.peers) <= 3

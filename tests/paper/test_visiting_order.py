@@ -17,6 +17,12 @@ Clients = Callable[..., list[ClientData]]
 Build = Callable[..., Federico]
 Play = Callable[..., list[Round]]
 
+RULES: dict[str, dict[str, str]] = {
+    "default": {},
+    "ignored": {"preset": "paper"},
+    "tracked": {"preset": "paper", "worse_than_guess": "tracked"},
+}
+
 
 class Shuffled(Federico):
     """Visits, and what they send, in an order of their own."""
@@ -31,15 +37,13 @@ class Shuffled(Federico):
 
 
 @pytest.mark.parametrize("m_step", ["epochs", "gradient"])
-@pytest.mark.parametrize("how", ["ignored", "tracked"])
+@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
 def test_the_order_changes_no_bit(
-    method: Build, blobs: Clients, play: Play, m_step: str, how: str
+    method: Build, blobs: Clients, play: Play, m_step: str, rule: dict[str, str]
 ) -> None:
+    options = {"m_step": m_step, "neighbors": 2, "hidden": (5,), "rounds": 4, **rule}
     sorted_one, shuffled = (
-        method(
-            cls, blobs((7, 4, 5, 6)), m_step=m_step, neighbors=2, hidden=(5,), worse_than_guess=how
-        )
-        for cls in (Federico, Shuffled)
+        method(cls, blobs((7, 4, 5, 6)), **options) for cls in (Federico, Shuffled)
     )
     for a, b in zip(play(sorted_one, 4), play(shuffled, 4), strict=True):
         for one, other in zip(a.posteriors, b.posteriors, strict=True):

@@ -25,7 +25,6 @@ def setup_of_three() -> Setup:
                 "split": {"samples": 200},
                 "partition": {"kind": "label-groups", "clients": 3, "groups": 2},
                 "model": {"kind": "mlp", "hidden": [6]},
-                "federico": {"worse_than_guess": "tracked"},
             }
         ),
         0,

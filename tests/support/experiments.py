@@ -21,7 +21,7 @@ TINY: dict[str, Any] = {
     "split": {"samples": 240},
     "partition": {"kind": "label-groups", "clients": 4, "groups": 2},
     "model": {"kind": "mlp", "hidden": [8]},
-    "federico": {"neighbors": 2, "worse_than_guess": "tracked"},
+    "federico": {"neighbors": 2},
     "system": {"threads": 1, "checkpoint_every": 1},
 }
 

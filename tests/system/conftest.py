@@ -33,7 +33,6 @@ hidden = [6]
 
 [federico]
 neighbors = 2
-worse_than_guess = "tracked"
 
 [clustered]
 eps1 = 9.0

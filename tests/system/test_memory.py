@@ -17,7 +17,7 @@ rounds = 3
 split = { samples = 240 }
 partition = { kind = "label-groups", clients = 8, groups = 2 }
 model = { kind = "mlp", hidden = [8000] }
-federico = { neighbors = 3, worse_than_guess = "tracked" }
+federico = { neighbors = 3 }
 system = { threads = 1, checkpoint_every = 1 }
 """
 """Models of 2.3 MiB, with updates, moments and a checkpoint 450 MiB in all; 45 MiB of work on one

@@ -71,7 +71,14 @@ class GainTracker:
         own = np.flatnonzero(self.peers == self.peer)
         if len(own) == 0:
             return np.zeros(len(gain))
-        return trust(gain, int(own[0]))
+
+        weights = trust(gain, int(own[0]))
+        is_usable = self.broken == 0
+        if weights[is_usable].sum() > 0:
+            # Not even a peer's own model has weight when it is broken.
+            weights = np.where(is_usable, weights, 0.0)
+            weights /= weights.sum()
+        return weights
 
     @property
     def losses(self) -> FloatArray:

@@ -296,6 +296,8 @@ class Federico(Method):
             self.posteriors[i] = self._posterior(i)
         if self.trust_is_final.all():
             self.learner.release_held_out()
+        elif self.judges:
+            self.learner.hold_out(self.opt.held_out, lone_batches=False)
 
     @property
     def is_judging(self) -> bool:
