@@ -484,12 +484,29 @@ class Federico(Method):
             if self.judges:
                 self.gains[b].wants(contributors)
             samples = 1 if self.opt.m_step == "gradient" else self.learner.samples[b]
-            allowed[positions] = samples * self._weights_of(b, contributors)
+            allowed[positions] = samples * self._trust_at_owner(b, contributors)
 
-        coefficients = coefficients_at_owner(updates.coefficients, allowed, self.opt.say)
+        # What a peer sends to itself counts for what it trusts itself.
+        is_own = updates.owners == updates.contributors
+        sent = np.where(is_own, allowed, updates.coefficients)
+        coefficients = coefficients_at_owner(sent, allowed, self.opt.say)
         kept = np.flatnonzero(coefficients > 0)
         weighed = replace(updates, coefficients=coefficients)
         return weighed if len(kept) == len(updates) else weighed.take(kept)
+
+    def _trust_at_owner(self, b: int, contributors: IntArray) -> FloatArray:
+        """How far owner b lets each contributor move its model, [contributors].
+
+        Where a peer is better off alone, collaboration as a whole counts for less, and its own data
+        for the rest.
+        """
+        weights = self._weights_of(b, contributors)
+        if not self.has_private_models:
+            return weights
+        place = np.searchsorted(self.context.hosted, b)
+        together = self.together[place]
+        own_data = np.where(contributors == b, 1 - together, 0.0)
+        return together * weights + own_data
 
     @timed("update")
     def update(self, updates: Updates) -> None:
