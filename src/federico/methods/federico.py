@@ -504,9 +504,10 @@ class Federico(Method):
         if not self.has_private_models:
             return weights
         place = np.searchsorted(self.context.hosted, b)
-        together = self.together[place]
+        together = float(self.together[place])
         own_data = np.where(contributors == b, 1 - together, 0.0)
-        return together * weights + own_data
+        trusted: FloatArray = together * weights + own_data
+        return trusted
 
     @timed("update")
     def update(self, updates: Updates) -> None:
