@@ -24,7 +24,7 @@ EXPERIMENTS = sorted((Path(__file__).parents[2] / "experiments").glob("*.toml"))
             {"federico": {"neighbours": 2}},
             "federico.neighbours",
             "neighbors",
-            "preset, neighbors, sampler",
+            "preset, neighbors, evidence, held_out",
         ),
         ({"data": {"kind": "digits", "nois": 0.1}}, "data.nois", "noise", "kind, noise"),
         (

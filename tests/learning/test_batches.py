@@ -79,13 +79,19 @@ def test_floats_stay_as_they_are() -> None:
     assert (samples.all_targets.dtype, len(samples)) == (torch.float32, 2)
 
 
-def test_chosen_samples_are_samples_of_their_own() -> None:
-    chosen = samples_of([3, 2, 2]).choose(
-        [np.array([0, 2]), np.array([], dtype=np.int64), np.array([1])]
-    )
-    assert (chosen.counts.tolist(), chosen.starts.tolist()) == ([2, 0, 1], [0, 2, 2])
-    assert chosen.inputs(torch.arange(3))[:, 0].tolist() == [0, 2, 6]
-    assert chosen.all_targets.tolist() == [0, 2, 0]
+def test_chosen_samples_are_read_where_all_samples_lie() -> None:
+    whole = samples_of([3, 2, 2])
+    chosen = whole.choose([np.array([0, 2]), np.array([], dtype=np.int64), np.array([1])])
+    assert chosen.counts.tolist() == [2, 0, 1]
+    assert [chosen.targets_of(client).tolist() for client in range(3)] == [[0, 2], [], [0]]
+    assert chosen.stored_inputs.data_ptr() == whole.stored_inputs.data_ptr(), "nothing is copied"
+
+    (batch,) = chosen.in_stored_order(np.array([0, 2]), 9)
+    assert chosen.inputs(batch.index)[batch.weights > 0][:, 0].tolist() == [0, 2, 6]
+    (batch,) = chosen.in_stored_order(np.array([2]), 9)
+    assert chosen.inputs(batch.index).flatten().tolist() == [6]
+    (batch,) = chosen.in_orders(np.array([0]), [np.array([1, 0])], 9)
+    assert chosen.inputs(batch.index).flatten().tolist() == [2, 0]
 
 
 def test_one_clients_samples_are_read_where_they_lie() -> None:

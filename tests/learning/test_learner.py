@@ -89,8 +89,8 @@ def module_of(learner: Learner, row: Tensor) -> nn.Module:
 
 def data_of(learner: Learner, client: int, part: str = "train") -> tuple[Tensor, Tensor]:
     data = learner.data[part]  # type: ignore[index]
-    index = torch.arange(data.counts[client]) + int(data.starts[client])
-    return data.inputs(index), data.targets(index)
+    (batch,) = data.in_stored_order(np.array([client]), int(data.counts[client]))
+    return data.inputs(batch.index)[0], data.targets(batch.index)[0]
 
 
 class PlainTraining:
@@ -250,8 +250,8 @@ def test_what_a_client_holds_out_depends_on_nobody_else(
     together, alone = learner([first, second, twin]), learner([second])
     for one in (together, alone):
         one.hold_out(0.5)
-    held = [data_of(together, client, "validation")[0] for client in (1, 2)]
-    assert torch.equal(held[0], data_of(alone, 0, "validation")[0])
+    held = [data_of(together, client, "held_out")[0] for client in (1, 2)]
+    assert torch.equal(held[0], data_of(alone, 0, "held_out")[0])
     assert not torch.equal(held[0], held[1]), "who it is decides"
 
 

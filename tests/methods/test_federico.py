@@ -443,6 +443,28 @@ def test_fewer_others_than_the_default_are_all_visited(method: Build, blobs: Cli
 def test_needs_follow_the_options_and_the_rounds(
     options: dict[str, Any], rounds: int, wanted: Needs
 ) -> None:
+    paper = FedericoOptions.model_validate({"preset": "paper", **options})
+    assert Federico.memory(paper, 9, rounds) == wanted
+
+
+@pytest.mark.parametrize(
+    ("options", "rounds", "wanted"),
+    [
+        # Each client trains its own model and, with an optimizer of its own, two private ones.
+        ({"neighbors": 2}, 1, Needs(27, 9, 27)),
+        ({"neighbors": 2}, 100, Needs(27, 27, 18 + 81)),
+        ({"neighbors": 2}, 3, Needs(27, 27, 18 + 9 + 36)),
+        ({"sampler": "everyone"}, 100, Needs(27, 81, 18 + 81)),
+        # Private models are trained alone, and keep their optimizers as training alone does.
+        ({"neighbors": 2, "optimizer_state": "fresh"}, 100, Needs(27, 27, 18, fresh=27)),
+        ({"neighbors": 2, "m_step": "gradient"}, 100, Needs(27, 36, 18 + 9)),
+        ({"neighbors": 2, "private_model": False}, 100, Needs(9, 27, 81)),
+        ({"neighbors": 0}, 100, Needs(9, 9, 9)),  # its own model is that of training alone
+    ],
+)
+def test_private_models_need_room_too(
+    options: dict[str, Any], rounds: int, wanted: Needs
+) -> None:
     assert Federico.memory(FedericoOptions(**options), 9, rounds) == wanted
 
 

@@ -46,12 +46,9 @@ def test_a_method_needs_what_it_then_holds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Where everybody visits everybody and every weight counts, the needs are exact."""
-    everything = (
-        {"sampler": "everyone", "w_min": 0.0, "worse_than_guess": "tracked"}
-        if name == "federico"
-        else {}
-    )
+    everything = {"sampler": "everyone", "w_min": 0.0} if name == "federico" else {}
     at_work = method(name, blobs((7, 4, 5, 6)), **everything)
+    at_work.bank.rows.zero_()  # models that know nothing: no worse than a guess for anybody
     moves: list[int] = []
     plain = at_work.learner.new_deltas
     monkeypatch.setattr(
@@ -92,7 +89,6 @@ def test_what_cannot_be_read_is_left_out_and_the_rest_weighs_more(
         connect=Forgetful,
         neighbors=2,
         solo_rounds=0,
-        worse_than_guess="tracked",
     )
     played.round(1)
     whole = played.predictors(1)
