@@ -52,12 +52,22 @@ def test_training_alone_needs_a_model_and_an_optimizer_per_client_and_a_copy_to_
 
 
 def test_fresh_optimizers_live_as_long_as_the_updates(tiny: Tiny) -> None:
-    found = parts(tiny(federico={"sampler": "everyone", "optimizer_state": "fresh"}))
+    fresh = {"sampler": "everyone", "optimizer_state": "fresh"}
+    found = parts(tiny(federico={"preset": "paper", **fresh}))
     assert found["optimizers"] == 0
     assert found["updates"] == 4 * 4 * ROW + 2 * 4 * 4 * ROW, (
         "each with an optimizer while it is made"
     )
     assert found["checkpoint"] == 4 * ROW
+
+
+def test_private_models_are_two_more_per_client_and_keep_their_optimizers(tiny: Tiny) -> None:
+    fresh = {"sampler": "everyone", "optimizer_state": "fresh"}
+    paper = parts(tiny(federico={"preset": "paper", **fresh}))
+    found = parts(tiny(federico=fresh))
+    assert found["models"] == paper["models"] + 2 * 4 * ROW
+    assert found["optimizers"] == 2 * (2 * 4) * ROW
+    assert found["checkpoint"] == found["models"] + found["optimizers"]
 
 
 def test_the_method_that_needs_most_counts(tiny: Tiny) -> None:

@@ -8,6 +8,7 @@ from federico.errors import ConfigError
 from federico.experiment import memory_plan
 from federico.experiment.build import Setup
 from federico.experiment.memory_plan import SESSION_BYTES, peer_outlook, peer_storage, plan_peer
+from federico.methods.federico import FedericoOptions
 from federico.network.limits import Limits
 from federico.site.prepare import prepare_site
 from federico.site.site_file import Site
@@ -26,19 +27,28 @@ def allowed(site: Site, size: int) -> Site:
 
 def test_a_peer_holds_its_own_models_and_not_those_of_all(setup: Setup) -> None:
     parts = plan_peer(setup, Limits()).parts
+    assert parts["models"] == (1 + 2 + 2) * ROW, "its own, two private ones and two others"
+    assert parts["optimizers"] == 2 * 5 * ROW
+    assert parts["checkpoint"] == (3 + 2 * 5) * ROW, "no models of others"
+    assert parts["updates"] == 0, "they wait in files"
+
+
+def test_with_the_papers_rule_there_are_no_private_models(north: Site) -> None:
+    paper = north.federation.model_copy(update={"federico": FedericoOptions(preset="paper")})
+    parts = plan_peer(prepare_site(replace(north, federation=paper)), Limits()).parts
     assert parts["models"] == 3 * ROW, "its own and two others"
     assert parts["optimizers"] == 2 * 3 * ROW
     assert parts["checkpoint"] == (1 + 2 * 3) * ROW
-    assert parts["updates"] == 0, "they wait in files"
 
 
 def test_a_fresh_optimizer_takes_room_while_it_is_there(north: Site) -> None:
     method = north.federation.federico.model_copy(update={"optimizer_state": "fresh"})
     site = replace(north, federation=north.federation.model_copy(update={"federico": method}))
     parts = plan_peer(prepare_site(site), Limits()).parts
-    assert parts["optimizers"] == 0
+    assert parts["models"] == (1 + 2 + 2) * ROW
+    assert parts["optimizers"] == 2 * 2 * ROW, "those of the private models are kept"
     assert parts["updates"] == 2 * 3 * ROW
-    assert parts["checkpoint"] == ROW
+    assert parts["checkpoint"] == (3 + 2 * 2) * ROW
 
 
 def test_chunks_on_their_way_count_and_a_model_in_other_numbers_too(setup: Setup) -> None:

@@ -88,14 +88,16 @@ def plan_simulation(setup: Setup, *, seeds_held: int = 1, ranks: int = 1) -> Mem
 def plan_peer(setup: Setup, limits: Limits) -> MemoryPlan:
     """The peak of one peer whose like are elsewhere.
 
-    It holds its own model and those that it visits or predicts with.
+    It holds its own models and those that it visits or predicts with.
 
     Updates, its own and those of others, wait in files.
     """
     needs = _needs(setup, "federico")
     members = len(setup.clients)
+    own = _divided(needs.models, members)
     visits = _divided(needs.updates, members)
     pairs = _divided(needs.pairs, members)
+    others = max(visits - 1, pairs - own)
     fresh = _divided(needs.fresh, members)
 
     optimizers = pairs * _moments_bytes(setup)
@@ -103,10 +105,10 @@ def plan_peer(setup: Setup, limits: Limits) -> MemoryPlan:
     in_memory["bookkeeping"] = _divided(_pairs_met(needs), members) * PAIR_BYTES
     in_memory["network"] = _network(setup, limits, neighbors=visits - 1)
     rows = {
-        "models": max(visits, pairs) * _row_bytes(setup),
+        "models": (own + others) * _row_bytes(setup),
         "optimizers": optimizers,
         "updates": fresh * _moments_bytes(setup),
-        "checkpoint": _row_bytes(setup) + optimizers,
+        "checkpoint": own * _row_bytes(setup) + optimizers,
     }
     return MemoryPlan(in_memory | rows)
 
