@@ -53,7 +53,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> federico.Run:
         rounds=25,
         methods=["federico"],
         training={"optimizer": {"kind": "adam", "learning_rate": 0.03}, "batch_size": 10},
-        federico={"neighbors": 2, "temperature": 0.1},
+        federico={"neighbors": 2},
         directory=tmp_path_factory.mktemp("trained"),
     )
 
@@ -171,7 +171,7 @@ def test_floats_as_targets_mean_regression(run: Callable[..., federico.Run]) -> 
         rounds=40,
         methods=["federico"],
         training={"optimizer": {"kind": "adam", "learning_rate": 0.1}},
-        federico={"neighbors": 1, "temperature": 0.01},
+        federico={"neighbors": 1},
     )
     x, y = lines["c"]
     assert found.client("c").predict(x).shape == (30, 1)

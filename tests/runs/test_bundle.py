@@ -40,15 +40,21 @@ def movable(bundle: Bundle, tmp_path: Path) -> Path:
     return shutil.move(tmp_path / "saved", tmp_path / "elsewhere")
 
 
-def by_hand(bank: Mapping[str, torch.Tensor], posterior: Mapping[str, float], x: Array) -> Array:
-    """sum_j w_j softmax(W2 relu(W1 x + b1) + b2), straight from the checkpoint's rows."""
+def by_hand(bank: Mapping[str, torch.Tensor], bundle: Bundle, x: Array) -> Array:
+    """sum_j w_j softmax((W2 relu(W1 x + b1) + b2) / T + log w), from the checkpoint's rows."""
     mixed = np.zeros((len(x), 10))
-    for owner, weight in posterior.items():
-        row = bank["bank.rows"][int(owner)].double().numpy()
+    calibration = bundle.header.calibration
+    assert calibration is not None
+    for k, (owner, weight) in enumerate(bundle.posterior.items()):
+        place = int(owner.removesuffix(" (alone)"))
+        if owner.endswith(" (alone)"):
+            place += 4  # the private models come after those of the four clients
+        row = bank["bank.rows"][place].double().numpy()
         cuts = np.cumsum([8 * 64, 8, 10 * 8])
         w1, b1, w2, b2 = np.split(row, cuts)
         hidden = np.maximum(x @ w1.reshape(8, 64).T + b1, 0)
         logits = hidden @ w2.reshape(10, 8).T + b2
+        logits = logits / calibration.temperatures[k] + calibration.offsets[k]
         powers = np.exp(logits - logits.max(1, keepdims=True))
         mixed += weight * powers / powers.sum(1, keepdims=True)
     return mixed
@@ -62,9 +68,7 @@ def test_prediction_is_the_mixture_of_the_banks_models(finished: RunDir, client:
     assert saved is not None
     assert len(bundle.posterior) > 1, "the mixture is one"
     x = inputs()
-    np.testing.assert_allclose(
-        bundle.probabilities(x), by_hand(saved.state, bundle.posterior, x), atol=1e-6
-    )
+    np.testing.assert_allclose(bundle.probabilities(x), by_hand(saved.state, bundle, x), atol=1e-6)
 
 
 def test_everything_in_a_folder_can_be_read_by_the_same_people(movable: Path) -> None:
@@ -74,19 +78,24 @@ def test_everything_in_a_folder_can_be_read_by_the_same_people(movable: Path) ->
 
 def test_posterior_is_that_of_the_last_record(finished: RunDir) -> None:
     cell = finished.cell("federico", 0)
-    for name, recorded in zip(cell.description.clients, cell.records[-1].posterior, strict=True):
+    last = cell.records[-1]
+    assert last.together_share is not None
+    for name, recorded, share in zip(
+        cell.description.clients, last.posterior, last.together_share, strict=True
+    ):
         posterior = open_client(cell, name).posterior
         assert sum(posterior.values()) == pytest.approx(1, abs=1e-12)
-        assert posterior == pytest.approx(
-            {peer: w for peer, w in recorded.items() if w >= 1e-4}, rel=1e-3
-        )
+        expected = {peer: share * w for peer, w in recorded.items() if w >= 1e-4}
+        expected[f"{name} (alone)"] = 1 - share
+        assert posterior == pytest.approx(expected, rel=1e-3)
 
 
 def test_collaborators_are_others_by_weight(bundle: Bundle) -> None:
     ranked = bundle.collaborators(0)
-    assert "0" not in ranked
+    others = bundle.posterior.keys() - {"0", "0 (alone)"}
+    assert set(ranked) == others
     assert [bundle.posterior[name] for name in ranked] == sorted(
-        (weight for name, weight in bundle.posterior.items() if name != "0"), reverse=True
+        (bundle.posterior[name] for name in others), reverse=True
     )
     assert bundle.collaborators(at_least=1.1) == []
 
@@ -164,7 +173,8 @@ def test_damaged_models_come_back_from_the_checkpoint_as_the_message_says(play: 
     whole = file.read_bytes()
     flip(file)
     with pytest.raises(RunError, match=r"models\.safetensors: damaged .* delete done\.json"):
-        open_client(cell, "0").probabilities(inputs())
+        for name in cell.description.clients:
+            open_client(cell, name).probabilities(inputs())
     (cell.path / "done.json").unlink()
     _, told = play()
     assert told.rounds == [], "no round was played again"
@@ -181,7 +191,7 @@ def test_any_client_name_has_a_folder_of_its_own(play: Play) -> None:
     for name in ODD_NAMES:
         bundle = open_client(cell, name)
         assert bundle.header.client == name
-        assert set(bundle.posterior) <= set(ODD_NAMES)
+        assert set(bundle.posterior) <= {*ODD_NAMES, f"{name} (alone)"}
         assert bundle.probabilities(people[name][0]).shape == (8, 2)
 
 

@@ -9,6 +9,7 @@ from pydantic import TypeAdapter
 
 from federico.errors import RunError
 from federico.exchange.protocol import ByteCount, Traffic
+from federico.experiment.evaluation import Evaluation
 from federico.experiment.recording import record_round
 from federico.learning.learner import Scores
 from federico.methods.method import Posterior, Round
@@ -119,7 +120,8 @@ def test_record_names_peers_and_hides_what_is_not_finite(tmp_path: Path) -> None
     training = ByteCount(np.array([4, 0, 0, 99]), np.array([0, 4, 0, 99]))  # the last is no client
     evaluation = ByteCount(np.array([0, 7, 0, 1]), np.array([7, 0, 1, 0]))
     traffic = {"training": training, "evaluation": evaluation}
-    record = record_round(7, ("a", "b", "c"), np.arange(3), 3, scores, played, traffic)
+    names = ("a", "b", "c")
+    record = record_round(7, names, np.arange(3), 3, Evaluation(scores), played, traffic)
     assert record.figures == {"loss": [None, None, 0.5], "accuracy": [0.0, 0.5, 1.0]}
     assert record.neighbors == [["c"], []]
     assert record.posterior == [{"a": 0.25, "c": 0.75}, {"b": 1.0}]

@@ -157,11 +157,11 @@ def test_a_peer_stopped_before_it_met_anybody_again_keeps_its_personal_model(
 
     run_until(stop, site, setup, bus, stop_in_the_second_round)
     personal_model = site.state / "clients" / site.name
-    assert open_folder(personal_model).posterior.keys() == {"0", "1"}
+    assert open_folder(personal_model).posterior.keys() == {"0", "1", "0 (alone)"}
 
     neighbor.close()
     caplog.set_level("INFO")
     run_until(stop, site, setup, bus, lambda: None)
-    assert open_folder(personal_model).posterior.keys() == {"0", "1"}
+    assert open_folder(personal_model).posterior.keys() == {"0", "1", "0 (alone)"}
     assert f"stopped after round 2 of 3: the personal model is in {personal_model}" in caplog.text
     assert "start the same command again to resume" in caplog.text

@@ -168,7 +168,9 @@ def build_method(
         learner.layout, learner.seed, starts, learner.device, learner.storage, private
     )
 
-    participants = max(len(names), max(model.owner for model in models) + 1)
+    # Nobody but its client ever sees a private model: it takes no part in an exchange.
+    shared = [model.owner for model in models if model.private_to is None]
+    participants = max(len(names), max(shared) + 1)
     exchange = connect(bank, participants)
     context = MethodContext(
         names=tuple(names),

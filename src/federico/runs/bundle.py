@@ -109,10 +109,12 @@ class Bundle:
 
     def collaborators(self, at_least: float = 0.01) -> list[str]:
         """The other peers whose models weigh at least this much, heaviest first."""
+        client = self.header.client
+        own = {client, f"{client} (alone)"}  # its own model and, of some methods, a private one
         others = {
             name: weight
             for name, weight in self.posterior.items()
-            if name != self.header.client and weight >= at_least
+            if name not in own and weight >= at_least
         }
         return sorted(others, key=lambda name: -others[name])
 

@@ -97,9 +97,7 @@ def _small_tensors(file: Path, index: dict[str, Any]) -> dict[str, Tensor]:
     return tensors
 
 
-def _mixture(
-    tensors: dict[str, Tensor], place: int
-) -> tuple[Tensor, dict[str, Tensor]]:
+def _mixture(tensors: dict[str, Tensor], place: int) -> tuple[Tensor, dict[str, Tensor]]:
     """Which models the client's mixture has, and what it says of each."""
     counts = tensors["mixture.counts"]
     first = int(counts[:place].sum())
