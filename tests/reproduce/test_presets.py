@@ -13,7 +13,7 @@ METHODS = {"federico", "local", "fedavg", "fedavg_plus", "clustered", "fedem", "
 def test_everything_the_paper_shows_can_be_asked_for() -> None:
     tables = {"table1-cifar10", "table1-cifar100", "table1-office-home", "table2"}
     figures = {f"figure{number}" for number in (1, 3, 4, 5, 6, 7)}
-    ours = {"ablation-digits", "ablation-office-home", "clustered-digits"}
+    ours = {"ablation-digits", "ablation-office-home", "clustered-digits", "rules"}
     assert set(paper_names()) == tables | figures | ours
 
 
