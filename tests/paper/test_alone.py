@@ -45,7 +45,7 @@ def test_both_predict_alike_and_send_nothing(method: Build, blobs: Clients, play
         played = method(name, blobs((7, 4, 5)), **options)
         play(played, 3)
         assert played.exchange.traffic.take()["training"].moved == 0
-        scores.append(evaluate(played, 3).used.figures["loss"])
+        scores.append(evaluate(played, played.predictors(3)).used.figures["loss"])
     assert np.array_equal(*scores)
 
 
@@ -96,7 +96,7 @@ def test_the_private_model_is_that_of_training_alone(
 
     own = federico.bank.rows[:4]
     assert not torch.allclose(own, local.bank.rows)
-    alone = evaluate(federico, 6).alone
-    trained_locally = evaluate(local, 6).used
+    alone = evaluate(federico, federico.predictors(6)).alone
+    trained_locally = evaluate(local, local.predictors(6)).used
     assert alone is not None
     assert np.array_equal(alone.figures["accuracy"], trained_locally.figures["accuracy"])

@@ -92,7 +92,7 @@ def test_everyone_else_stays_finite_and_its_owner_predicts_with_the_others(
     assert federico.bank.rows[sane].isfinite().all()
     mixtures = federico.predictors(6)
     assert BROKEN not in mixtures.visits.owners
-    scores = evaluate(federico, 6).used
+    scores = evaluate(federico, federico.predictors(6)).used
     assert np.isfinite(scores.figures["loss"]).all()
 
 

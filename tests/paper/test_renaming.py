@@ -21,7 +21,7 @@ ORDER = [3, 0, 4, 2, 1]
 
 
 def losses_of(method: Method, rounds: int) -> np.ndarray:
-    return evaluate(method, rounds).used.figures["loss"]
+    return evaluate(method, method.predictors(rounds)).used.figures["loss"]
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {name: (name, {}) for name in 
 def observed(method: Method, played: list[Round], last: int) -> list[list[float]]:
     """Everything a run would show for these rounds, as plain numbers."""
     mixtures = method.predictors(last)
-    evaluation = evaluate(method, last)
+    evaluation = evaluate(method, mixtures)
     scores = [evaluation.used, evaluation.alone, evaluation.together]
     rows = [neighbors for one in played for neighbors in one.neighbors]
     rows += [row.weights for one in played for row in one.posteriors]

@@ -16,7 +16,7 @@ from federico.experiment.build import prepare
 from federico.runs import checkpoint
 from federico.runs.bundle import MODELS_FILE, Bundle, folder_name, open_folder, replace_folder
 from federico.runs.client_models import open_client
-from federico.runs.layout import RunDir
+from federico.runs.layout import CellDir, RunDir
 from federico.types import Array
 
 Play = Callable[..., tuple[RunDir, Any]]
@@ -166,6 +166,12 @@ def test_folder_without_header_is_named(tmp_path: Path) -> None:
         open_folder(tmp_path)
 
 
+def predict_for_all(cell: CellDir) -> None:
+    """Somebody uses each of the models that are stored."""
+    for name in cell.description.clients:
+        open_client(cell, name).probabilities(inputs())
+
+
 def test_damaged_models_come_back_from_the_checkpoint_as_the_message_says(play: Play) -> None:
     run, _ = play()
     cell = run.cell("federico", 0)
@@ -173,8 +179,7 @@ def test_damaged_models_come_back_from_the_checkpoint_as_the_message_says(play: 
     whole = file.read_bytes()
     flip(file)
     with pytest.raises(RunError, match=r"models\.safetensors: damaged .* delete done\.json"):
-        for name in cell.description.clients:
-            open_client(cell, name).probabilities(inputs())
+        predict_for_all(cell)
     (cell.path / "done.json").unlink()
     _, told = play()
     assert told.rounds == [], "no round was played again"
