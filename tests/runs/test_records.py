@@ -218,7 +218,9 @@ def test_figures_of_a_thousand_clients_have_five_digits(clients: int, written: f
     names = [str(client) for client in range(clients)]
     scores = Scores({"loss": np.full(clients, 2 / 3)})
     traffic = Traffic(clients).take()
-    record = record_round(1, names, np.arange(clients), clients, scores, Round(), traffic)
+    record = record_round(
+        1, names, np.arange(clients), clients, Evaluation(scores), Round(), traffic
+    )
     assert record.figures == {"loss": [written] * clients}
 
 
