@@ -33,8 +33,8 @@ NO_GAIN = -1.0
 """A model that is worth less than this has no trust; its gain is remembered as this."""
 LEAST_OWN_TRUST = 1e-6
 """A peer trusts its own model at least this much, so that somebody always trains it."""
-GATE_STEPS = 100
-"""Steps of expectation maximisation for the gate; it has settled long before."""
+GATE_HALVINGS = 50
+"""How often the interval that the gate lies in is halved: as exact as numbers are."""
 GATE_SAMPLES = 2.0
 """How many samples the prior of the gate counts for."""
 
@@ -53,7 +53,7 @@ class Evidence:
     prior_power: FloatArray
     """a of each model, [visits]."""
     log_likelihood: FloatArray
-    """log p'(y|x) of each sample, [visits, samples]."""
+    """log p'(y|x) of each sample, [visits, samples]; minus infinity where outputs are not finite."""
 
 
 def log_label_prior(labels: IntArray, classes: int) -> FloatArray:
@@ -81,14 +81,14 @@ def judge_classes(
     best = np.full(visits, -np.inf)
     temperature = np.ones(visits)
     prior_power = np.zeros(visits)
-    log_likelihood = np.zeros((visits, samples))
+    log_likelihood = np.full((visits, samples), -np.inf)
     for power in prior_powers:
         for tried_temperature in TEMPERATURES:
             tried = _log_likelihood(usable, labels, tried_temperature, power * log_priors)
             doubt = 0.5 * np.log(tried_temperature) ** 2 + float(power > 0)
             score = tried.sum(axis=1) - doubt
 
-            better = score > best
+            better = (score > best) & finite
             best[better] = score[better]
             temperature[better] = tried_temperature
             prior_power[better] = power
@@ -96,8 +96,7 @@ def judge_classes(
 
     by_frequency = np.take_along_axis(log_priors, labels, axis=1).sum(axis=1)
     guess = np.maximum(by_frequency, -samples * np.log(classes))
-    gain = log_likelihood.sum(axis=1) - guess
-    gain[~finite] = -np.inf
+    gain = np.where(finite, log_likelihood.sum(axis=1) - guess, -np.inf)
     return Evidence(gain, temperature, prior_power, log_likelihood)
 
 
@@ -110,10 +109,14 @@ def judge_values(predictions: FloatArray, targets: FloatArray) -> Evidence:
     finite = _finite(predictions)
     usable = np.where(finite[:, None, None], predictions, 0.0)
 
-    log_likelihood = _gaussian(usable - targets)  # [visits, samples]
-    guess = _gaussian(targets)  # [visits, samples]
-    gain = (log_likelihood - guess).sum(axis=1)
+    # Predictions may be so far off that their squares are not finite: such a model is broken too.
+    with np.errstate(over="ignore", invalid="ignore"):
+        log_likelihood = _gaussian(usable - targets)  # [visits, samples]
+        guess = _gaussian(targets)  # [visits, samples]
+        gain = (log_likelihood - guess).sum(axis=1)
+    finite &= np.isfinite(gain)
     gain[~finite] = -np.inf
+    log_likelihood[~finite] = -np.inf
     return Evidence(gain, np.ones(visits), np.zeros(visits), log_likelihood)
 
 
@@ -129,17 +132,28 @@ def gate(together: FloatArray, alone: FloatArray, prior: float) -> float:
     """The weight of the mixture `together` against the model trained alone.
 
     Both are log-likelihoods of the held-out samples. The weight is the one under which the mixture
-    of the two explains the samples best, with a prior that is worth `GATE_SAMPLES` samples.
+    of the two explains the samples best, with a prior that is worth `GATE_SAMPLES` samples. A
+    sample that neither can explain says nothing.
     """
-    weight = prior
-    samples = len(together)
-    for _ in range(GATE_STEPS):
+    judged = np.isfinite(together) | np.isfinite(alone)
+    advantage = together[judged] - alone[judged]  # [samples]
+    samples = len(advantage) + GATE_SAMPLES
+
+    # What is maximised is concave: the weight is the only zero of its slope, which is positive
+    # below it and negative above. It lies between `together` explaining nothing and everything.
+    low = GATE_SAMPLES * prior / samples
+    high = (len(advantage) + GATE_SAMPLES * prior) / samples
+    for _ in range(GATE_HALVINGS):
+        weight = (low + high) / 2
+
         # How probable it is for each sample that `together` has the say.
-        log_together = np.log(weight) + together
-        log_alone = np.log1p(-weight) + alone
-        share = np.exp(log_together - np.logaddexp(log_together, log_alone))
-        weight = (share.sum() + GATE_SAMPLES * prior) / (samples + GATE_SAMPLES)
-    return float(weight)
+        log_odds = np.log(weight) - np.log1p(-weight) + advantage
+        share = np.exp(-np.logaddexp(0.0, -log_odds))
+        if share.sum() + GATE_SAMPLES * prior > samples * weight:
+            low = weight
+        else:
+            high = weight
+    return (low + high) / 2
 
 
 def mixed_log_likelihood(log_likelihood: FloatArray, weights: FloatArray) -> FloatArray:

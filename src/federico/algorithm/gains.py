@@ -39,13 +39,14 @@ class GainTracker:
         """Take in what a round's visits have shown; `final` evidence replaces all from before."""
         self._admit(peers)
         observed = np.searchsorted(self.peers, peers)
-        gain = np.maximum(evidence.gain, NO_GAIN)
+        is_finite = np.isfinite(evidence.gain)
+        gain = np.maximum(np.where(is_finite, evidence.gain, NO_GAIN), NO_GAIN)
 
         previous = self.gain[observed]
         averaged = previous + self.momentum * (gain - previous)
         is_first = np.isnan(previous)
         self.gain[observed] = np.where(is_first | final, gain, averaged)
-        self.broken[observed] = ~np.isfinite(evidence.gain)
+        self.broken[observed] = ~is_finite
         self.temperature[observed] = evidence.temperature
         self.prior_power[observed] = evidence.prior_power
 

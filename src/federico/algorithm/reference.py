@@ -1,131 +1,206 @@
-"""Algorithm 1 of the paper as plain loops: read this first.
+"""FedeRiCo as plain loops: read this first.
 
-Everything fast in this package computes these numbers. K clients hold data D_i and a model phi_i
-each. In a round every peer i
+Everything fast in this package computes these numbers. K peers hold data D_i and own a model phi_i
+each. Before the first round a peer holds a part V_i of its data out of training. In a round every
+peer i
 
   1. samples a few neighbors and pulls their models,
-  2. measures the loss of each of these models, and of its own, on D_i (E-step),
-  3. turns the tracked losses into a posterior over the peers it has met,
-  4. trains each of the models on D_i and sends its owner an update, weighted by the posterior
-     (M-step).
+  2. judges each of these models, and its own, by what it is worth on V_i, in nats (E-step),
+  3. turns these gains into a posterior over the peers it has met: its trust,
+  4. trains each of the models that it trusts on the rest of D_i and sends its owner an update
+     (M-step),
+  5. trains a private model on all of D_i, and a twin of it without V_i: judged on V_i, the twin
+     tells how much the collaborators are worth against training alone (the gate).
 
-Owners move their models after everybody is done, so the order of the peers does not matter.
+Owners move their models after everybody is done, so the order of the peers does not matter. An
+update counts for as much as its sender says, but for no more than the owner trusts the sender.
 
-A model here is any vector with two functions: its mean loss on some samples, and the gradient of
-that mean.
+After a part of the rounds each peer judges all models that it trusts once more. From then on trust
+is final, neighbors are drawn by trust, and V_i is trained on like all other samples.
+
+A model here is any vector with two functions: its outputs for some inputs, and the gradient of its
+mean loss. `federico.algorithm.reference_paper` is the paper's own rule.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import exp, inf
-from sys import float_info
+from math import ceil, exp, inf
+from typing import TypeAlias
 
 import numpy as np
 
-from federico.algorithm.sampling import Sampler, View
+from federico.algorithm.aggregation import Say
+from federico.algorithm.evidence import NO_GAIN, PRIOR_POWERS
+from federico.algorithm.gains import WAITING
+from federico.algorithm.reference_evidence import (
+    ReferenceEvidence,
+    calibrated,
+    evidence_from_classes,
+    evidence_from_values,
+    label_frequencies,
+    mixture_log_likelihood,
+    share_together,
+    trust_in,
+)
+from federico.algorithm.reference_training import Gradient, ReferenceTrainer
+from federico.algorithm.sampling import Sampler, View, draw_by_weight
 from federico.rng import stream
-from federico.types import FloatArray, IntArray
+from federico.types import Array, FloatArray, Task
 
-Loss = Callable[[FloatArray, FloatArray, FloatArray], float]
-Gradient = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
-
-
-@dataclass
-class ReferenceAdam:
-    """Adam on one vector, as published, with the usual constants."""
-
-    rate: float
-    step: int = 0
-    first_moment: FloatArray | float = 0.0
-    second_moment: FloatArray | float = 0.0
-
-    def move(self, gradient: FloatArray) -> FloatArray:
-        """How far this gradient moves the vector."""
-        self.step += 1
-        self.first_moment = 0.9 * self.first_moment + 0.1 * gradient
-        self.second_moment = 0.999 * self.second_moment + 0.001 * gradient**2
-
-        # Both averages start at 0 and are corrected for it.
-        first_weight = 1 - 0.9**self.step
-        second_weight = 1 - 0.999**self.step
-        mean = self.first_moment / first_weight
-        mean_square = self.second_moment / second_weight
-
-        spread = np.sqrt(mean_square) + 1e-8
-        return -self.rate * mean / spread
+Outputs: TypeAlias = Callable[[FloatArray, FloatArray], FloatArray]
+"""What a model says about inputs, [samples, outputs]: log-probabilities of classes, or values."""
 
 
 @dataclass(frozen=True)
 class ReferenceUpdate:
     """What a peer sends to the owner of a model it has trained."""
 
+    sender: int
     owner: int
     coefficient: float
     delta: FloatArray
-    """How far training moved the model; its gradient if `m_step` is "gradient"."""
+    """How far training moved the model."""
 
 
 @dataclass
 class ReferenceFederation:
-    """The whole state of Algorithm 1, and its rounds."""
+    """The whole state of FedeRiCo, and its rounds."""
 
     x: list[FloatArray]
-    y: list[FloatArray]
+    y: list[Array]
+    """Labels, or values: [samples, outputs]."""
     phi: list[FloatArray]
     """The model of each peer."""
-    loss: Loss
+    private: list[FloatArray]
+    """The model that each peer trains alone, on all its samples, and shows to nobody."""
+    twin: list[FloatArray]
+    """The same, trained without what is held out."""
+    outputs: Outputs
     gradient: Gradient
+    task: Task
+    classes: int
     sampler: Sampler
     names: list[str]
-    seed: int = 0
+    rounds: int
+    neighbors: int = 3
+    held_out: float = 0.2
+    judging: float = 0.4
+    """The fraction of the rounds in which models are judged."""
+    solo_rounds: int = 1
+    has_private_model: bool = True
+    together_prior: float = 0.8
+    say: Say = "mutual"
     momentum: float = 0.6
-    """beta, the weight of the new loss in the tracked one."""
-    temperature: float = 1.0
+    """beta, the weight of the new gain in the tracked one."""
+    w_min: float = 1e-4
+    seed: int = 0
     rate: float = 0.01
     batch_size: int = 10
-    w_min: float = 1e-4
-    m_step: str = "epochs"
-    guess: float = inf
-    """The loss of a model that has learned nothing: a model that is worse has no weight."""
 
     def __post_init__(self) -> None:
-        """Nobody has evaluated anybody yet, so every dictionary is empty."""
-        self.latest: list[dict[int, float]] = [{} for _ in self.x]
-        """l_ij: the loss of model j on the data of peer i when it was last measured."""
-        self.tracked: list[dict[int, float]] = [{} for _ in self.x]
-        """L_ij: the moving average of these losses."""
+        """Every peer holds a part of its samples out; nobody has judged any model yet."""
+        self.trainer = ReferenceTrainer(
+            self.gradient, self.names, self.seed, self.rate, self.batch_size
+        )
+
+        self.for_training: list[list[int]] = []
+        """Which of its samples each peer trains the models of the federation on."""
+        self.for_judging: list[list[int]] = []
+        """V_i: which of its samples each peer judges models by."""
+        self.log_prior: list[list[float]] = []
+        """log pi_i of each peer: how frequent the labels are that it trains on."""
+        for i in range(len(self.x)):
+            self.hold_out(i)
+
+        self.gain: list[dict[int, float]] = [{} for _ in self.x]
+        """G_ij: the nats that model j was worth to peer i, averaged over its visits."""
+        self.broken: list[set[int]] = [set() for _ in self.x]
+        """The models whose outputs were not finite when peer i saw them last."""
+        self.waiting: list[set[int]] = [set() for _ in self.x]
+        """Who has sent peer i an update, but has never been judged by it."""
+        self.temperature: list[dict[int, float]] = [{} for _ in self.x]
+        """T_ij: how peer i reads model j."""
+        self.prior_power: list[dict[int, float]] = [{} for _ in self.x]
+        """a_ij: how peer i reads model j."""
         self.posterior: list[dict[int, float]] = [{} for _ in self.x]
         """w_ij: how much peer i trusts the model of peer j."""
-        self.optimizers: dict[tuple[int, int], ReferenceAdam] = {}
-        """The optimizer that peer i keeps for model b, by (i, b)."""
 
-    def round(self, round_index: int, *, solo: bool = False) -> None:
-        """One round. In a solo round nobody samples: each peer trains its own model only."""
+        self.together: list[float] = [self.together_prior for _ in self.x]
+        """g_i: how much the collaborators count against the private model."""
+        self.private_temperature: list[float] = [1.0 for _ in self.x]
+        """How peer i reads its private model."""
+
+    def hold_out(self, i: int) -> None:
+        """Choose what peer i holds out: at least one sample, but never its last."""
+        count = len(self.x[i])
+        held = max(1, round(self.held_out * count))
+        held = min(held, count - 1)
+
+        # No last batch of a single sample: there are models that cannot be trained on it.
+        last_batch = (count - held) % self.batch_size
+        if held > 0 and last_batch == 1 and self.batch_size > 1:
+            held -= 1
+
+        rng = stream(self.seed, "hold out", self.names[i])
+        order = rng.permutation(count).tolist()
+        self.for_judging.append(sorted(order[:held]))
+        self.for_training.append(sorted(order[held:]))
+
+        if self.task == "classification":
+            labels = [int(self.y[i][s]) for s in self.for_training[i]]
+            self.log_prior.append(label_frequencies(labels, self.classes))
+
+    @property
+    def last_judging_round(self) -> int:
+        """The round after which trust becomes final; everybody has met somebody by then."""
+        share = ceil(self.judging * self.rounds)
+        first_meeting = min(self.solo_rounds + 1, self.rounds)
+        return max(share, first_meeting)
+
+    # A round.
+
+    def round(self, t: int) -> None:
+        """One round; `t` counts from 1."""
         updates: list[ReferenceUpdate] = []
         for i in range(len(self.x)):
-            visited = [i]
-            if not solo:
-                neighbors = self.sample(i, round_index)
-                visited += neighbors.tolist()
-            visited.sort()
+            visited = sorted([i, *self.wanted(i, t)])
 
-            self.e_step(i, visited)
+            if t <= self.last_judging_round:
+                self.judge(i, visited)
+            elif t == self.last_judging_round + 1:
+                self.judge(i, visited, is_final=True)
+                self.release_held_out(i)
+                visited = sorted([i, *self.sample_by_trust(i, t)])
+            else:
+                self.watch(i, visited)
+
             self.forget_negligible(i)
-            updates += self.make_updates(i, visited, round_index)
+            updates += self.make_updates(i, visited, t)
+            self.train_alone(i, t)
 
         for b in range(len(self.phi)):
             received = [update for update in updates if update.owner == b]
             self.update(b, received)
 
-    def sample(self, i: int, round_index: int) -> IntArray:
-        """The neighbors of peer i, chosen by what it knew before this round."""
-        known = sorted(self.tracked[i])
+    def wanted(self, i: int, t: int) -> list[int]:
+        """Whose models peer i pulls in this round."""
+        if t <= self.solo_rounds:
+            return []
+        if t <= self.last_judging_round:
+            return self.sample(i, t)
+        if t == self.last_judging_round + 1:
+            return self.trusted_others(i)
+        return self.sample_by_trust(i, t)
+
+    def sample(self, i: int, t: int) -> list[int]:
+        """The neighbors of peer i while it judges: who waits comes first, then who is trusted."""
+        known = sorted({*self.gain[i], *self.waiting[i]})
         losses: list[float] = []
         for j in known:
-            if self.latest[i][j] <= self.guess:
-                losses.append(self.tracked[i][j])
+            if j in self.waiting[i]:
+                losses.append(WAITING)
             else:
-                losses.append(inf)
+                losses.append(1 - self.posterior[i][j])
 
         view = View(
             peer=i,
@@ -133,93 +208,215 @@ class ReferenceFederation:
             known=np.array(known, dtype=np.int64),
             losses=np.array(losses),
         )
-        rng = stream(self.seed, "sample", self.names[i], round_index)
-        return self.sampler.sample(view, rng)
+        rng = stream(self.seed, "sample", self.names[i], t)
+        return self.sampler.sample(view, rng).tolist()
 
-    def e_step(self, i: int, visited: list[int]) -> None:
-        """Equation (3): measure the visited models, track the losses, make them a posterior."""
+    def sample_by_trust(self, i: int, t: int) -> list[int]:
+        """The neighbors of peer i once its trust is final: drawn by how much it trusts each."""
+        others = self.trusted_others(i)
+        weights = [self.posterior[i][j] for j in others]
+        rng = stream(self.seed, "sample", self.names[i], t)
+        drawn = draw_by_weight(np.array(others), np.array(weights), self.neighbors, rng)
+        return drawn.tolist()
+
+    def trusted_others(self, i: int) -> list[int]:
+        """The other peers whose models are worth training for peer i."""
+        trusted: list[int] = []
+        for j, weight in sorted(self.posterior[i].items()):
+            if j != i and weight > 0 and weight >= self.w_min:
+                trusted.append(j)
+        return trusted
+
+    # E-step: evidence on held-out samples becomes trust.
+
+    def judge(self, i: int, visited: list[int], *, is_final: bool = False) -> None:
+        """Judge the visited models, track what they are worth, make it trust; and set the gate."""
+        evidence: dict[int, ReferenceEvidence] = {}
         for b in visited:
-            self.latest[i][b] = self.loss(self.phi[b], self.x[i], self.y[i])
+            evidence[b] = self.evidence(i, self.phi[b])
+            self.take_in(i, b, evidence[b], is_final=is_final)
 
-        # Every model met so far moves its average, sampled this round or not.
-        for j, latest in self.latest[i].items():
-            previous = self.tracked[i].get(j, 0.0)
-            capped = min(latest, self.guess)
-            self.tracked[i][j] = (1 - self.momentum) * previous + self.momentum * capped
+        self.posterior[i] = self.trust(i)
+        if self.has_private_model:
+            self.compare_with_alone(i, evidence)
 
-        # A model worse than guessing gets no weight. If all are worse, a peer keeps its own.
-        trusted = [j for j, latest in self.latest[i].items() if latest <= self.guess]
-        if not trusted:
-            trusted = [i]
+    def evidence(
+        self, i: int, phi: FloatArray, prior_powers: tuple[float, ...] = PRIOR_POWERS
+    ) -> ReferenceEvidence:
+        """What the held-out samples of peer i say about a model."""
+        judged = self.for_judging[i]
+        if not judged:
+            return self.evidence_without_samples(i, phi)
 
-        score = {j: exp(-self.tracked[i][j] / self.temperature) for j in trusted}
-        total = sum(score.values())
-        self.posterior[i] = {j: score.get(j, 0.0) / total for j in self.tracked[i]}
+        x = self.x[i][judged]
+        y = self.y[i][judged]
+        outputs = self.outputs(phi, x).tolist()
+        if self.task == "regression":
+            return evidence_from_values(outputs, y.tolist())
+        return evidence_from_classes(outputs, y.tolist(), self.log_prior[i], prior_powers)
+
+    def evidence_without_samples(self, i: int, phi: FloatArray) -> ReferenceEvidence:
+        """A peer with nothing to judge by takes every model for a guess, unless it is broken."""
+        outputs = self.outputs(phi, self.x[i])
+        gain = 0.0
+        if not np.isfinite(outputs).all():
+            gain = -inf
+        return ReferenceEvidence(gain, 1.0, 0.0, [])
+
+    def take_in(self, i: int, b: int, evidence: ReferenceEvidence, *, is_final: bool) -> None:
+        """Track what model b is worth to peer i; final evidence replaces what was tracked."""
+        gain = max(evidence.gain, NO_GAIN)
+        if b in self.gain[i] and not is_final:
+            previous = self.gain[i][b]
+            gain = (1 - self.momentum) * previous + self.momentum * gain
+        self.gain[i][b] = gain
+
+        self.temperature[i][b] = evidence.temperature
+        self.prior_power[i][b] = evidence.prior_power
+        self.waiting[i].discard(b)
+        self.broken[i].discard(b)
+        if evidence.gain == -inf:
+            self.broken[i].add(b)
+
+    def trust(self, i: int) -> dict[int, float]:
+        """The posterior of peer i over the models it has judged; a broken one has no weight."""
+        gains = dict(self.gain[i])
+        for b in self.broken[i]:
+            gains[b] = NO_GAIN
+        return trust_in(gains, own=i)
+
+    def compare_with_alone(self, i: int, evidence: dict[int, ReferenceEvidence]) -> None:
+        """The gate: is what the visited models say together better than training alone?"""
+        log_likelihood: dict[int, list[float]] = {}
+        for b in evidence:
+            log_likelihood[b] = evidence[b].log_likelihood
+        together = mixture_log_likelihood(log_likelihood, self.posterior[i])
+
+        # Read without label frequencies: it must predict the classes that training alone does.
+        alone = self.evidence(i, self.twin[i], prior_powers=(0.0,))
+        self.private_temperature[i] = alone.temperature
+        self.together[i] = share_together(together, alone.log_likelihood, self.together_prior)
+
+    def release_held_out(self, i: int) -> None:
+        """From now on peer i trains on all its samples; its twin has done its work."""
+        self.for_training[i] = list(range(len(self.x[i])))
+        self.trainer.forget(i, "twin")
+
+    def watch(self, i: int, visited: list[int]) -> None:
+        """Trust is final, but a model that is not finite any more has none."""
+        for b in visited:
+            self.broken[i].discard(b)
+            if not np.isfinite(self.phi[b]).all():
+                self.broken[i].add(b)
+        self.posterior[i] = self.trust(i)
 
     def forget_negligible(self, i: int) -> None:
         """Drop the optimizers kept for models of negligible weight, except for its own model."""
         for j, weight in self.posterior[i].items():
             if j != i and weight < self.w_min:
-                self.optimizers.pop((i, j), None)
+                self.trainer.forget(i, j)
 
-    def make_updates(self, i: int, visited: list[int], round_index: int) -> list[ReferenceUpdate]:
-        """Equations (5) and (8), the M-step: what peer i sends to the owners of visited models."""
+    # M-step: training, what is sent, and what an owner makes of it.
+
+    def make_updates(self, i: int, visited: list[int], t: int) -> list[ReferenceUpdate]:
+        """What peer i sends to the owners of visited models: c_ib = n_i w_ib, and a delta.
+
+        A peer trains its own model however little it trusts it: if nobody did, it would stay so.
+        """
+        x = self.x[i][self.for_training[i]]
+        y = self.y[i][self.for_training[i]]
+        samples = len(x)
+
         updates: list[ReferenceUpdate] = []
         for b in visited:
-            if not self.is_worth_training(i, b):
-                continue
-
             weight = self.posterior[i][b]
-            samples = len(self.x[i])
-            if self.m_step == "gradient":
-                delta = samples * self.gradient(self.phi[b], self.x[i], self.y[i])
-                updates.append(ReferenceUpdate(b, weight, delta))
-            else:
-                # The own model may weigh nothing: where nobody else trains it, any weight will do.
-                weight = max(weight, float_info.min)
-                delta = self.local_epoch(i, b, round_index)
-                updates.append(ReferenceUpdate(b, weight * samples, delta))
+            if b != i and weight < self.w_min:
+                continue
+            if weight == 0:
+                continue
+            delta = self.trainer.local_epoch(i, b, self.phi[b], x, y, t)
+            updates.append(ReferenceUpdate(i, b, weight * samples, delta))
         return updates
 
-    def is_worth_training(self, i: int, b: int) -> bool:
-        """Whether peer i trains model b: one that weighs something, and with local epochs its own.
-
-        A peer's own model that nobody trained would never be trusted again.
-        """
-        if i == b and self.m_step == "epochs":
-            return True
-        return self.posterior[i][b] >= self.w_min
-
-    def local_epoch(self, i: int, b: int, round_index: int) -> FloatArray:
-        """Train a copy of phi_b on D_i for one epoch; returns how far it moved.
-
-        Peer i keeps its optimizer for model b between visits.
-        """
-        adam = self.optimizers.setdefault((i, b), ReferenceAdam(self.rate))
-        rng = stream(self.seed, "batches", self.names[i], round_index, 0)
-        order = rng.permutation(len(self.x[i]))
-
-        trained = self.phi[b].copy()
-        for start in range(0, len(order), self.batch_size):
-            batch = order[start : start + self.batch_size]
-            x = self.x[i][batch]
-            y = self.y[i][batch]
-            gradient = self.gradient(trained, x, y)
-            trained += adam.move(gradient)
-        return trained - self.phi[b]
-
-    def update(self, b: int, received: list[ReferenceUpdate]) -> None:
-        """Equation (6) at the owner of model b. Where nothing was received, nothing moves."""
-        if not received:
+    def train_alone(self, i: int, t: int) -> None:
+        """Train the private model on all samples and, while models are judged, its twin."""
+        if not self.has_private_model:
             return
 
-        deltas = [update.delta for update in received]
-        coefficients = [update.coefficient for update in received]
-        if self.m_step == "gradient":
-            adam = self.optimizers.setdefault((b, b), ReferenceAdam(self.rate))
-            weighted = [update.coefficient * update.delta for update in received]
-            total = np.sum(weighted, axis=0)
-            move = adam.move(total)
-        else:
-            move = np.average(deltas, axis=0, weights=coefficients)
-        self.phi[b] = self.phi[b] + move
+        moved = self.trainer.local_epoch(i, "private", self.private[i], self.x[i], self.y[i], t)
+        self.private[i] = self.private[i] + moved
+
+        if t <= self.last_judging_round:
+            x = self.x[i][self.for_training[i]]
+            y = self.y[i][self.for_training[i]]
+            moved = self.trainer.local_epoch(i, "twin", self.twin[i], x, y, t)
+            self.twin[i] = self.twin[i] + moved
+
+    def update(self, b: int, received: list[ReferenceUpdate]) -> None:
+        """Move model b by the average of what has come, each update by what it counts for."""
+        total = 0.0
+        for update in received:
+            total += self.counts_for(update)
+        if total == 0:
+            return
+
+        moved = self.phi[b].copy()
+        for update in received:
+            share = self.counts_for(update) / total
+            moved += share * update.delta
+        self.phi[b] = moved
+
+        # Who has sent something and was never judged is judged next.
+        for update in received:
+            if update.sender not in self.gain[b] and self.say != "sender":
+                self.waiting[b].add(update.sender)
+
+    def counts_for(self, update: ReferenceUpdate) -> float:
+        """What an update counts for at the owner of the model, by who has a say."""
+        b = update.owner
+        owners_trust = self.posterior[b].get(update.sender, 0.0)
+        allowed = len(self.for_training[b]) * owners_trust
+        if self.say == "sender":
+            return update.coefficient
+        if self.say == "owner":
+            return allowed
+        return min(update.coefficient, allowed)
+
+    # Prediction.
+
+    def predict(self, i: int, x: FloatArray) -> list[list[float]]:
+        """What peer i predicts: probabilities of classes for each sample, or values."""
+        share_alone = 0.0
+        if self.has_private_model:
+            share_alone = 1 - self.together[i]
+
+        trusted: dict[int, float] = {}
+        for j, weight in self.posterior[i].items():
+            if weight >= self.w_min:
+                trusted[j] = weight
+        total = sum(trusted.values())
+
+        mixed = np.zeros((len(x), self.classes))
+        for j, weight in trusted.items():
+            share = (1 - share_alone) * weight / total
+            temperature = self.temperature[i][j]
+            prior_power = self.prior_power[i][j]
+            mixed += share * self.read(i, self.phi[j], x, temperature, prior_power)
+        if share_alone > 0:
+            temperature = self.private_temperature[i]
+            mixed += share_alone * self.read(i, self.private[i], x, temperature, 0.0)
+        return mixed.tolist()
+
+    def read(
+        self, i: int, phi: FloatArray, x: FloatArray, temperature: float, prior_power: float
+    ) -> FloatArray:
+        """What a model says about inputs, as peer i reads it."""
+        outputs = self.outputs(phi, x)
+        if self.task == "regression":
+            return outputs
+
+        probabilities: list[list[float]] = []
+        for row in outputs.tolist():
+            of_classes = calibrated(row, temperature, prior_power, self.log_prior[i])
+            probabilities.append([exp(log_probability) for log_probability in of_classes])
+        return np.array(probabilities)

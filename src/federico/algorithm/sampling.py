@@ -126,12 +126,16 @@ def draw_by_weight(
 
     A peer without weight is never drawn.
     """
-    candidates = peers[weights > 0]
-    size = min(neighbors, len(candidates))
-    if size == 0:
+    has_weight = weights > 0
+    if not has_weight.any():
         return np.empty(0, np.int64)
-    shares = weights[weights > 0] / weights.sum()
-    drawn = rng.choice(candidates, size=size, replace=False, p=shares)
+
+    # A weight that is negligible beside the others may come to no share at all.
+    shares = weights / weights.sum()
+    has_share = shares > 0
+    candidates = peers[has_share]
+    size = min(neighbors, len(candidates))
+    drawn = rng.choice(candidates, size=size, replace=False, p=shares[has_share])
     return np.sort(drawn)
 
 

@@ -1,0 +1,213 @@
+"""What held-out samples say about a model, as plain loops.
+
+`federico.algorithm.evidence` has the same for many models at a time.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import exp, inf, isfinite, log, pi
+
+from federico.algorithm.evidence import (
+    GATE_HALVINGS,
+    GATE_SAMPLES,
+    LEAST_OWN_TRUST,
+    PRIOR_SAMPLES,
+    TEMPERATURES,
+)
+
+Numbers = Sequence[float]
+Table = Sequence[Numbers]
+"""What a model says about samples: for each of them a number for each class or value."""
+
+
+@dataclass(frozen=True)
+class ReferenceEvidence:
+    """What the held-out samples of one peer say about one model."""
+
+    gain: float
+    """Nats that the model is worth; minus infinity if its outputs are not finite."""
+    temperature: float
+    prior_power: float
+    log_likelihood: list[float]
+    """Of each held-out sample, by the model as this peer reads it."""
+
+
+# Classes.
+
+
+def label_frequencies(labels: Sequence[int], classes: int) -> list[float]:
+    """Log pi of each class: how often it is among the labels, which get one more of each class."""
+    counts = [1] * classes
+    for label in labels:
+        counts[label] += 1
+    return [log(count / sum(counts)) for count in counts]
+
+
+def calibrated(
+    log_probabilities: Numbers, temperature: float, prior_power: float, log_prior: Numbers
+) -> list[float]:
+    """Log p'(y|x) of each class for one sample, where p' ~ p^(1/T) pi^a."""
+    scores: list[float] = []
+    for log_probability, log_frequency in zip(log_probabilities, log_prior, strict=True):
+        score = log_probability / temperature + prior_power * log_frequency
+        scores.append(score)
+
+    total = log_of_sum(scores)
+    return [score - total for score in scores]
+
+
+def evidence_from_classes(
+    log_probabilities: Table, labels: Sequence[int], log_prior: Numbers, prior_powers: Numbers
+) -> ReferenceEvidence:
+    """Calibrate a model on the held-out samples, and say what it is worth."""
+    if not all_finite(log_probabilities):
+        return no_evidence(len(labels))
+
+    # The most probable calibration: the prior is log T ~ N(0, 1), and a > 0 must be worth a nat.
+    best_score = -inf
+    for prior_power in prior_powers:
+        for temperature in TEMPERATURES:
+            log_likelihood: list[float] = []
+            for row, label in zip(log_probabilities, labels, strict=True):
+                of_classes = calibrated(row, temperature, prior_power, log_prior)
+                log_likelihood.append(of_classes[label])
+
+            doubt = 0.5 * log(temperature) ** 2
+            if prior_power > 0:
+                doubt += 1
+            score = sum(log_likelihood) - doubt
+            if score > best_score:
+                best_score = score
+                best = (temperature, prior_power, log_likelihood)
+
+    # The guess knows how frequent the labels are, or gives all the same probability: the better.
+    classes = len(log_prior)
+    by_frequency = sum(log_prior[label] for label in labels)
+    uniform = -len(labels) * log(classes)
+    guess = max(by_frequency, uniform)
+
+    temperature, prior_power, log_likelihood = best
+    gain = sum(log_likelihood) - guess
+    return ReferenceEvidence(gain, temperature, prior_power, log_likelihood)
+
+
+# Values (regression).
+
+
+def evidence_from_values(predictions: Table, targets: Table) -> ReferenceEvidence:
+    """What a model's predictions are worth, against predicting the mean, which is 0."""
+    if not all_finite(predictions):
+        return no_evidence(len(targets))
+
+    residuals: list[list[float]] = []
+    for predicted, true in zip(predictions, targets, strict=True):
+        residuals.append([p - y for p, y in zip(predicted, true, strict=True)])
+
+    log_likelihood = gaussian(residuals)
+    guess = gaussian(targets)
+    gain = sum(log_likelihood) - sum(guess)
+    return ReferenceEvidence(gain, 1.0, 0.0, log_likelihood)
+
+
+def gaussian(residuals: Table) -> list[float]:
+    """The log-density of each sample's residuals, under the variance fitted to all of them."""
+    # A few residuals of variance 1 come first: two samples alone would look far too sure.
+    total = PRIOR_SAMPLES
+    count = PRIOR_SAMPLES
+    for row in residuals:
+        for residual in row:
+            total += residual**2
+            count += 1
+    variance = total / count
+
+    log_density: list[float] = []
+    for row in residuals:
+        of_sample = 0.0
+        for residual in row:
+            of_sample -= 0.5 * (residual**2 / variance + log(2 * pi * variance))
+        log_density.append(of_sample)
+    return log_density
+
+
+# From evidence to trust, and to the share of the collaborators.
+
+
+def trust_in(gains: dict[int, float], own: int) -> dict[int, float]:
+    """The posterior: what each model weighs, by the nats that it is worth."""
+    score: dict[int, float] = {}
+    for j, gain in gains.items():
+        score[j] = max(0.0, 1.0 + gain) ** 2
+    score[own] = max(score[own], LEAST_OWN_TRUST)
+
+    total = sum(score.values())
+    return {j: score[j] / total for j in score}
+
+
+def mixture_log_likelihood(
+    log_likelihood: dict[int, list[float]], weights: dict[int, float]
+) -> list[float]:
+    """Log of the weighted mean of the models' likelihoods, for each held-out sample."""
+    trusted = [b for b in log_likelihood if weights[b] > 0]
+    total = sum(weights[b] for b in trusted)
+    samples = len(log_likelihood[trusted[0]])
+
+    mixed: list[float] = []
+    for s in range(samples):
+        terms = [log(weights[b] / total) + log_likelihood[b][s] for b in trusted]
+        mixed.append(log_of_sum(terms))
+    return mixed
+
+
+def share_together(together: Numbers, alone: Numbers, prior: float) -> float:
+    """The gate: the weight of `together` under which a mixture of the two explains samples best.
+
+    At this weight the shares of `together` in all samples, and of the samples that the prior counts
+    for, sum to the weight of as many samples. Below it they sum to more, above it to less.
+    """
+    judged: list[float] = []
+    for log_together, log_alone in zip(together, alone, strict=True):
+        if log_together > -inf or log_alone > -inf:
+            judged.append(log_together - log_alone)
+
+    samples = len(judged) + GATE_SAMPLES
+    low = GATE_SAMPLES * prior / samples
+    high = (len(judged) + GATE_SAMPLES * prior) / samples
+    for _ in range(GATE_HALVINGS):
+        weight = (low + high) / 2
+        total = GATE_SAMPLES * prior
+        for advantage in judged:
+            total += share_of_sample(weight, advantage)
+        if total > samples * weight:
+            low = weight
+        else:
+            high = weight
+    return (low + high) / 2
+
+
+def share_of_sample(weight: float, advantage: float) -> float:
+    """How probable it is that `together` has the say on a sample, which it explains better."""
+    log_odds = log(weight) - log(1 - weight) + advantage
+    if log_odds > 0:
+        return 1 / (1 + exp(-log_odds))
+    return exp(log_odds) / (1 + exp(log_odds))
+
+
+# Helpers.
+
+
+def log_of_sum(terms: Numbers) -> float:
+    """Log of the sum of exponentials; the largest is taken out, so that nothing overflows."""
+    largest = max(terms)
+    if largest == -inf:
+        return -inf
+    return largest + log(sum(exp(term - largest) for term in terms))
+
+
+def all_finite(table: Table) -> bool:
+    """Whether no number is infinite or not a number."""
+    return all(isfinite(number) for row in table for number in row)
+
+
+def no_evidence(samples: int) -> ReferenceEvidence:
+    """What is said of a broken model: it explains no sample."""
+    return ReferenceEvidence(-inf, 1.0, 0.0, [-inf] * samples)
