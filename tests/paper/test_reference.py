@@ -5,163 +5,197 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
-from scipy.special import logsumexp, softmax
 
-from federico.algorithm.reference import Gradient, Loss
-from federico.algorithm.reference import ReferenceFederation as Reference
+from federico.algorithm.reference import ReferenceFederation
 from federico.algorithm.sampling import EpsilonGreedy
 from federico.learning.learner import ClientData
 from federico.learning.optimizers import Adam
-from federico.methods.federico import ROUNDING, Federico
+from federico.methods.federico import Federico
 from federico.types import FloatArray
+from tests.support.linear_models import (
+    CLASSES,
+    cross_entropy_gradient,
+    line,
+    log_probabilities,
+    squared_error_gradient,
+)
 
 Clients = Callable[..., list[ClientData]]
 Build = Callable[..., Federico]
-SIZES = (9, 4, 7, 1, 10, 6)
-ROUNDS = 8
-
-
-def loss(phi: FloatArray, x: FloatArray, y: FloatArray) -> float:
-    """Mean squared error of the line phi[0] * x + phi[1]."""
-    return float(np.mean((phi[0] * x + phi[1] - y) ** 2))
-
-
-def gradient(phi: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:
-    error = phi[0] * x + phi[1] - y
-    return np.array([np.mean(2 * error * x), np.mean(2 * error)])
-
+SIZES = (12, 5, 17, 1, 2, 40)
+"""Some can hold nothing out; one has many samples."""
+PEERS = len(SIZES)
+NEIGHBORS = 2
+BATCH_SIZE = 4
+RATE = 0.1
+"""So that models get better than a guess within the rounds that are played."""
+SEED = 3
+TOLERANCE = 1e-10
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "default": {},
-    "cold": {"momentum": 0.3, "temperature": 0.2},
-    "forgetful": {"w_min": 0.1},
-    "no solo round": {"solo_rounds": 0, "epsilon": 0.0},
+    "the owner alone has a say": {"say": "owner"},
+    "the sender alone has a say": {"say": "sender"},
+    "much is held out": {"held_out": 0.5},
+    "judged to the end": {"judging": 1.0},
+    "judged as shortly as possible": {"judging": 0.01},
+    "momentum": {"momentum": 0.2},
+    "only the last gain counts": {"momentum": 1.0},
+    "no private model": {"private_model": False},
+    "no solo round": {"solo_rounds": 0},
+    "many solo rounds": {"solo_rounds": 5},
+    "no exploring": {"epsilon": 0.0},
+    "only exploring": {"epsilon": 1.0},
+    "few are worth training": {"w_min": 0.2},
+    "against collaborating": {"together_prior": 0.1},
+    "one start for all": {"start": "same"},
 }
 
 
-@pytest.mark.parametrize("m_step", ["epochs", "gradient"])
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
-def test_fast_path_and_plain_loops_agree(
-    method: Build, sine: Clients, m_step: str, options: dict[str, Any]
+def test_fast_path_and_plain_loops_agree_on_classes(
+    method: Build, blobs: Clients, options: dict[str, Any]
 ) -> None:
-    fast = method(
+    clients = blobs(SIZES)
+    fast = build(method, clients, options)
+    plain = reference(fast, clients)
+    play_both(fast, plain, clients)
+
+    temperatures = [value for peer in plain.temperature for value in peer.values()]
+    assert len(set(temperatures)) > 1, "some models are read in another way than they speak"
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+def test_fast_path_and_plain_loops_agree_on_values(
+    method: Build, sine: Clients, options: dict[str, Any]
+) -> None:
+    clients = sine(SIZES)
+    fast = build(method, clients, options)
+    play_both(fast, reference(fast, clients), clients)
+
+
+@pytest.mark.parametrize("broken", [0, 5], ids=["few samples", "many samples"])
+@pytest.mark.parametrize("after", [2, 7], ids=["while judging", "when trust is final"])
+def test_they_agree_on_a_broken_model(
+    method: Build, blobs: Clients, broken: int, after: int
+) -> None:
+    clients = blobs(SIZES)
+    fast = build(method, clients, {})
+    plain = reference(fast, clients)
+    play_both(fast, plain, clients, rounds=range(1, after + 1))
+
+    fast.bank.rows[broken] = np.nan
+    plain.phi[broken] = np.full_like(plain.phi[broken], np.nan)
+    play_both(fast, plain, clients, rounds=range(after + 1, 11))
+    assert any(broken in peers for peers in plain.broken)
+
+
+def build(method: Build, clients: list[ClientData], options: dict[str, Any]) -> Federico:
+    return method(
         "federico",
-        sine(SIZES),
-        preset="paper",
-        neighbors=2,
-        m_step=m_step,
-        seed=3,
+        clients,
+        neighbors=NEIGHBORS,
+        seed=SEED,
+        batch_size=BATCH_SIZE,
+        optimizer=Adam(learning_rate=RATE),
+        rounds=10,
         **options,
     )
-    start = fast.bank.rows.clone()
-    play_both(fast, reference(fast, sine(SIZES), loss, gradient))
-    assert (fast.bank.rows - start).abs().min() > 0.001
 
 
-def cross_entropy(phi: FloatArray, x: FloatArray, y: FloatArray) -> float:
-    """Mean loss of a linear model of three classes."""
-    scores = x @ phi[:12].reshape(3, 4).T + phi[12:]
-    return float(np.mean(logsumexp(scores, axis=1) - scores[np.arange(len(y)), y]))
-
-
-def slope(phi: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:
-    error = softmax(x @ phi[:12].reshape(3, 4).T + phi[12:], axis=1)
-    error[np.arange(len(y)), y] -= 1
-    return np.concatenate([(error.T @ x).ravel(), error.sum(0)]) / len(y)
-
-
-@pytest.mark.parametrize("m_step", ["epochs", "gradient"])
-@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
-def test_they_agree_on_models_worse_than_a_guess(
-    method: Build, blobs: Clients, m_step: str, options: dict[str, Any]
-) -> None:
-    rate = Adam(
-        learning_rate=0.1
-    )  # so that some models get better than a guess while others are worse
-    fast = method(
-        "federico",
-        blobs(SIZES),
-        preset="paper",
-        neighbors=2,
-        m_step=m_step,
-        seed=3,
-        optimizer=rate,
-        **options,
-    )
-    plain = reference(
-        fast, blobs(SIZES), cross_entropy, slope, rate=0.1, guess=np.log(3) * (1 + ROUNDING)
-    )
-    ignored = play_both(fast, plain)
-    assert 0 < np.mean(ignored) < 1
-
-
-def reference(
-    fast: Federico, clients: list[ClientData], loss: Loss, gradient: Gradient, **more: float
-) -> Reference:
+def reference(fast: Federico, clients: list[ClientData]) -> ReferenceFederation:
     """The plain loops from where the fast path starts."""
-    return Reference(
+    is_regression = fast.learner.task == "regression"
+    rows = [row.numpy().copy() for row in fast.bank.rows]
+    private = rows[PEERS : 2 * PEERS]
+    twin = rows[2 * PEERS :]
+    return ReferenceFederation(
         x=[client.train[0] for client in clients],
         y=[client.train[1] for client in clients],
-        phi=[row.numpy().copy() for row in fast.bank.rows],
-        loss=loss,
-        gradient=gradient,
-        sampler=EpsilonGreedy(2, fast.opt.epsilon),
+        phi=rows[:PEERS],
+        private=private,
+        twin=twin,
+        outputs=line if is_regression else log_probabilities,
+        gradient=squared_error_gradient if is_regression else cross_entropy_gradient,
+        task=fast.learner.task,
+        classes=1 if is_regression else CLASSES,
+        sampler=EpsilonGreedy(NEIGHBORS, fast.opt.epsilon),
         names=[client.name for client in clients],
-        seed=3,
+        rounds=10,
+        neighbors=NEIGHBORS,
+        held_out=fast.opt.held_out,
+        judging=fast.opt.judging,
+        solo_rounds=fast.opt.solo_rounds,
+        has_private_model=fast.opt.private_model,
+        together_prior=fast.opt.together_prior,
+        say=fast.opt.say,
         momentum=fast.opt.momentum,
-        temperature=fast.opt.temperature,
-        batch_size=4,
         w_min=fast.opt.w_min,
-        m_step=fast.opt.m_step,
-        **more,
+        seed=SEED,
+        rate=RATE,
+        batch_size=BATCH_SIZE,
     )
 
 
-def play_both(fast: Federico, plain: Reference) -> list[float]:
-    """Round by round, everything the two hold is the same.
-
-    Returns the share of models without weight in each.
-    """
-    ignored = []
-    for t in range(1, ROUNDS + 1):
-        solo = t <= fast.opt.solo_rounds
-        expected = [[] if solo else plain.sample(i, t).tolist() for i in range(6)]
-        plain.round(t, solo=solo)
+def play_both(
+    fast: Federico,
+    plain: ReferenceFederation,
+    clients: list[ClientData],
+    rounds: range = range(1, 11),
+) -> None:
+    """Round by round, everything the two hold is the same."""
+    for t in rounds:
+        expected_neighbors = [sorted(plain.wanted(i, t)) for i in range(PEERS)]
+        plain.round(t)
         played = fast.round(t)
-        assert [row.tolist() for row in played.neighbors] == expected
-        np.testing.assert_allclose(fast.bank.rows.numpy(), np.stack(plain.phi), rtol=0, atol=1e-10)
-        for i, (row, tracker) in enumerate(
-            zip(played.posteriors, fast.losses.values(), strict=True)
-        ):
-            assert row.peers.tolist() == sorted(plain.posterior[i])
-            np.testing.assert_allclose(
-                row.weights, [plain.posterior[i][j] for j in row.peers], rtol=0, atol=1e-10
-            )
-            np.testing.assert_allclose(
-                tracker.latest, [plain.latest[i][j] for j in row.peers], rtol=0, atol=1e-10
-            )
-            tracked = np.array([plain.tracked[i][j] for j in row.peers])
-            np.testing.assert_allclose(
-                tracker.tracked[tracker.sane], tracked[tracker.sane], rtol=0, atol=1e-10
-            )
-        ignored.append(
-            float(np.mean(~np.concatenate([tracker.sane for tracker in fast.losses.values()])))
-        )
-    return ignored
+
+        assert [row.tolist() for row in played.neighbors] == expected_neighbors
+        assert_same_models(fast, plain)
+        for i in range(PEERS):
+            assert_same_trust(fast, plain, i)
+        assert_same_predictions(fast, plain, clients, t)
 
 
-def test_both_keep_the_same_optimizers(method: Build, sine: Clients) -> None:
-    """A low threshold is crossed often: what is dropped and what is kept must agree."""
-    fast = method("federico", sine(SIZES), preset="paper", neighbors=2, w_min=0.1)
-    for t in range(1, ROUNDS + 1):
-        fast.round(t)
-    light = [
-        (i, int(j))
-        for i, row in fast.posteriors.items()
-        for j in row.peers[row.weights < 0.1]
-        if i != j
-    ]
-    assert light
-    assert not set(light) & set(fast.learner.states.pairs)
-    assert torch.isfinite(fast.bank.rows).all()
+def assert_same_models(fast: Federico, plain: ReferenceFederation) -> None:
+    """Own models, private models and their twins."""
+    models = [*plain.phi, *plain.private, *plain.twin]
+    same(fast.bank.rows.numpy(), np.stack(models))
+
+
+def assert_same_trust(fast: Federico, plain: ReferenceFederation, i: int) -> None:
+    """What peer i has tracked, how it reads models, what it trusts, and its gate."""
+    tracker = fast.gains[i]
+    waiting = tracker.peers[~tracker.evaluated].tolist()
+    assert waiting == sorted(plain.waiting[i])
+
+    posterior = fast.posteriors[i]
+    peers = posterior.peers.tolist()
+    assert peers == sorted(plain.posterior[i])
+    same(posterior.weights, np.array([plain.posterior[i][j] for j in peers]))
+
+    judged = tracker.evaluated
+    same(tracker.gain[judged], np.array([plain.gain[i][j] for j in peers]))
+    same(tracker.temperature[judged], np.array([plain.temperature[i][j] for j in peers]))
+    same(tracker.prior_power[judged], np.array([plain.prior_power[i][j] for j in peers]))
+    assert tracker.peers[tracker.broken == 1].tolist() == sorted(plain.broken[i])
+
+    same(fast.together[i], np.array(plain.together[i]))
+    same(fast.private_temperature[i], np.array(plain.private_temperature[i]))
+
+
+def assert_same_predictions(
+    fast: Federico, plain: ReferenceFederation, clients: list[ClientData], t: int
+) -> None:
+    """What each peer predicts for its test samples, by all that it trusts and its private model."""
+    mixtures = fast.predictors(t).personal()
+    mixed = fast.learner.mix(
+        mixtures.bank, mixtures.visits, mixtures.weights, calibration=mixtures.calibration
+    )
+    predicted: list[list[float]] = []
+    for i, client in enumerate(clients):
+        predicted += plain.predict(i, client.test[0])
+    same(mixed.numpy(), np.array(predicted))
+
+
+def same(fast: FloatArray, plain: FloatArray) -> None:
+    np.testing.assert_allclose(fast, plain, rtol=0, atol=TOLERANCE)

@@ -53,7 +53,7 @@ class Evidence:
     prior_power: FloatArray
     """a of each model, [visits]."""
     log_likelihood: FloatArray
-    """log p'(y|x) of each sample, [visits, samples]; minus infinity where outputs are not finite."""
+    """log p'(y|x) of each sample, [visits, samples]; minus infinity where the gain is."""
 
 
 def log_label_prior(labels: IntArray, classes: int) -> FloatArray:

@@ -25,6 +25,7 @@ mean loss. `federico.algorithm.reference_paper` is the paper's own rule.
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil, exp, inf
+from sys import float_info
 from typing import TypeAlias
 
 import numpy as np
@@ -209,7 +210,8 @@ class ReferenceFederation:
             losses=np.array(losses),
         )
         rng = stream(self.seed, "sample", self.names[i], t)
-        return self.sampler.sample(view, rng).tolist()
+        sampled: list[int] = self.sampler.sample(view, rng).tolist()
+        return sampled
 
     def sample_by_trust(self, i: int, t: int) -> list[int]:
         """The neighbors of peer i once its trust is final: drawn by how much it trusts each."""
@@ -217,7 +219,8 @@ class ReferenceFederation:
         weights = [self.posterior[i][j] for j in others]
         rng = stream(self.seed, "sample", self.names[i], t)
         drawn = draw_by_weight(np.array(others), np.array(weights), self.neighbors, rng)
-        return drawn.tolist()
+        sampled: list[int] = drawn.tolist()
+        return sampled
 
     def trusted_others(self, i: int) -> list[int]:
         """The other peers whose models are worth training for peer i."""
@@ -283,14 +286,37 @@ class ReferenceFederation:
         gains = dict(self.gain[i])
         for b in self.broken[i]:
             gains[b] = NO_GAIN
-        return trust_in(gains, own=i)
+        weights = trust_in(gains, own=i)
+
+        # Not even its own model has weight when it is broken, unless there is no other.
+        usable = sum(weight for b, weight in weights.items() if b not in self.broken[i])
+        if usable == 0:
+            return weights
+        for b in weights:
+            if b in self.broken[i]:
+                weights[b] = 0.0
+            else:
+                weights[b] /= usable
+        return weights
+
+    def weight_of(self, i: int, b: int) -> float:
+        """How much peer i trusts model b; 0 if it has never judged it.
+
+        Its own model always has some weight, so that it is trained at all.
+        """
+        weight = self.posterior[i].get(b, 0.0)
+        if i == b:
+            weight = max(weight, float_info.min)
+        return weight
 
     def compare_with_alone(self, i: int, evidence: dict[int, ReferenceEvidence]) -> None:
-        """The gate: is what the visited models say together better than training alone?"""
+        """The gate: how much what the visited models say together counts against training alone."""
         log_likelihood: dict[int, list[float]] = {}
-        for b in evidence:
-            log_likelihood[b] = evidence[b].log_likelihood
-        together = mixture_log_likelihood(log_likelihood, self.posterior[i])
+        weights: dict[int, float] = {}
+        for b, of_model in evidence.items():
+            log_likelihood[b] = of_model.log_likelihood
+            weights[b] = self.weight_of(i, b)
+        together = mixture_log_likelihood(log_likelihood, weights)
 
         # Read without label frequencies: it must predict the classes that training alone does.
         alone = self.evidence(i, self.twin[i], prior_powers=(0.0,))
@@ -329,10 +355,8 @@ class ReferenceFederation:
 
         updates: list[ReferenceUpdate] = []
         for b in visited:
-            weight = self.posterior[i][b]
-            if b != i and weight < self.w_min:
-                continue
-            if weight == 0:
+            weight = self.weight_of(i, b)
+            if b != i and (weight == 0 or weight < self.w_min):
                 continue
             delta = self.trainer.local_epoch(i, b, self.phi[b], x, y, t)
             updates.append(ReferenceUpdate(i, b, weight * samples, delta))
@@ -374,13 +398,26 @@ class ReferenceFederation:
     def counts_for(self, update: ReferenceUpdate) -> float:
         """What an update counts for at the owner of the model, by who has a say."""
         b = update.owner
-        owners_trust = self.posterior[b].get(update.sender, 0.0)
-        allowed = len(self.for_training[b]) * owners_trust
+        allowed = len(self.for_training[b]) * self.trust_at_owner(b, update.sender)
         if self.say == "sender":
             return update.coefficient
-        if self.say == "owner":
+        if self.say == "owner" or update.sender == b:
             return allowed
         return min(update.coefficient, allowed)
+
+    def trust_at_owner(self, b: int, i: int) -> float:
+        """How far owner b lets peer i move its model: nothing, if it has never judged peer i.
+
+        Where b is better off alone, its own data count for more and all others for less.
+        """
+        weight = self.weight_of(b, i)
+        if not self.has_private_model:
+            return weight
+
+        together = self.together[b]
+        if i == b:
+            return together * weight + (1 - together)
+        return together * weight
 
     # Prediction.
 
@@ -394,6 +431,8 @@ class ReferenceFederation:
         for j, weight in self.posterior[i].items():
             if weight >= self.w_min:
                 trusted[j] = weight
+        if not trusted:
+            trusted[i] = 1.0
         total = sum(trusted.values())
 
         mixed = np.zeros((len(x), self.classes))
