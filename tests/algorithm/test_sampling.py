@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
 from federico.algorithm.sampling import (
     Coin,
@@ -13,8 +14,9 @@ from federico.algorithm.sampling import (
     Strangers,
     Uniform,
     View,
+    draw_by_weight,
 )
-from federico.types import IntArray
+from federico.types import FloatArray, IntArray
 
 seeds = st.integers(0, 2**32 - 1)
 CHI_SQUARE_4_AT_1_PERCENT = 13.28
@@ -167,3 +169,38 @@ def test_a_coin_per_neighbor_mixes_within_a_round() -> None:
 def ranked() -> View:
     """Everyone known, 1 and 2 the best."""
     return view_of({0: 0.0, 1: 0.1, 2: 0.2, 3: 3.0, 4: 4.0, 5: 5.0})
+
+
+# Drawn by trust.
+
+
+@given(
+    arrays(np.float64, st.integers(0, 8), elements=st.floats(0, 1) | st.just(1e-320)),
+    st.integers(0, 9),
+    seeds,
+)
+def test_a_draw_by_weight_gives_different_peers_that_have_weight(
+    weights: FloatArray, neighbors: int, seed: int
+) -> None:
+    peers = 3 * np.arange(len(weights))
+    drawn = draw_by_weight(peers, weights, neighbors, np.random.default_rng(seed)).tolist()
+    assert drawn == sorted(set(drawn))
+    assert set(drawn) <= set(peers[weights > 0].tolist())
+    noticeable = int((weights > 1e-9).sum())
+    assert len(drawn) >= min(neighbors, noticeable)
+    assert len(drawn) <= neighbors
+
+
+def test_a_draw_by_weight_is_as_frequent_as_the_weight_says() -> None:
+    rng = np.random.default_rng(0)
+    peers = np.array([2, 5, 7])
+    drawn = [draw_by_weight(peers, np.array([1.0, 3.0, 0.0]), 1, rng)[0] for _ in range(4000)]
+    frequencies = [np.mean(np.array(drawn) == peer) for peer in peers]
+    np.testing.assert_allclose(frequencies, [0.25, 0.75, 0], atol=0.03)
+
+
+def test_nobody_is_drawn_where_nobody_has_weight() -> None:
+    rng = np.random.default_rng(0)
+    assert draw_by_weight(np.array([1, 2]), np.zeros(2), 2, rng).tolist() == []
+    nobody = np.empty(0, np.int64)
+    assert draw_by_weight(nobody, np.empty(0), 2, rng).tolist() == []

@@ -1,0 +1,143 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from federico.algorithm.evidence import Evidence
+from federico.algorithm.gains import GainTracker
+from federico.types import Array, IntArray
+
+OWN = 0
+Schedule = list[dict[int, float]]
+"""The gain of each model that is visited, round by round."""
+
+schedules = st.lists(
+    st.dictionaries(st.integers(0, 4), st.floats(-50, 500) | st.just(-np.inf), min_size=1),
+    min_size=1,
+    max_size=6,
+)
+
+
+def peers_of(*peers: int) -> IntArray:
+    return np.array(peers, dtype=np.int64)
+
+
+def evidence_of(gains: list[float]) -> Evidence:
+    gain = np.array(gains)
+    count = len(gain)
+    return Evidence(gain, np.full(count, 2.0), np.full(count, 0.5), np.zeros((count, 3)))
+
+
+def play(tracker: GainTracker, schedule: Schedule) -> GainTracker:
+    for visited in schedule:
+        tracker.observe(peers_of(*visited), evidence_of(list(visited.values())))
+    return tracker
+
+
+def weight_of(tracker: GainTracker, peer: int) -> float:
+    return float(tracker.weights[tracker.peers == peer][0])
+
+
+def test_gains_are_averaged_over_visits() -> None:
+    tracker = play(GainTracker(OWN, 0.6), [{0: 2.0, 1: 2.0}, {0: 4.0}, {0: 4.0}])
+    np.testing.assert_allclose(tracker.gain, [2 + 0.6 * 2 + 0.6 * 0.8, 2.0])
+
+
+def test_harm_is_remembered_as_no_trust_at_all_and_no_more() -> None:
+    tracker = play(GainTracker(OWN, 0.5), [{0: 0.0, 1: -900.0}])
+    assert tracker.gain.tolist() == [0, -1]
+    assert weight_of(tracker, 1) == 0
+    play(tracker, [{1: 3.0}])
+    assert weight_of(tracker, 1) == pytest.approx(4 / 5)
+
+
+def test_final_evidence_replaces_what_was_averaged() -> None:
+    tracker = play(GainTracker(OWN), [{0: 1.0, 1: 9.0, 2: 5.0}])
+    tracker.observe(peers_of(0, 1), evidence_of([3.0, 2.0]), final=True)
+    assert tracker.gain.tolist() == [3, 2, 5]
+
+
+@pytest.mark.parametrize("bad", [np.nan, -np.inf, np.inf])
+def test_a_broken_model_has_no_trust_until_it_is_seen_whole(bad: float) -> None:
+    tracker = play(GainTracker(OWN), [{0: 0.0, 1: 5.0}, {0: 0.0, 1: bad}])
+    assert tracker.broken.tolist() == [0, 1]
+    assert weight_of(tracker, 1) == 0
+    assert np.isfinite(tracker.gain).all()
+
+    play(tracker, [{0: 0.0}])
+    assert weight_of(tracker, 1) == 0, "not visited since"
+    play(tracker, [{1: 5.0}])
+    assert weight_of(tracker, 1) > 0
+
+
+def test_a_broken_own_model_has_no_weight_while_there_is_another() -> None:
+    tracker = play(GainTracker(OWN), [{0: -np.inf, 1: 1.0}])
+    assert tracker.weights.tolist() == [0, 1]
+    alone = play(GainTracker(OWN), [{0: -np.inf}])
+    assert alone.weights.tolist() == [1]
+
+
+def test_watching_breaks_and_mends_models_but_leaves_gains_alone() -> None:
+    tracker = play(GainTracker(OWN), [{0: 0.0, 1: 5.0}])
+    tracker.watch(peers_of(1), np.array([False]))
+    assert tracker.weights.tolist() == [1, 0]
+    tracker.watch(peers_of(1), np.array([True]))
+    np.testing.assert_allclose(tracker.weights, [1 / 37, 36 / 37])
+    assert tracker.gain.tolist() == [0, 5]
+
+
+def test_who_has_sent_an_update_waits_to_be_evaluated_before_all_others() -> None:
+    tracker = play(GainTracker(OWN), [{0: 0.0, 2: 5.0}])
+    tracker.wants(peers_of(1, 2))
+    assert tracker.peers.tolist() == [0, 1, 2]
+    assert tracker.evaluated.tolist() == [True, False, True]
+    assert weight_of(tracker, 1) == 0
+    assert np.argmin(tracker.losses) == 1
+    assert tracker.losses[1] < 0, "strangers count as 0"
+
+    play(tracker, [{1: 2.0}])
+    assert tracker.evaluated.all()
+    assert (tracker.losses >= 0).all()
+
+
+def test_calibration_is_that_of_the_last_visit() -> None:
+    tracker = play(GainTracker(OWN), [{0: 1.0, 1: 1.0}])
+    sharper = Evidence(np.ones(1), np.array([0.7]), np.zeros(1), np.zeros((1, 3)))
+    tracker.observe(peers_of(1), sharper)
+    assert tracker.temperature.tolist() == [2.0, 0.7]
+    assert tracker.prior_power.tolist() == [0.5, 0]
+
+
+def test_nobody_has_weight_before_a_peer_has_evaluated_its_own_model() -> None:
+    tracker = GainTracker(OWN)
+    assert tracker.weights.tolist() == []
+    tracker.wants(peers_of(3))
+    assert tracker.weights.tolist() == [0]
+
+
+@given(schedules, st.floats(0.01, 1))
+def test_weights_sum_to_one_and_the_better_is_trusted_more(
+    schedule: Schedule, momentum: float
+) -> None:
+    tracker = play(GainTracker(OWN, momentum), [{OWN: 0.0}, *schedule])
+    assert tracker.weights.sum() == pytest.approx(1)
+    assert tracker.peers.tolist() == sorted(set(tracker.peers.tolist()))
+
+    others = (tracker.peers != OWN) & (tracker.broken == 0)
+    by_gain = np.argsort(tracker.gain[others])
+    assert (np.diff(tracker.weights[others][by_gain]) >= 0).all()
+    assert (tracker.gain >= -1).all()
+
+
+@given(schedules, schedules)
+def test_goes_on_from_a_saved_state_bit_for_bit(before: Schedule, after: Schedule) -> None:
+    tracker = play(GainTracker(OWN), [{OWN: 0.0}, *before])
+    tracker.wants(peers_of(7))
+    saved: dict[str, Array] = {name: values.copy() for name, values in tracker.state().items()}
+    resumed = GainTracker(OWN)
+    resumed.restore(saved)
+    play(tracker, after)
+    play(resumed, after)
+    for name, values in tracker.state().items():
+        np.testing.assert_array_equal(resumed.state()[name], values)
+    assert resumed.weights.tolist() == tracker.weights.tolist()
