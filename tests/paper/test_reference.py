@@ -1,6 +1,7 @@
 """The fast path computes what the plain loops of `federico.algorithm.reference` do."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -72,6 +73,20 @@ def test_fast_path_and_plain_loops_agree_on_values(
     clients = sine(SIZES)
     fast = build(method, clients, options)
     play_both(fast, reference(fast, clients), clients)
+
+
+def test_they_agree_on_clients_that_have_mostly_one_label(method: Build, blobs: Clients) -> None:
+    clients: list[ClientData] = []
+    for i, client in enumerate(blobs((60,) * PEERS)):
+        x, y = client.train
+        kept = (y == i // 2) | (np.arange(len(y)) % 5 == 0)
+        clients.append(replace(client, train=(x[kept], y[kept])))
+
+    fast = build(method, clients, {})
+    plain = reference(fast, clients)
+    play_both(fast, plain, clients)
+    powers = [power for peer in plain.prior_power for power in peer.values()]
+    assert len(set(powers)) > 1, "some models are read with a client's own label frequencies"
 
 
 @pytest.mark.parametrize("broken", [0, 5], ids=["few samples", "many samples"])
