@@ -378,6 +378,11 @@ class ReferenceFederation:
 
     def update(self, b: int, received: list[ReferenceUpdate]) -> None:
         """Move model b by the average of what has come, each update by what it counts for."""
+        # Who has sent something and was never judged is judged next.
+        for update in received:
+            if update.sender not in self.gain[b] and self.say != "sender":
+                self.waiting[b].add(update.sender)
+
         total = 0.0
         for update in received:
             total += self.counts_for(update)
@@ -389,11 +394,6 @@ class ReferenceFederation:
             share = self.counts_for(update) / total
             moved += share * update.delta
         self.phi[b] = moved
-
-        # Who has sent something and was never judged is judged next.
-        for update in received:
-            if update.sender not in self.gain[b] and self.say != "sender":
-                self.waiting[b].add(update.sender)
 
     def counts_for(self, update: ReferenceUpdate) -> float:
         """What an update counts for at the owner of the model, by who has a say."""
