@@ -73,6 +73,36 @@ def test_collaborators_are_those_with_the_same_labels(trained: federico.Run) -> 
     assert sum(trained.client("a").posterior.values()) == pytest.approx(1)
 
 
+def test_a_client_says_what_it_is_alone_and_together(trained: federico.Run, tmp_path: Path) -> None:
+    client = trained.client("b")
+    comparison = client.comparison
+    assert comparison is not None
+    last = trained.records()[-1]
+    assert last.alone is not None
+    assert last.together_share is not None
+    assert comparison.alone["accuracy"] == last.alone["accuracy"][1]
+    assert comparison.together_share == last.together_share[1]
+    assert comparison.used.keys() == comparison.alone.keys() == comparison.together.keys()
+    assert "with collaborators" in repr(client)
+    assert client.posterior["b (alone)"] == pytest.approx(1 - comparison.together_share, abs=1e-3)
+
+    client.save(tmp_path / "moved")
+    assert open_folder(tmp_path / "moved").comparison == comparison
+
+
+def test_the_private_model_is_nobodys_collaborator(trained: federico.Run) -> None:
+    for name in trained.clients:
+        client = trained.client(name)
+        assert f"{name} (alone)" in client.posterior
+        assert set(client.collaborators(0.0)) <= set(trained.clients) - {name}
+
+
+def test_a_method_without_private_models_compares_nothing(run: Callable[..., federico.Run]) -> None:
+    client = run(methods=["local"]).client("a", method="local")
+    assert client.comparison is None
+    assert repr(client) == "Bundle('a', local: 1 model)"
+
+
 def test_loaded_run_predicts_the_same(trained: federico.Run) -> None:
     x = make_people(seed=5)["a"][0]
     loaded = federico.load(trained.path, model=net).client("a")

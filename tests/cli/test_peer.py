@@ -12,6 +12,7 @@ import pytest
 
 from federico.experiment.build import prepare
 from federico.experiment.config import load
+from federico.runs.comparison import Comparison
 from federico.site import preflight
 from federico.site.local_federation import create_federation, with_clients
 from federico.site.status import MemberStatus, Status, write_status
@@ -26,6 +27,13 @@ STATUS = Status(
     round=3,
     rounds=30,
     figures={"accuracy": 0.875, "loss": 0.5},
+    evaluated=3,
+    comparison=Comparison(
+        alone={"accuracy": 0.76, "loss": 1.0},
+        together={"accuracy": 0.88, "loss": 0.5},
+        used={"accuracy": 0.875, "loss": 0.5},
+        together_share=0.86,
+    ),
     posterior={"0": 0.75, "1": 0.25},
     sent=2_000_000,
     received=1_000_000,
@@ -66,6 +74,35 @@ def test_status_tells_round_accuracy_trust_and_who_is_away(
         assert any(all(part in row for part in line) for row in text.splitlines()), line
     assert "another federation file" in text
     assert "not finite" in text
+
+
+def test_status_tells_whether_the_federation_is_worth_it(federico: Command, site: Path) -> None:
+    (site.parent / "state").mkdir()
+    write_status(site.parent / "state", STATUS)
+    text = federico("peer", "status", site).out
+    assert (
+        "Is it worth it? alone 76.0 %, with collaborators 88.0 %: together counts 86 %; "
+        "0 predicts mostly together (86 %)" in text
+    )
+    found = json.loads(federico("peer", "status", site, "--json").out)["comparison"]
+    assert found["alone"]["accuracy"] == 0.76
+    assert found["together_share"] == 0.86
+
+
+def test_status_claims_nothing_before_the_first_evaluation(federico: Command, site: Path) -> None:
+    (site.parent / "state").mkdir()
+    begun = replace(STATUS, figures={}, evaluated=0, comparison=None)
+    write_status(site.parent / "state", begun)
+    text = federico("peer", "status", site).out
+    assert "round 3 of 30; " in text
+    assert "alone" not in text
+
+
+def test_status_says_how_old_its_figures_are(federico: Command, site: Path) -> None:
+    (site.parent / "state").mkdir()
+    write_status(site.parent / "state", replace(STATUS, evaluated=2))
+    text = federico("peer", "status", site).out
+    assert "accuracy 87.5 % on its own test data after round 2; " in text
 
 
 @pytest.mark.parametrize(

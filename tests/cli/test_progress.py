@@ -35,10 +35,11 @@ def test_log_has_one_line_per_cell(shown: Callable[..., str]) -> None:
         "Local, seed 0", "FedeRiCo, seed 0", "Local, seed 1", "FedeRiCo, seed 1",
     ]  # fmt: skip
     alone = re.search(r" (\d+\.\d) % accuracy$", lines[0])
-    together = re.search(r" (\d+\.\d) % accuracy, (\S+) against Local$", lines[1])
+    together = re.search(r" (\d+\.\d) % accuracy \(alone (\S+)\), (\S+) against Local$", lines[1])
     assert alone
     assert together
-    difference = float(together[2].replace("\N{MINUS SIGN}", "-"))
+    assert together[2] == alone[1], "its private models are trained as Local's"
+    difference = float(together[3].replace("\N{MINUS SIGN}", "-"))
     assert difference == pytest.approx(float(together[1]) - float(alone[1]), abs=0.2)
 
 

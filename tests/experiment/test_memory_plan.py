@@ -66,6 +66,7 @@ def test_private_models_are_two_more_per_client_and_keep_their_optimizers(tiny: 
     paper = parts(tiny(federico={"preset": "paper", **fresh}))
     found = parts(tiny(federico=fresh))
     assert found["models"] == paper["models"] + 2 * 4 * ROW
+    assert found["updates"] == paper["updates"] + 4 * ROW
     assert found["optimizers"] == 2 * (2 * 4) * ROW
     assert found["checkpoint"] == found["models"] + found["optimizers"]
 

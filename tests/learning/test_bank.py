@@ -36,6 +36,15 @@ def test_equal_names_start_from_equal_models(layout: ModelLayout) -> None:
     assert not torch.equal(rows[0], rows[2])
 
 
+def test_models_that_are_not_finite_are_found_by_owner(layout: ModelLayout) -> None:
+    bank = Bank.start(layout, 0, {1: "a", 4: "d", 6: "f"}, CPU)
+    bank.rows[1, -1] = torch.nan
+    bank.rows[2, 0] = torch.inf
+    assert bank.are_finite(np.array([6, 1, 4, 1])).tolist() == [False, True, False, True]
+    bank.rows.fill_(torch.finfo(bank.rows.dtype).max)
+    assert bank.are_finite(np.array([1, 4])).all(), "however large the sum would be"
+
+
 def test_places_are_found_by_owner(layout: ModelLayout) -> None:
     bank = Bank.start(layout, 0, {1: "a", 4: "d", 6: "f"}, CPU)
     assert bank.places(np.array([6, 1, 6])).tolist() == [2, 0, 2]

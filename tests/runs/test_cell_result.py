@@ -70,6 +70,34 @@ def test_rounds_that_were_not_evaluated_have_bytes_and_no_figures(play: Play) ->
     assert len(result.bytes_by_round) == 3
 
 
+def test_alone_and_together_are_kept_of_the_last_evaluated_round_only(tmp_path: Path) -> None:
+    def evaluated(alone: float, share: float) -> dict[str, Any]:
+        return {
+            "figures": {"accuracy": [0.8] * 3},
+            "alone": {"accuracy": [alone] * 3, "loss": [1.0] * 3},
+            "together": {"accuracy": [0.9] * 3, "loss": [1.0] * 3},
+            "together_share": [share] * 3,
+        }
+
+    quiet = {"together_share": [0.1] * 3}
+    cell = write_cell(
+        tmp_path, "federico", evaluated(0.5, 0.2), evaluated(0.6, 0.7), quiet, finished=False
+    )
+    comparisons = cell_result(cell).comparisons
+    assert comparisons is not None
+    assert comparisons.alone["accuracy"] == [0.6] * 3
+    assert comparisons.together["accuracy"] == [0.9] * 3
+    assert comparisons.used["accuracy"] == [0.8] * 3
+    assert comparisons.together_share == [0.7] * 3
+
+
+def test_a_run_knows_what_its_clients_would_be_alone(finished: RunDir) -> None:
+    cell = finished.cell("federico", 0)
+    assert cell_result(cell).comparisons == cell.records[-1].comparisons
+    assert cell_result(cell).comparisons is not None
+    assert cell_result(finished.cell("fedavg", 0)).comparisons is None
+
+
 def test_the_line_comes_back_as_it_was_written(cell: CellDir, tmp_path: Path) -> None:
     result = cell_result(cell)
     append_result(tmp_path, result)

@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from federico.errors import ConfigError, RunError
+from federico.runs.comparison import Comparison
 from federico.site.status import (
     MemberStatus,
     Status,
@@ -29,6 +30,13 @@ def test_what_was_said_is_read(tmp_path: Path) -> None:
     write_status(tmp_path, replace(STATUS, round=4))
     assert read_status(tmp_path) == replace(STATUS, round=4)
     assert [path.name for path in tmp_path.iterdir()] == ["status.json"]
+
+
+def test_what_a_site_is_alone_and_together_is_read(tmp_path: Path) -> None:
+    comparison = Comparison({"accuracy": 0.5}, {"accuracy": 0.8}, {"accuracy": None}, 0.9)
+    compared = replace(STATUS, evaluated=2, comparison=comparison)
+    write_status(tmp_path, compared)
+    assert read_status(tmp_path) == compared
 
 
 @pytest.mark.parametrize(

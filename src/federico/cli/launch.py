@@ -15,6 +15,7 @@ from rich.table import Table
 from federico.cli.console import PLAIN, err, out, print_json
 from federico.cli.options import Json, Overrides, Quiet
 from federico.cli.signals import leave_on_sigterm
+from federico.runs.comparison import share_in_words
 from federico.runs.metric import Metric, metric_in
 from federico.site.status import Status, describe_posterior, describe_score
 
@@ -135,6 +136,7 @@ def _result_as_json(
         result[status.name] = {
             "federico": _score(status),
             "alone": alone_score,
+            "together_share": _together_share(status),
             "posterior": status.posterior,
         }
     return result
@@ -144,13 +146,14 @@ def _result_table(statuses: list[Status], alone: list[float | None]) -> Table:
     """What each peer has reached with the others and by itself."""
     metric = metric_in(statuses[0].figures)
     table = Table(title=f"{metric.name.capitalize()} on each peer's own test data")
-    for column in ("peer", "FedeRiCo", "alone", "trusts"):
+    for column in ("peer", "FedeRiCo", "alone", "predicts", "trusts"):
         table.add_column(column)
     for status, alone_score in zip(statuses, alone, strict=True):
         table.add_row(
             status.name,
             _format(_score(status), metric),
             _format(alone_score, metric),
+            _which(status),
             describe_posterior(status.posterior, SHOWN_COLLABORATORS),
         )
 
@@ -161,8 +164,24 @@ def _result_table(statuses: list[Status], alone: list[float | None]) -> Table:
         _format(together, metric),
         _format(_mean(alone), metric),
         "",
+        "",
     )
     return table
+
+
+def _together_share(status: Status) -> float | None:
+    """How much the collaborators count; None where the peer trains no model alone."""
+    if status.comparison is None:
+        return None
+    return status.comparison.together_share
+
+
+def _which(status: Status) -> str:
+    """Whether the peer predicts together or alone."""
+    share = _together_share(status)
+    if share is None:
+        return ""
+    return share_in_words(share)
 
 
 def _score(status: Status) -> float | None:

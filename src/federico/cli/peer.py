@@ -16,6 +16,7 @@ from federico.cli.console import PLAIN, out, print_json
 from federico.cli.logs import logging_to
 from federico.cli.options import Json, Quiet
 from federico.cli.signals import stop_on_signals
+from federico.runs.comparison import Comparison, describe_comparison, share_in_words
 from federico.site.status import (
     MemberStatus,
     Status,
@@ -101,12 +102,14 @@ def _raise_first_error(file: Path, findings: "list[Finding]") -> None:
 
 @peer_app.command("status")
 def status(file: SiteFile, json: Json = False) -> None:
-    """Show how the peer is doing: round, score, collaborators, bytes, who is away."""
+    """Show how the peer is doing: round, score, alone or together, bytes, who is away."""
     current = read_status(find_state_folder(file))
     if json:
         print_json(asdict(current))
         return
     out.print(_headline(current), **PLAIN)
+    if current.comparison is not None:
+        out.print(_worth(current, current.comparison), **PLAIN)
     out.print(_member_table(current))
 
 
@@ -130,7 +133,16 @@ def _score(status: Status) -> str:
     score = describe_score(status.figures)
     if not score:
         return ""
-    return f", {score} on its own test data"
+    when = ""
+    if status.evaluated != status.round:
+        when = f" after round {status.evaluated}"
+    return f", {score} on its own test data{when}"
+
+
+def _worth(status: Status, comparison: Comparison) -> str:
+    """What the site would be without the others, and what it uses."""
+    which = share_in_words(comparison.together_share)
+    return f"Is it worth it? {describe_comparison(comparison)}; {status.name} predicts {which}"
 
 
 def _member_table(status: Status) -> Table:

@@ -1,6 +1,6 @@
 """What a person sees while an experiment runs: its table as it fills in, and the cells at work."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -22,7 +22,7 @@ from federico.experiment.tuning import final_figure
 from federico.report.aggregate import aggregate
 from federico.report.tables import ForTerminal, result_tables
 from federico.runs.layout import CellDir, Description
-from federico.runs.metric import metric_of
+from federico.runs.metric import Metric, metric_of
 from federico.runs.records import Record
 from federico.runs.results import CellResult, metric_of_result
 from federico.runs.table import TableDescription
@@ -130,6 +130,9 @@ class LiveProgress:
         if figure is None:
             return "not evaluated"
         text = metric.named(figure)
+        if line.alone is not None:
+            sizes = _sizes(line.train_samples, line.test_samples)
+            text += _alone(metric, line.alone, sizes)
         for other in self._results.values():
             same_place = (other.column, other.rate_kind, other.seed, other.rounds) == (
                 line.column,
@@ -159,8 +162,21 @@ def _score(about: Description, record: Record) -> str:
     if record.figures is None:
         return ""
     metric = metric_of(about.task)
-    sizes = [
-        train + test for train, test in zip(about.train_samples, about.test_samples, strict=True)
-    ]
-    figure = metric.mean(record.figures, sizes)
-    return metric.named(figure)
+    sizes = _sizes(about.train_samples, about.test_samples)
+    score = metric.named(metric.mean(record.figures, sizes))
+    if record.alone is not None:
+        score += _alone(metric, record.alone, sizes)
+    return score
+
+
+def _alone(
+    metric: Metric, figures: Mapping[str, Sequence[float | None]], sizes: Sequence[int]
+) -> str:
+    """What follows a figure where clients also trained alone: (alone 77.9)."""
+    return f" (alone {metric.bare(metric.mean(figures, sizes))})"
+
+
+def _sizes(train_samples: Sequence[int], test_samples: Sequence[int]) -> list[int]:
+    """All samples of each client."""
+    pairs = zip(train_samples, test_samples, strict=True)
+    return [train + test for train, test in pairs]

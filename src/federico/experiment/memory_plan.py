@@ -215,7 +215,8 @@ def _simulated_rows(setup: Setup, needs: Needs, ranks: int) -> dict[str, int]:
     """Bytes of the rows of numbers that a method holds, on the first of so many ranks."""
     models = needs.models * _row_bytes(setup)
     optimizers = needs.pairs * _moments_bytes(setup)
-    updates = needs.updates * _row_bytes(setup) + needs.fresh * _moments_bytes(setup)
+    updates = (needs.updates + needs.private_updates) * _row_bytes(setup)
+    updates += needs.fresh * _moments_bytes(setup)
     # A copy of all that is saved, written to the disk while the next round goes on.
     checkpoint = models + optimizers
     if ranks == 1:

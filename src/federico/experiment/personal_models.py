@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -35,14 +36,23 @@ from federico.runs.client_models import (
     row_digest,
     slots_of,
 )
+from federico.runs.comparison import Comparisons
 from federico.runs.tensor_file import save_tensors
 from federico.types import IntArray
 
 
 def save_clients(
-    folder: Path, setup: Setup, method: Method, mixtures: Mixtures, processes: ProcessGroup
+    folder: Path,
+    setup: Setup,
+    method: Method,
+    mixtures: Mixtures,
+    processes: ProcessGroup,
+    comparisons: Comparisons | None = None,
 ) -> None:
-    """Write the personal models of all clients; they appear all at once."""
+    """Write the personal models of all clients; they appear all at once.
+
+    `comparisons` say what every client is alone and together, where that is known.
+    """
     mixtures = mixtures.personal()
     everything = _assemble(mixtures, processes)
     if processes.rank > 0:
@@ -56,6 +66,7 @@ def save_clients(
         partial.mkdir(parents=True)
         save_tensors(partial / MODELS_FILE, tensors)
         index = _index(setup, method, mixtures.bank.layout, everything["owners"], tensors)
+        index["comparisons"] = None if comparisons is None else asdict(comparisons)
         (partial / INDEX_FILE).write_text(json.dumps(index), encoding="utf-8")
         for written in (partial / MODELS_FILE, partial / INDEX_FILE, partial):
             sync(written)
@@ -64,11 +75,20 @@ def save_clients(
     processes.wait()
 
 
-def save_hosted_clients(folder: Path, setup: Setup, method: Method, mixtures: Mixtures) -> None:
-    """Write a folder of its own for each client that this process hosts."""
+def save_hosted_clients(
+    folder: Path,
+    setup: Setup,
+    method: Method,
+    mixtures: Mixtures,
+    comparisons: Comparisons | None = None,
+) -> None:
+    """Write a folder of its own for each client that this process hosts.
+
+    `comparisons` say what each of them is alone and together, where that is known.
+    """
     mixtures = mixtures.personal()
     names = method.names
-    for index, mine in mixtures.visits.by_client():
+    for place, (index, mine) in enumerate(mixtures.visits.by_client()):
         client = setup.clients[index]
         owners = mixtures.visits.owners[mine]
         header = Header(
@@ -77,6 +97,7 @@ def save_hosted_clients(folder: Path, setup: Setup, method: Method, mixtures: Mi
             target_scale=client.target_scale if setup.standardizes_targets else None,
             owners=[names[b] for b in owners],
             weights=mixtures.weights[mine].tolist(),
+            comparison=None if comparisons is None else comparisons.of(place),
             **_calibration_header(mixtures.calibration, mine),
             **_common_header(setup, method.name),
         )

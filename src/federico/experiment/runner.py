@@ -44,8 +44,9 @@ from federico.methods.method import Method, Mixtures, Round
 from federico.runs import checkpoint
 from federico.runs.atomic import publish, publish_text
 from federico.runs.cell_result import cell_result
+from federico.runs.comparison import Comparisons
 from federico.runs.layout import CellDir, RunDir, another_experiment, first_difference
-from federico.runs.records import Journal, Record
+from federico.runs.records import Journal, Record, read_last_record
 from federico.runs.results import CellResult, StoredAggregate, append_result, read_results
 from federico.runs.table import ShownRate, write_table
 
@@ -461,9 +462,21 @@ def run_cell(
                 checkpoint.remove_all(folder.path / "checkpoint")
         else:
             predictors = method.predictors(cell.rounds)
-            save_clients(folder.path / "clients", setup, method, predictors, team)
+            comparisons = None
+            if team.rank == 0:
+                comparisons = _last_comparisons(folder)
+            clients = folder.path / "clients"
+            save_clients(clients, setup, method, predictors, team, comparisons)
         if team.rank == 0:
             folder.finish(cell.rounds)
+
+
+def _last_comparisons(folder: CellDir) -> Comparisons | None:
+    """What the clients of a cell are alone and together after the last round, if that is known."""
+    last = read_last_record(folder.path)
+    if last is None:
+        return None
+    return last.comparisons
 
 
 def _save_partition(folder: CellDir, setup: Setup) -> None:

@@ -12,7 +12,7 @@ from torch import Tensor
 from federico.learning.layout import ModelLayout
 from federico.learning.parts import ModelPart
 from federico.learning.rows import Rows, RowStorage
-from federico.types import FloatArray, IntArray
+from federico.types import BoolArray, FloatArray, IntArray
 
 
 class Bank:
@@ -102,6 +102,17 @@ class Bank:
             )
         found = self._known_places[positions]
         return torch.from_numpy(found).to(self.rows.device)
+
+    def are_finite(self, owners: IntArray) -> BoolArray:
+        """Whether all numbers of each of these owners' models are finite, [owners].
+
+        Models are looked at one by one: side by side they might not fit into memory.
+        """
+        distinct, which = np.unique(owners, return_inverse=True)
+        finite = []
+        for place in self.places(distinct).tolist():
+            finite.append(bool(self.rows[place].isfinite().all()))
+        return np.array(finite, dtype=bool)[which]
 
     def replace_visiting_rows(self, owners: IntArray) -> Tensor:
         """Give these owners visiting rows, and forget all earlier visiting rows.

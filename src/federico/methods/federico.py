@@ -245,22 +245,39 @@ class Federico(Method):
             visited = clients * _neighbors(options, clients)
         visits = clients + visited
         private = 0
+        private_updates = 0
         if _has_private_models(options, clients):
             private = 2 * clients
+            # Those of the private models, or of their twins, while what was sent is under way.
+            private_updates = clients
 
         if options.m_step == "gradient":
             # Beside the gradients sent, their sum at each owner.
             return Needs(
-                models=clients + private, updates=visits + clients, pairs=clients + private
+                models=clients + private,
+                updates=visits + clients,
+                pairs=clients + private,
+                private_updates=private_updates,
             )
         if options.optimizer_state == "fresh":
-            return Needs(models=clients + private, updates=visits, pairs=private, fresh=visits)
+            return Needs(
+                models=clients + private,
+                updates=visits,
+                pairs=private,
+                fresh=visits,
+                private_updates=private_updates,
+            )
 
         # Every visit may be to a model not met before, until all have met.
         meetings = visited * _meeting_rounds(options, sampling_rounds)
         all_meetings = clients * (clients - 1)
         met = min(all_meetings, meetings)
-        return Needs(models=clients + private, updates=visits, pairs=clients + private + met)
+        return Needs(
+            models=clients + private,
+            updates=visits,
+            pairs=clients + private + met,
+            private_updates=private_updates,
+        )
 
     def start(self) -> None:
         """No peer has evaluated any model yet."""
@@ -404,8 +421,7 @@ class Federico(Method):
 
     def _watch(self, visits: Visits) -> None:
         """Models are no longer judged, but one that is not finite any more loses its weight."""
-        rows = self.bank.rows[self.bank.places(visits.owners)]
-        finite = rows.sum(1).isfinite().cpu().numpy()
+        finite = self.bank.are_finite(visits.owners)
         for i, positions in visits.by_client():
             self.gains[i].watch(visits.owners[positions], finite[positions])
 
@@ -575,8 +591,7 @@ class Federico(Method):
             return None
 
         visits = self._to_private()
-        rows = self.bank.rows[self.bank.places(visits.owners)]
-        finite = rows.sum(1).isfinite().cpu().numpy()
+        finite = self.bank.are_finite(visits.owners)
         weights = np.where(finite, 1.0 - self.together, 0.0)
         if self.learner.task == "regression":
             return TrainedAlone(visits, weights)

@@ -111,6 +111,8 @@ class Needs:
     """Pairs (client, model) whose optimizer is kept between rounds."""
     fresh: int = 0
     """Optimizers that live only as long as the deltas do."""
+    private_updates: int = 0
+    """Deltas of models that are shown to nobody, computed while the others are under way."""
     copies: int = 0
     """Rows that are put side by side in memory, wherever the others lie."""
 

@@ -7,7 +7,7 @@ module gives them, so they cannot disagree.
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeAlias, TypeVar
 
@@ -24,6 +24,7 @@ from federico.report.gains import (
     paired_p_value,
     relative_variances,
 )
+from federico.report.worth_it import WorthToClient, mean_over_runs, worth_of_cell
 from federico.runs.metric import METRICS, SKILL, Metric, metric_of, tuning_metric
 from federico.runs.results import (
     CellResult,
@@ -42,6 +43,7 @@ Command: TypeAlias = tuple[str, str]
 Key = TypeVar("Key")
 LOCAL = "local"
 """The method that trains alone."""
+FEDERICO = "federico"
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,11 @@ class SeedResult:
     on_own_distribution: float | None
     effective_collaborators: float | None
     provenance: list[Provenance]
+    alone: float | None = None
+    """The figure of the models that clients trained alone, mean over clients; None where the method
+    trains none."""
+    worth: dict[str, WorthToClient] = field(default_factory=dict)
+    """What each client is alone and together, where it trained a model alone."""
     stored_as_mean: bool = False
     """Whether only means over seeds were stored, and all but the last figure is made up of them."""
     finished: bool = True
@@ -210,6 +217,16 @@ class Entry:
     def worse_than_mean(self) -> float | None:
         """Clients whose model is worse than the mean of their training targets, mean over seeds."""
         return _mean_of_known(seed.worse_than_mean for seed in self.seeds)
+
+    @property
+    def alone(self) -> float | None:
+        """The figure of the models that clients trained alone, mean over the seeds that know it."""
+        return _mean_of_known(seed.alone for seed in self.seeds)
+
+    @cached_property
+    def worth(self) -> list[WorthToClient]:
+        """What each client is alone and together, mean over seeds; empty without private models."""
+        return mean_over_runs([seed.worth for seed in self.seeds])
 
     @cached_property
     def curve(self) -> Curve:
@@ -434,6 +451,19 @@ class Summary:
                 return row.method == LOCAL
         return False
 
+    @cached_property
+    def worth_known(self) -> list[Entry]:
+        """The entries whose clients say what they are alone, FedeRiCo's before others.
+
+        They are of the learning rate that pictures show, in the order of columns and rows.
+        """
+        found = []
+        for column in self.table.columns:
+            for entry in self.column(column, self.shown_rate):
+                if entry.worth:
+                    found.append(entry)
+        return sorted(found, key=lambda entry: entry.row.method != FEDERICO)
+
     @property
     def stored_as_means(self) -> list[Entry]:
         """The entries of which only means over seeds were stored."""
@@ -514,6 +544,9 @@ def from_cell(cell: CellResult) -> SeedResult:
     for place in range(len(cell.evaluated)):
         figures = cell.figures_at(place)
         figure.append(metric.mean(figures, samples))
+    alone = None
+    if cell.alone is not None:
+        alone = metric.mean(cell.alone, samples)
     if cell.evaluated:
         last = cell.figures_at(-1)
         for client, value in zip(cell.clients, metric.of_clients(last), strict=True):
@@ -541,6 +574,8 @@ def from_cell(cell: CellResult) -> SeedResult:
         on_own_distribution=cell.on_own_distribution,
         effective_collaborators=cell.effective_collaborators,
         provenance=[cell.provenance],
+        alone=alone,
+        worth=worth_of_cell(cell, metric),
     )
 
 

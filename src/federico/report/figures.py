@@ -7,6 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
 from federico.report import text
 from federico.report.aggregate import Entry, Summary
@@ -36,6 +37,8 @@ from federico.report.drawing import (
     whole_numbers,
 )
 from federico.report.posteriors import Posteriors, panels
+from federico.report.worth_it import WorthToClient, by_gain, worth_to_all
+from federico.runs.comparison import share_in_words
 from federico.runs.layout import Description
 from federico.runs.metric import Metric
 from federico.runs.table import TableRow
@@ -47,8 +50,12 @@ MOST_HEAT = 256
 """Clients of a heat-map."""
 MOST_CURVES = 10
 """Rows of a picture of curves."""
+BETTER_OFF = METHOD_COLORS["federico"]
+WORSE_OFF = "#D55E00"
 
 
+WORTH = "worth"
+"""The picture of what clients gain over training alone."""
 CAPTIONS = {
     "figure": "A figure in the manner of the paper, drawn from these runs.",
     "overview": "A large dot is a mean, a line one standard deviation, a small dot a run.",
@@ -59,6 +66,8 @@ CAPTIONS = {
     "takes. A method that moves nothing is a level line at its end result.",
     "clients": "One row for each client, mean over runs: where a dot is better than Local's "
     "grey one, the client gains by collaborating.",
+    WORTH: "What each client gains over the model that it trained alone, which is the zero line: "
+    "blue clients are better off, orange ones worse.",
     "collaboration": "One panel for each client, one line for each peer in the colour of that "
     "peer's distribution (grey if not known), the client's own model dashed: lines that rise are "
     "collaborators being found.",
@@ -90,6 +99,8 @@ def draw_all(summary: Summary, details: RunDetails) -> Iterator[tuple[str, Figur
     by_client = any(entry.by_client for entry in summary.entries)
     if few_rows and by_client and len(table.columns) == 1:
         yield "clients", clients(summary)
+    if summary.worth_known:
+        yield WORTH, worth(summary)
     if posteriors is not None and len(posteriors.clients) > 1:
         yield "collaboration", collaboration(posteriors)
     if details.descriptions:
@@ -290,6 +301,141 @@ def clients(summary: Summary) -> Figure:
     ticks(axes, "y", names)
     legend_beside(axes)
     return figure
+
+
+def worth(summary: Summary) -> Figure:
+    """What each client gains over training alone, the most first; alone is the zero line."""
+    entry = summary.worth_known[0]
+    in_order = by_gain(entry.worth, summary.metric)
+    title = f"What each client gains over training alone ({entry.title})"
+    if len(in_order) <= MOST_ROWS:
+        return _worth_by_name(summary, in_order, title)
+    return _worth_of_many(summary, in_order, title)
+
+
+def _worth_by_name(summary: Summary, clients: Sequence[WorthToClient], title: str) -> Figure:
+    """A named bar for each client, and a ring where its collaborators without it would be."""
+    metric = summary.metric
+    figure = sheet(8, 2.1 + 0.3 * len(clients), title)
+    axes = figure.subplots()
+    gains = _drawn(metric, [client.gain(metric) for client in clients])
+    together = _drawn(metric, [client.gain_together(metric) for client in clients])
+    places = range(len(clients))
+    axes.barh(places, gains, height=0.62, color=_worth_colors(gains))
+    axes.scatter(
+        together,
+        places,
+        s=30,
+        facecolor="white",
+        edgecolor=INK,
+        linewidths=1.1,
+        zorder=3,
+    )
+    axes.axvline(0, color=INK, linewidth=1)
+
+    # Beyond the bar and the ring, on the side of the bar.
+    for place, client in enumerate(clients):
+        gain = gains[place]
+        is_better = gain >= 0
+        ends = [gain, together[place], 0.0]
+        end = np.nanmax(ends) if is_better else np.nanmin(ends)
+        axes.annotate(
+            f"{metric.signed(client.gain(metric))}, {share_in_words(client.together_share)}",
+            (end, place),
+            xytext=(8 if is_better else -8, 0),
+            textcoords="offset points",
+            ha="left" if is_better else "right",
+            va="center",
+            fontsize=8,
+            color=SOFT,
+        )
+    axes.set(ylim=(len(clients) - 0.4, -0.6), xlabel=_gain_label(metric))
+    _room_for_labels(axes, [*gains, *together])
+    clean(axes, "x")
+    ticks(axes, "y", [text.called(client.client) for client in clients])
+    axes.tick_params(axis="y", length=0)
+    legend_below(figure, [*_worth_legend(gains), _together_ring()], 3)
+    return figure
+
+
+def _worth_of_many(summary: Summary, clients: Sequence[WorthToClient], title: str) -> Figure:
+    """Thin bars side by side from the client that gains most to the one that gains least."""
+    metric = summary.metric
+    figure = sheet(10, 4.6, f"{title}, {len(clients):,} clients")
+    axes = figure.subplots()
+    gains = _drawn(metric, [client.gain(metric) for client in clients])
+    axes.bar(range(len(clients)), gains, width=1.0, color=_worth_colors(gains))
+    axes.axhline(0, color=INK, linewidth=1)
+
+    median = metric.scaled(worth_to_all(clients, metric).median)
+    label = None
+    if np.isfinite(median):
+        label = axes.axhline(median, color=SOFT, linewidth=1.2, linestyle="--", label="median")
+    axes.set(xlabel="clients, sorted by what they gain", ylabel=_gain_label(metric))
+    axes.set_xlim(-1, len(clients))
+    _cut_off_outliers(axes, gains)
+    whole_numbers(axes)
+    clean(axes, "y")
+    legend_below(figure, [*_worth_legend(gains), *([label] if label else [])], 3)
+    return figure
+
+
+def _room_for_labels(axes: Axes, values: Sequence[float]) -> None:
+    """Room for what is written behind the bars, on each side that has any."""
+    low = np.nanmin([*values, 0.0])
+    high = np.nanmax([*values, 0.0])
+    room = 0.5 * (high - low or 1.0)
+    left = low - room if low < 0 else low
+    right = high + room
+    axes.set_xlim(left, right)
+
+
+def _cut_off_outliers(axes: Axes, gains: Sequence[float]) -> None:
+    """Show most clients well: a few bars that are far longer than all others end at the edge."""
+    low, high = np.nanpercentile(gains, [2.5, 97.5])
+    room = high - low
+    bottom = max(np.nanmin(gains), low - room)
+    top = min(np.nanmax(gains), high + room)
+    bottom = min(bottom, 0.0)
+    top = max(top, 0.0)
+    cut = sum(gain < bottom or gain > top for gain in gains)
+    edge = 0.04 * (top - bottom or 1.0)
+    axes.set_ylim(bottom - edge, top + edge)
+    if cut:
+        longer = f"{text.count(cut, 'bar')} longer than shown"
+        axes.set_xlabel(f"{axes.get_xlabel()} ({longer})")
+
+
+def _worth_colors(gains: Sequence[float]) -> list[str]:
+    """Blue for who is better off than alone, orange for who is worse."""
+    return [WORSE_OFF if gain < 0 else BETTER_OFF for gain in gains]
+
+
+def _worth_legend(gains: Sequence[float]) -> list[Patch]:
+    handles = [Patch(color=BETTER_OFF, label="better off than alone")]
+    if any(gain < 0 for gain in gains):
+        handles.append(Patch(color=WORSE_OFF, label="worse off than alone"))
+    return handles
+
+
+def _together_ring() -> Line2D:
+    return Line2D(
+        [],
+        [],
+        color=INK,
+        marker="o",
+        markerfacecolor="white",
+        markersize=5.5,
+        linewidth=0,
+        label="with collaborators only",
+    )
+
+
+def _gain_label(metric: Metric) -> str:
+    unit = f"{metric.name}"
+    if metric.in_percent:
+        unit = f"points of {metric.name}"
+    return f"gain over training alone ({unit})"
 
 
 def collaboration(shown: Posteriors) -> Figure:

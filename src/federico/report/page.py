@@ -11,8 +11,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from federico.report import text
 from federico.report.aggregate import Population, Summary
 from federico.report.details import RunDetails
-from federico.report.figures import CAPTIONS, trust_beside
-from federico.report.tables import MISSING, TableCell, TextTable, all_tables
+from federico.report.figures import CAPTIONS, WORTH, trust_beside
+from federico.report.tables import MISSING, TableCell, TextTable, all_tables, worth_tables
 from federico.runs.layout import Description
 
 
@@ -20,6 +20,7 @@ from federico.runs.layout import Description
 class PagePicture:
     """A picture inside the page."""
 
+    name: str
     caption: str
     address: str
 
@@ -55,6 +56,7 @@ def page(summary: Summary, details: RunDetails, images: Mapping[str, bytes]) -> 
     if posteriors is not None:
         not_listed = text.not_listed(len(posteriors.clients))
 
+    pictures = _pictures(summary, details, images)
     template = environment.get_template("page.html")
     return template.render(
         table=summary.table,
@@ -67,7 +69,11 @@ def page(summary: Summary, details: RunDetails, images: Mapping[str, bytes]) -> 
         differences=text.differences(summary),
         tables=all_tables(summary),
         notes=text.notes(summary),
-        pictures=_pictures(summary, details, images),
+        worth=text.worth(summary),
+        worth_note=_worth_note(summary),
+        worth_pictures=[picture for picture in pictures if picture.name == WORTH],
+        worth_tables=worth_tables(summary),
+        pictures=[picture for picture in pictures if picture.name != WORTH],
         posteriors=posteriors,
         collaborators=_collaborators(details),
         clients=_clients(summary),
@@ -89,7 +95,7 @@ def _pictures(
         if name == "overview" and trust_beside(summary, details.posteriors):
             caption = f"{caption} {CAPTIONS['trust']}"
         encoded = base64.b64encode(png).decode("ascii")
-        found.append(PagePicture(caption, f"data:image/png;base64,{encoded}"))
+        found.append(PagePicture(name, caption, f"data:image/png;base64,{encoded}"))
     return found
 
 
@@ -161,6 +167,20 @@ def _clients_note(summary: Summary) -> str:
             f"seed {population.seed}."
         )
     return " ".join(parts)
+
+
+def _worth_note(summary: Summary) -> str:
+    """How to read what clients are alone and together."""
+    note = (
+        "Alone is a model that each client trained on its own data and showed to nobody. With "
+        "collaborators are the models of others, weighed by trust, without it. Used is both: "
+        "samples held out of training, never test data, decide how much the collaborators count, "
+        "which is the share in the last column."
+    )
+    population = summary.population
+    if population is not None and not population.same_on_every_seed:
+        note += " Each seed distributes the data differently: all figures are means over seeds."
+    return note
 
 
 def _settings(cells: Sequence[Description]) -> list[SettingsTable]:

@@ -17,13 +17,20 @@ from rich.text import Text
 
 from federico.report import text
 from federico.report.aggregate import Difference, Entry, Summary, TunedRate
+from federico.report.worth_it import WorthToClient, by_gain
+from federico.runs.comparison import share_in_words
 from federico.runs.metric import METRICS, Metric, tuning_metric
 from federico.runs.table import ShownRate, TableRow
 
+MOST_LISTED = 30
+"""Clients that a table of clients lists one by one."""
+LISTED_AT_EACH_END = 10
+"""Of more than that: how many of those who gain most are listed, and of those who gain least."""
 NOTHING = "-"
 PAPER = "paper"
 MOVED = "MB moved"
 SECONDS = "processor s"
+ALONE = "alone"
 STAYS = (PAPER, SECONDS)
 """Columns that a narrow terminal does not part from the one before."""
 ESCAPED_IN_LATEX = {
@@ -195,6 +202,48 @@ def _p_value(p: float) -> str:
     if p < 0.001:
         return "< 0.001"
     return f"{p:.3f}"
+
+
+def worth_tables(summary: Summary) -> list[TextTable]:
+    """What each client of the first row that knows it is alone and together, the best off first.
+
+    Of many clients only those at both ends are listed.
+    """
+    if not summary.worth_known:
+        return []
+    entry = summary.worth_known[0]
+    metric = summary.metric
+    in_order = by_gain(entry.worth, metric)
+    lines = [_worth_line(worth, metric) for worth in in_order]
+
+    gain = "gain"
+    if metric.in_percent:
+        gain = "gain (points)"
+    headings = ["client", "training samples", "alone", "with collaborators", "used", gain]
+    headings.append("predicts")
+    left_out = len(lines) - 2 * LISTED_AT_EACH_END
+    if len(lines) > MOST_LISTED:
+        between = [TableCell(f"... {left_out:,} others")]
+        between += [TableCell("")] * (len(headings) - 1)
+        lines[LISTED_AT_EACH_END:-LISTED_AT_EACH_END] = [between]
+
+    name = entry.title
+    if entry.column:
+        name += f", {entry.column}"
+    title = f"{metric.axis.capitalize()} alone and together, {name}"
+    return [TextTable(title, headings, lines)]
+
+
+def _worth_line(worth: WorthToClient, metric: Metric) -> list[TableCell]:
+    return [
+        TableCell(worth.client),
+        TableCell(f"{worth.train_samples:,.0f}"),
+        TableCell(metric.bare(worth.alone)),
+        TableCell(metric.bare(worth.together)),
+        TableCell(metric.bare(worth.used)),
+        TableCell(metric.signed(worth.gain(metric))),
+        TableCell(share_in_words(worth.together_share)),
+    ]
 
 
 def tuning_tables(summary: Summary) -> list[TextTable]:
@@ -385,6 +434,8 @@ def _entry_as_json(summary: Summary, entry: Entry) -> dict[str, Any]:
         "by_client": by_client,
         "clients_worse_than_mean": entry.worse_than_mean,
         "other_metrics": _other_metrics_as_json(summary, entry),
+        "alone": None if entry.alone is None else _finite(entry.alone),
+        "worth": _worth_as_json(entry),
         "versus_reference": versus,
         "on_own_distribution": entry.on_own_distribution,
         "effective_collaborators": entry.effective_collaborators,
@@ -402,6 +453,19 @@ def _other_metrics_as_json(summary: Summary, entry: Entry) -> dict[str, float | 
         value = entry.other_figure(metric)
         if value is not None:
             found[metric.recorded_as] = _finite(value)
+    return found
+
+
+def _worth_as_json(entry: Entry) -> dict[str, dict[str, float | None]]:
+    """What each client is alone, together and as used; empty without private models."""
+    found: dict[str, dict[str, float | None]] = {}
+    for worth in entry.worth:
+        found[worth.client] = {
+            "alone": _finite(worth.alone),
+            "together": _finite(worth.together),
+            "used": _finite(worth.used),
+            "together_share": worth.together_share,
+        }
     return found
 
 
@@ -522,6 +586,8 @@ def _single_column(summary: Summary, rate_kind: ShownRate) -> TextTable:
     entries = summary.column(column, rate_kind)
 
     shown: dict[str, Show] = {summary.metric.axis: lambda entry: _figure(summary, entry)}
+    if any(entry.alone is not None for entry in entries):
+        shown[ALONE] = lambda entry: _alone(summary, entry)
     if _paper_knows(summary, column):
         shown[PAPER] = lambda entry: _paper(summary, entry.row, column)
     if any(entry.versus for entry in entries):
@@ -581,6 +647,10 @@ def _gain_and_cost(summary: Summary, rate_kind: ShownRate) -> TextTable:
     if reference:
         for column in columns:
             headings.append(f"{column}, against {reference}")
+    knows_alone = any(entry.alone is not None for entry in summary.entries)
+    if knows_alone:
+        for column in columns:
+            headings.append(f"{column}, {ALONE}")
     if rate_kind == "best":
         headings.append("learning rates")
     headings += [MOVED, SECONDS]
@@ -592,6 +662,9 @@ def _gain_and_cost(summary: Summary, rate_kind: ShownRate) -> TextTable:
             for column in columns:
                 entry = summary.entry(row.name, column, rate_kind)
                 line.append(_versus(summary, entry))
+        if knows_alone:
+            for column in columns:
+                line.append(_alone(summary, summary.entry(row.name, column, rate_kind)))
         if rate_kind == "best":
             line.append(_best_rates(summary, row))
         known = summary.row(row.name, rate_kind)
@@ -668,6 +741,15 @@ def _versus(summary: Summary, entry: Entry | None) -> TableCell:
         return TableCell("")
     difference = summary.metric.signed(versus.mean)
     return TableCell(f"{difference} ({versus.better} of {versus.runs})")
+
+
+def _alone(summary: Summary, entry: Entry | None) -> TableCell:
+    """What the row's clients would be alone; empty for a method that trains no private models."""
+    if entry is None:
+        return MISSING
+    if entry.alone is None:
+        return TableCell("")
+    return TableCell(summary.metric.bare(entry.alone))
 
 
 def _models_used(entry: Entry) -> TableCell:

@@ -14,6 +14,7 @@ from federico.report.aggregate import (
     compare,
 )
 from federico.report.gains import Interval
+from federico.report.worth_it import worth_to_all
 from federico.runs.table import ReportedValues, ShownRate
 
 COLLABORATOR = 0.01
@@ -242,6 +243,49 @@ def trust(summary: Summary) -> str:
     return f"{sentence}."
 
 
+def worth(summary: Summary) -> list[str]:
+    """How many clients are better off than alone, a sentence for each row and column that knows."""
+    several_rows = len({entry.row.name for entry in summary.worth_known}) > 1
+    found = []
+    for entry in summary.worth_known:
+        name = ""
+        if several_rows:
+            name = entry.title
+        if entry.column:
+            name = f"{name}, {entry.column}".removeprefix(", ")
+        sentence = _worth_of(summary, entry)
+        if name:
+            sentence = f"{name}: {sentence}"
+        found.append(sentence)
+    return found
+
+
+def _worth_of(summary: Summary, entry: Entry) -> str:
+    """7 of 8 clients are better off than alone, 1 is worse off: median gain +6.9 points, ..."""
+    metric = summary.metric
+    all_clients = worth_to_all(entry.worth, metric)
+    number = count(all_clients.clients, "client")
+    who_is = f"{all_clients.better:,} of {number} {_is_or_are(all_clients.better)}"
+    if all_clients.better == all_clients.clients > 1:
+        who_is = f"All {number} are"
+    better = f"{who_is} better off than alone"
+
+    rest = []
+    if all_clients.as_good:
+        rest.append(f"{all_clients.as_good:,} {_is_or_are(all_clients.as_good)} as well off")
+    if all_clients.worse:
+        rest.append(f"{all_clients.worse:,} {_is_or_are(all_clients.worse)} worse off")
+    who = listed([better, *rest])
+
+    unit = ""
+    if metric.in_percent:
+        unit = " points"
+    median = metric.signed(all_clients.median)
+    lowest = metric.signed(all_clients.lowest)
+    highest = metric.signed(all_clients.highest)
+    return f"{who}; the median gain is {median}{unit}, from {lowest} to {highest}."
+
+
 def progress(summary: Summary) -> str:
     """What is still going on; empty where nothing is."""
     if not summary.pending:
@@ -304,6 +348,11 @@ def notes(summary: Summary) -> str:
         parts.append(
             f"Against {summary.reference_title}: the difference seed by seed after equal rounds, "
             "and in how many runs the row is better."
+        )
+    if summary.worth_known:
+        parts.append(
+            "Alone: models that the same clients trained on their own data in the same run and "
+            "showed to nobody."
         )
     if any(entry.versus and entry.versus.clients for entry in summary.entries):
         parts.append(_how_gains_are_counted(summary))

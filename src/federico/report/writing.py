@@ -40,7 +40,7 @@ def write_report(folder: Path, summary: Summary) -> Path:
 
     in_markdown = []
     in_latex = []
-    for table in tables.all_tables(summary):
+    for table in [*tables.all_tables(summary), *tables.worth_tables(summary)]:
         in_markdown.append(f"{table.title}\n\n{tables.markdown(table)}")
         in_latex.append(tables.latex(table))
     publish_text(folder / "table.md", "\n".join(in_markdown))

@@ -33,6 +33,7 @@ from federico.learning.layout import ModelLayout
 from federico.learning.mixture import MixturePredictor
 from federico.learning.models import Factory, ModelOptions
 from federico.runs.atomic import PARTIAL, disk_errors, sync
+from federico.runs.comparison import Comparison, describe_comparison, private_model_of
 from federico.runs.tensor_file import save_tensors
 from federico.types import Array, FloatArray
 
@@ -78,6 +79,9 @@ class Header:
     """T of each model of the mixture: its class probabilities are read as p^(1/T) w."""
     offsets: list[list[float]] | None = None
     """log w of each model of the mixture and each class."""
+    comparison: Comparison | None = None
+    """What the client reached alone, with its collaborators and with this model, on its test data;
+    None where the method trains no model alone."""
     format: int = FORMAT
 
     @property
@@ -102,15 +106,36 @@ class Bundle:
         self._read_rows = read_rows
         self._factory = factory
 
+    def __repr__(self) -> str:
+        models = f"{len(self.header.owners)} models"
+        if len(self.header.owners) == 1:
+            models = "1 model"
+        shown = f"Bundle({self.header.client!r}, {self.header.method}: {models}"
+        if self.comparison is not None:
+            shown += f"; {describe_comparison(self.comparison)}"
+        return f"{shown})"
+
+    @property
+    def comparison(self) -> Comparison | None:
+        """Is it worth it? What this client reaches alone, with its collaborators, and as used.
+
+        Measured on its own test data when the run ended; None where the method trains no model
+        alone.
+        """
+        return self.header.comparison
+
     @property
     def posterior(self) -> dict[str, float]:
-        """Whose models this client predicts with, and how much each weighs."""
+        """Whose models this client predicts with, and how much each weighs: together 1.
+
+        The model that the client trained alone is among them as `<client> (alone)`, where the
+        method trains one. The others share what it leaves, in the proportions of the records.
+        """
         return dict(zip(self.header.owners, self.header.weights, strict=True))
 
     def collaborators(self, at_least: float = 0.01) -> list[str]:
         """The other peers whose models weigh at least this much, heaviest first."""
-        client = self.header.client
-        own = {client, f"{client} (alone)"}  # its own model and, of some methods, a private one
+        own = (self.header.client, private_model_of(self.header.client))
         others = {
             name: weight
             for name, weight in self.posterior.items()

@@ -26,6 +26,13 @@ class RoundFigures:
     figures: dict[str, list[float | None]] | None
     moved: int
     evaluation_moved: int
+    alone: dict[str, list[float | None]] | None = None
+    together: dict[str, list[float | None]] | None = None
+    together_share: list[float] | None = None
+
+    def without_comparison(self) -> "RoundFigures":
+        """The round without what a result keeps of the last evaluated round only."""
+        return RoundFigures(self.round, self.figures, self.moved, self.evaluation_moved)
 
 
 ROUND_FIGURES = TypeAdapter(RoundFigures)
@@ -50,11 +57,13 @@ def cell_result(
     moved: list[int] = []
     evaluation_moved: list[int] = []
     evaluated: list[RoundFigures] = []
+    last_evaluated = RoundFigures(0, None, 0, 0)
     for played in iterate_parts(cell.path, ROUND_FIGURES):
         moved.append(played.moved)
         evaluation_moved.append(played.evaluation_moved)
         if played.figures is not None:
-            evaluated.append(played)
+            evaluated.append(played.without_comparison())
+            last_evaluated = played
 
     kept = _enough_rounds(evaluated, len(about.clients))
     figures: dict[str, list[list[float | None]]] = {}
@@ -87,6 +96,9 @@ def cell_result(
         on_own_distribution=_on_own_distribution(about, last),
         effective_collaborators=_effective_collaborators(last),
         provenance=provenance(about.command if command is None else command, about.versions),
+        alone=last_evaluated.alone,
+        together=last_evaluated.together,
+        together_share=last_evaluated.together_share,
     )
 
 

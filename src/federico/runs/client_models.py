@@ -1,6 +1,7 @@
 """The personal models of all clients of a cell, in two files whatever the number of clients.
 
-    clients/  index.json          what all clients have in common, their names, owners of models
+    clients/  index.json          what all clients have in common, their names, owners of models,
+                                  what each is alone, together and as used
               models.safetensors  rows            [models, size]     each model once
                                   mixture.counts  [clients]          models in each mixture
                                   mixture.models  [all of them]      which rows they are
@@ -15,6 +16,7 @@ method `save` writes it to a folder of its own.
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,7 @@ from federico.runs.bundle import (
     read_json_header,
     validated_header,
 )
+from federico.runs.comparison import Comparisons
 from federico.runs.layout import CellDir
 from federico.types import Array
 
@@ -60,6 +63,7 @@ def open_client(cell: CellDir, name: str, factory: Factory | None = None) -> Bun
         raw[part] = values.tolist()
     raw["standardizer"] = _client_row(tensors, "standardizer", STANDARDIZER, place)
     raw["target_scale"] = _client_row(tensors, "target_scale", TARGET_SCALE, place)
+    raw["comparison"] = _comparison(index, place)
     header = validated_header(raw, folder / INDEX_FILE)
 
     def read_rows(layout: ModelLayout) -> list[Tensor]:
@@ -78,6 +82,14 @@ def _check_layout(layout: ModelLayout, slots: list[list[Any]]) -> None:
     wanted = slots_of(layout)
     if wanted != slots:
         raise ConfigError(f"model: the stored tensors {slots} are not those of this model {wanted}")
+
+
+def _comparison(index: dict[str, Any], place: int) -> dict[str, Any] | None:
+    """What the client is alone, together and as used, where the method trains a model alone."""
+    of_all = index.get("comparisons")
+    if of_all is None:
+        return None
+    return asdict(Comparisons(**of_all).of(place))
 
 
 def _small_tensors(file: Path, index: dict[str, Any]) -> dict[str, Tensor]:

@@ -15,6 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from federico.errors import RunError
 from federico.runs.atomic import disk_errors, publish_text
+from federico.runs.comparison import Comparisons
 from federico.stopwatch import Spent
 
 RECORDS = "records.jsonl"
@@ -73,6 +74,15 @@ class Record:
     together_share: list[float] | None = None
     """How much the collaborators' models count in what each client predicts with, from 0 to 1; the
     model trained alone has the rest."""
+
+    @property
+    def comparisons(self) -> Comparisons | None:
+        """What each client is alone, together and as used; None where the round does not say."""
+        if self.figures is None or self.alone is None or self.together is None:
+            return None
+        if self.together_share is None:
+            return None
+        return Comparisons(self.alone, self.together, self.figures, self.together_share)
 
     @classmethod
     def joined(cls, parts: Sequence["Record"]) -> "Record":

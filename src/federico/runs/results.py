@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from federico.errors import RunError
 from federico.runs.atomic import disk_errors, publish_text
+from federico.runs.comparison import Comparisons
 from federico.runs.metric import Metric, metric_of, tuning_metric
 from federico.types import Task
 
@@ -95,6 +96,20 @@ class CellResult:
     effective_collaborators: float | None
     """Mean over clients of 1 / sum of squared posterior weights."""
     provenance: Provenance
+    alone: dict[str, list[float | None]] | None = None
+    """At the last evaluated round, by metric, then client: of the model that each client trained
+    alone and shows to nobody; None where the method trains none."""
+    together: dict[str, list[float | None]] | None = None
+    """The same of the collaborators' models, without the one trained alone."""
+    together_share: list[float] | None = None
+    """How much the collaborators' models count in what each client predicts with."""
+
+    @property
+    def comparisons(self) -> Comparisons | None:
+        """What each client is alone, together and as used, at the last evaluated round."""
+        if self.alone is None or self.together is None or self.together_share is None:
+            return None
+        return Comparisons(self.alone, self.together, self.figures_at(-1), self.together_share)
 
     def figures_at(self, place: int) -> dict[str, list[float | None]]:
         """All figures of one of the evaluated rounds, by metric, then client."""

@@ -34,7 +34,7 @@ from federico.network.session import close, open_session
 from federico.network.wire.signing import Signer
 from federico.runs import checkpoint
 from federico.runs.layout import CellDir
-from federico.runs.records import Journal, Record, read_records
+from federico.runs.records import Journal, Record, read_last_record, read_records
 from federico.site.certificates import check_certificate
 from federico.site.prepare import prepare_site
 from federico.site.site_file import Site
@@ -174,7 +174,7 @@ class SitePeer:
         resumed_after = completed
         completed = self._play_rounds(completed, status)
         if completed < self._rounds:
-            self._save_personal_model_early(completed, completed - resumed_after)
+            self._save_personal_model_early(completed - resumed_after)
             return completed
 
         self._cell.finish(completed)
@@ -228,7 +228,7 @@ class SitePeer:
         record = play_round(self._method, round_index, evaluate=evaluate)
         if round_index == self._rounds:
             # Before the record is written, as the models read for it count in this round.
-            self._save_personal_model(round_index)
+            self._save_personal_model(record)
             record = _add_traffic(record, self._exchange.traffic.take())
         self._journal.append(record)
         self._journal.append_spent(round_index, self._method.context.clock.take())
@@ -245,14 +245,17 @@ class SitePeer:
         state = self._method.state()
         writer.save(round_index, self._journal.size(), state)
 
-    def _save_personal_model(self, round_index: int) -> None:
-        """Save the personal model in the form that `federico predict` reads."""
-        predictors = self._method.predictors(round_index)
+    def _save_personal_model(self, last: Record) -> None:
+        """Save the personal model in the form that `federico predict` reads.
+
+        `last` is the last round, which says what the site is alone and with its collaborators.
+        """
+        predictors = self._method.predictors(last.round)
         folder = self._personal_model.parent
-        save_hosted_clients(folder, self._setup, self._method, predictors)
+        save_hosted_clients(folder, self._setup, self._method, predictors, last.comparisons)
         log.info("personal model in %s", self._personal_model)
 
-    def _save_personal_model_early(self, completed: int, rounds_played: int) -> None:
+    def _save_personal_model_early(self, rounds_played: int) -> None:
         """Save the personal model of a peer that is told to stop before the last round.
 
         A peer that is told so in its first round since it was started need not have the models of
@@ -260,8 +263,9 @@ class SitePeer:
         """
         if rounds_played <= 1 and self._personal_model.exists():
             return
-        if completed:
-            self._save_personal_model(completed)
+        last = read_last_record(self._state_folder)
+        if last is not None:
+            self._save_personal_model(last)
 
     def _say_stopped(self, completed: int) -> None:
         result = "there is no personal model yet"

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from federico.errors import ConfigError, RunError
 from federico.runs.atomic import publish_text
+from federico.runs.comparison import Comparison
 from federico.runs.metric import metric_in
 
 STATUS_FILE = "status.json"
@@ -50,8 +51,13 @@ class Status:
     rounds: int
     """Rounds that each member plays."""
     figures: dict[str, float | None] = field(default_factory=dict)
-    """By metric, on the site's own test data; empty before the first evaluation. A figure that is
-    undefined or not finite is None."""
+    """By metric, on the site's own test data, at the last evaluation; empty before the first. A
+    figure that is undefined or not finite is None."""
+    evaluated: int = 0
+    """The round of the last evaluation; 0 before the first."""
+    comparison: Comparison | None = None
+    """Is it worth it? What the site is alone, with its collaborators and as used, at the last
+    evaluation; None before the first, or where the peer trains no model alone."""
     neighbors: list[str] = field(default_factory=list)
     """The members whose models were sampled in the last round."""
     posterior: dict[str, float] = field(default_factory=dict)
@@ -103,7 +109,10 @@ def _parse(text: str) -> Status:
     members = {}
     for name, member in fields.pop("members").items():
         members[name] = MemberStatus(**member)
-    return Status(**fields, members=members)
+    comparison = fields.pop("comparison")
+    if comparison is not None:
+        comparison = Comparison(**comparison)
+    return Status(**fields, comparison=comparison, members=members)
 
 
 def describe_score(figures: Mapping[str, float | None]) -> str:

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Self
 
 from federico.network.exchange import NetworkExchange
+from federico.runs.comparison import describe_comparison
 from federico.runs.records import Record
 from federico.site.site_file import Site
 from federico.site.status import (
@@ -43,6 +44,7 @@ class StatusWriter:
         self._exchange = exchange
         self._phase: Phase = "joining"
         self._last_record: Record | None = None
+        self._last_evaluated: Record | None = None
         self._sent = 0
         self._received = 0
         self._evaluation_sent = 0
@@ -86,6 +88,8 @@ class StatusWriter:
     def _add(self, record: Record) -> None:
         index = self._site.member_index
         self._last_record = record
+        if record.figures is not None:
+            self._last_evaluated = record
         self._sent += record.sent[index]
         self._received += record.received[index]
         self._evaluation_sent += record.evaluation_sent[index]
@@ -130,9 +134,11 @@ class StatusWriter:
             evaluation_received=self._evaluation_received,
             members={name: self._member_status(name) for name in others},
         )
-        if self._last_record is None:
-            return status
-        return _with_round(status, self._last_record)
+        if self._last_record is not None:
+            status = _with_round(status, self._last_record)
+        if self._last_evaluated is not None:
+            status = _with_evaluation(status, self._last_evaluated)
+        return status
 
     def _member_status(self, name: str) -> MemberStatus:
         presence = self._exchange.presence
@@ -152,9 +158,19 @@ def _with_round(status: Status, record: Record) -> Status:
     return replace(
         status,
         round=record.round,
-        figures=_own_figures(record),
         neighbors=record.neighbors[0],
         posterior=record.posterior[0],
+    )
+
+
+def _with_evaluation(status: Status, record: Record) -> Status:
+    """The status with the figures of an evaluated round."""
+    comparisons = record.comparisons
+    return replace(
+        status,
+        figures=_own_figures(record),
+        evaluated=record.round,
+        comparison=None if comparisons is None else comparisons.of(0),
     )
 
 
@@ -172,8 +188,14 @@ def _own_figures(record: Record) -> dict[str, float | None]:
 
 
 def _score(record: Record) -> str:
-    """The figure that the task is judged by; empty if the round was not evaluated."""
+    """The figure that the task is judged by, and what the site is alone and with collaborators.
+
+    Empty if the round was not evaluated.
+    """
     score = describe_score(_own_figures(record))
     if not score:
         return ""
+    comparisons = record.comparisons
+    if comparisons is not None:
+        score += f" ({describe_comparison(comparisons.of(0))})"
     return f"{score}; "

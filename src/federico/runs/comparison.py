@@ -1,0 +1,97 @@
+"""Is it worth it? What a client reaches alone, with its collaborators, and with what it uses.
+
+The status of a peer is shown with this file, and must be quick: nothing here needs numpy or torch.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from federico.runs.metric import Metric, metric_in
+
+ALL_BUT_NOTHING = 0.995
+"""A share from here on is all of it in words, and less than what is left to 1 is nothing."""
+MOST = 0.6
+"""A share from here on is most of it in words."""
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison:
+    """One client's figures on its own test data: alone, with its collaborators, and as used.
+
+    Figures are by metric; one that is undefined or not finite is None.
+    """
+
+    alone: dict[str, float | None]
+    """Of the model that the client trained alone and shows to nobody."""
+    together: dict[str, float | None]
+    """Of its collaborators' models, without the one that it trained alone."""
+    used: dict[str, float | None]
+    """Of what the client predicts with: both, weighed by `together_share`."""
+    together_share: float
+    """How much the collaborators' models count, from 0 to 1; the model trained alone has the rest.
+    It is judged on samples that were held out of training, never on test data."""
+
+    def __repr__(self) -> str:
+        metric = metric_in(self.used)
+        used = shown_figure(metric, self.used)
+        return f"Comparison({metric.name}: {describe_comparison(self)}, used {used})"
+
+
+@dataclass(frozen=True)
+class Comparisons:
+    """The comparisons of several clients: lists follow the order of the clients."""
+
+    alone: dict[str, list[float | None]]
+    together: dict[str, list[float | None]]
+    used: dict[str, list[float | None]]
+    together_share: list[float]
+
+    def of(self, place: int) -> Comparison:
+        """The comparison of the client at this place."""
+        return Comparison(
+            alone=_of_client(self.alone, place),
+            together=_of_client(self.together, place),
+            used=_of_client(self.used, place),
+            together_share=self.together_share[place],
+        )
+
+
+def private_model_of(client: str) -> str:
+    """What people read for the model that this client trained alone and shows to nobody."""
+    return f"{client} (alone)"
+
+
+def describe_comparison(comparison: Comparison) -> str:
+    """In plain words: alone 76.0 %, with collaborators 83.2 %: together counts 86 %."""
+    metric = metric_in(comparison.used)
+    alone = shown_figure(metric, comparison.alone)
+    together = shown_figure(metric, comparison.together)
+    share = comparison.together_share
+    return f"alone {alone}, with collaborators {together}: together counts {100 * share:.0f} %"
+
+
+def share_in_words(together_share: float) -> str:
+    """Which of the two a client uses, and how sure that is: mostly together (86 %)."""
+    which = "both"
+    if together_share >= ALL_BUT_NOTHING:
+        which = "together"
+    elif together_share >= MOST:
+        which = "mostly together"
+    elif together_share <= 1 - ALL_BUT_NOTHING:
+        which = "alone"
+    elif together_share <= 1 - MOST:
+        which = "mostly alone"
+    return f"{which} ({100 * together_share:.0f} %)"
+
+
+def shown_figure(metric: Metric, figures: Mapping[str, float | None]) -> str:
+    """One client's figure with its unit; a dash where it is undefined."""
+    by_client = {name: [value] for name, value in figures.items()}
+    (value,) = metric.of_clients(by_client)
+    if abs(value) < float("inf"):
+        return metric.text(value)
+    return metric.bare(value)
+
+
+def _of_client(figures: Mapping[str, list[float | None]], place: int) -> dict[str, float | None]:
+    return {name: by_client[place] for name, by_client in figures.items()}

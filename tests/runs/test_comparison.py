@@ -1,0 +1,67 @@
+import math
+
+import pytest
+
+from federico.runs.comparison import (
+    Comparison,
+    Comparisons,
+    describe_comparison,
+    share_in_words,
+)
+
+BOTH = Comparisons(
+    alone={"accuracy": [0.76, 0.5], "loss": [1.0, 2.0]},
+    together={"accuracy": [0.832, 0.25], "loss": [0.5, None]},
+    used={"accuracy": [0.83, 0.5], "loss": [0.5, 2.0]},
+    together_share=[0.86, 0.03],
+)
+
+
+def test_each_client_has_its_own_figures() -> None:
+    assert BOTH.of(1) == Comparison(
+        alone={"accuracy": 0.5, "loss": 2.0},
+        together={"accuracy": 0.25, "loss": None},
+        used={"accuracy": 0.5, "loss": 2.0},
+        together_share=0.03,
+    )
+
+
+def test_it_is_said_in_plain_words() -> None:
+    said = "alone 76.0 %, with collaborators 83.2 %: together counts 86 %"
+    assert describe_comparison(BOTH.of(0)) == said
+    assert repr(BOTH.of(0)) == f"Comparison(accuracy: {said}, used 83.0 %)"
+
+
+def test_a_value_is_said_without_a_unit_and_what_has_diverged_as_such() -> None:
+    regression = Comparison(
+        alone={"r2": 0.41, "loss": 1.0},
+        together={"r2": None, "loss": None},
+        used={"r2": 0.4, "loss": 1.0},
+        together_share=0.0,
+    )
+    assert (
+        describe_comparison(regression)
+        == "alone 0.41, with collaborators diverged: together counts 0 %"
+    )
+
+
+@pytest.mark.parametrize(
+    ("share", "words"),
+    [
+        (1.0, "together (100 %)"),
+        (0.86, "mostly together (86 %)"),
+        (0.5, "both (50 %)"),
+        (0.03, "mostly alone (3 %)"),
+        (0.0, "alone (0 %)"),
+    ],
+)
+def test_a_share_says_which_is_used_and_how_sure_that_is(share: float, words: str) -> None:
+    assert share_in_words(share) == words
+
+
+def test_words_and_percent_never_contradict_each_other() -> None:
+    for percent in range(101):
+        words = share_in_words(percent / 100)
+        assert ("together" in words) == (percent >= 60)
+        assert ("alone" in words) == (percent <= 40)
+        assert math.isclose(float(words.split("(")[1].split()[0]), percent)
