@@ -18,11 +18,12 @@ from federico.learning.visits import Visits
 from federico.network.exchange import NetworkExchange
 from federico.network.wire.signing import Signer
 from federico.runs.bundle import open_folder
+from federico.runs.comparison import describe_comparison
 from federico.runs.records import read_records
 from federico.site.prepare import prepare_site
 from federico.site.runner import SitePeer
 from federico.site.site_file import Site, load_site
-from federico.site.status import read_status
+from federico.site.status import Status, read_status
 
 
 class Neighbor:
@@ -143,6 +144,40 @@ def test_the_status_counts_training_and_evaluation_apart(
     assert status.received == model_bytes
     assert status.evaluation_received == 3 * model_bytes
     assert status.sent == sum(record.sent[0] for record in read_records(played.state))
+
+
+def test_a_site_learns_what_it_would_be_alone(
+    site: Site, neighbor: Neighbor, bus: zenoh.Session, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    run_until(threading.Event(), site, prepare_site(site), bus, neighbor.change_model)
+    comparisons = read_records(site.state)[-1].comparisons
+    assert comparisons is not None
+    comparison = comparisons.of(0)
+    status = read_status(site.state)
+    assert status.comparison == comparison
+    assert status.evaluated == 3
+    assert open_folder(site.state / "clients" / site.name).comparison == comparison
+    assert f"({describe_comparison(comparison)}); trusts " in caplog.text
+
+
+def test_a_status_claims_nothing_before_the_first_evaluation(
+    site: Site, neighbor: Neighbor, bus: zenoh.Session
+) -> None:
+    setup = prepare_site(site)
+    system = setup.experiment.system.model_copy(update={"evaluate_every": 4})
+    experiment = setup.experiment.model_copy(update={"system": system})
+    before: list[Status] = []
+
+    def look() -> None:
+        before.append(read_status(site.state))
+
+    unevaluated = replace(setup, experiment=experiment)
+    run_until(threading.Event(), site, unevaluated, bus, look)
+    assert before[0].round == 2
+    assert before[0].figures == {}
+    assert before[0].comparison is None
+    assert read_status(site.state).comparison is not None
 
 
 def test_a_peer_stopped_before_it_met_anybody_again_keeps_its_personal_model(
