@@ -70,6 +70,22 @@ def test_figures_are_means_over_runs() -> None:
     assert (other.alone, other.used, other.together_share) == pytest.approx((0.65, 0.8, 0.9))
 
 
+def test_a_gain_of_r2_is_in_shares_of_the_variance_of_all_targets() -> None:
+    # Targets of the second client vary a hundredth as much: its R2 can be anything.
+    alone = {"r2": [0.0, -99.0], "loss": [1.0, 1.0]}
+    used = {"r2": [[0.5, -49.0]], "loss": [[0.5, 0.5]]}
+    cell = compared([0.5, 0.5], [0.5, 0.5])
+    changes = {
+        "task": "regression",
+        "figures": used,
+        "alone": alone,
+        "together": {name: values[0] for name, values in used.items()},
+    }
+    one, other = entry_of(of_cells(CellResult(**(vars(cell) | changes)))).worth
+    assert one.gain == pytest.approx(0.5 / 0.505)
+    assert other.gain == pytest.approx(50 * 0.01 / 0.505)
+
+
 def test_of_many_clients_only_those_at_both_ends_are_listed() -> None:
     clients = 133
     used = [0.5 + place / 1000 for place in range(clients)]
@@ -112,7 +128,7 @@ def test_programs_get_it_by_client() -> None:
     found = as_json(of_cells(compared([0.5, 0.8], [0.4, 0.5], [0.1, 0.9])))["entries"][0]
     assert found["alone"] == pytest.approx(0.45)
     assert found["worth"]["c1"] == pytest.approx(
-        {"alone": 0.5, "together": 0.9, "used": 0.8, "together_share": 0.9}
+        {"alone": 0.5, "together": 0.9, "used": 0.8, "together_share": 0.9, "gain": 0.3}
     )
 
 

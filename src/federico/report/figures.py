@@ -306,7 +306,7 @@ def clients(summary: Summary) -> Figure:
 def worth(summary: Summary) -> Figure:
     """What each client gains over training alone, the most first; alone is the zero line."""
     entry = summary.worth_known[0]
-    in_order = by_gain(entry.worth, summary.metric)
+    in_order = by_gain(entry.worth)
     title = f"What each client gains over training alone ({entry.title})"
     if len(in_order) <= MOST_ROWS:
         return _worth_by_name(summary, in_order, title)
@@ -318,8 +318,8 @@ def _worth_by_name(summary: Summary, clients: Sequence[WorthToClient], title: st
     metric = summary.metric
     figure = sheet(8, 2.1 + 0.3 * len(clients), title)
     axes = figure.subplots()
-    gains = _drawn(metric, [client.gain(metric) for client in clients])
-    together = _drawn(metric, [client.gain_together(metric) for client in clients])
+    gains = _drawn(metric, [client.gain for client in clients])
+    together = _drawn(metric, [client.gain_together for client in clients])
     places = range(len(clients))
     axes.barh(places, gains, height=0.62, color=_worth_colors(gains))
     axes.scatter(
@@ -340,7 +340,7 @@ def _worth_by_name(summary: Summary, clients: Sequence[WorthToClient], title: st
         ends = [gain, together[place], 0.0]
         end = np.nanmax(ends) if is_better else np.nanmin(ends)
         axes.annotate(
-            f"{metric.signed(client.gain(metric))}, {share_in_words(client.together_share)}",
+            f"{metric.signed(client.gain)}, {share_in_words(client.together_share)}",
             (end, place),
             xytext=(8 if is_better else -8, 0),
             textcoords="offset points",
@@ -363,11 +363,11 @@ def _worth_of_many(summary: Summary, clients: Sequence[WorthToClient], title: st
     metric = summary.metric
     figure = sheet(10, 4.6, f"{title}, {len(clients):,} clients")
     axes = figure.subplots()
-    gains = _drawn(metric, [client.gain(metric) for client in clients])
+    gains = _drawn(metric, [client.gain for client in clients])
     axes.bar(range(len(clients)), gains, width=1.0, color=_worth_colors(gains))
     axes.axhline(0, color=INK, linewidth=1)
 
-    median = metric.scaled(worth_to_all(clients, metric).median)
+    median = metric.scaled(worth_to_all(clients).median)
     label = None
     if np.isfinite(median):
         label = axes.axhline(median, color=SOFT, linewidth=1.2, linestyle="--", label="median")

@@ -177,6 +177,11 @@ def _worth_note(summary: Summary) -> str:
         "samples held out of training, never test data, decide how much the collaborators count, "
         "which is the share in the last column."
     )
+    if summary.metric.explains_variance:
+        note += (
+            " A gain is counted in shares of the variance of all clients' test targets together: "
+            "R2 of a few nearly equal targets can be anything."
+        )
     population = summary.population
     if population is not None and not population.same_on_every_seed:
         note += " Each seed distributes the data differently: all figures are means over seeds."

@@ -213,7 +213,7 @@ def worth_tables(summary: Summary) -> list[TextTable]:
         return []
     entry = summary.worth_known[0]
     metric = summary.metric
-    in_order = by_gain(entry.worth, metric)
+    in_order = by_gain(entry.worth)
     lines = [_worth_line(worth, metric) for worth in in_order]
 
     gain = "gain"
@@ -241,7 +241,7 @@ def _worth_line(worth: WorthToClient, metric: Metric) -> list[TableCell]:
         TableCell(metric.bare(worth.alone)),
         TableCell(metric.bare(worth.together)),
         TableCell(metric.bare(worth.used)),
-        TableCell(metric.signed(worth.gain(metric))),
+        TableCell(metric.signed(worth.gain)),
         TableCell(share_in_words(worth.together_share)),
     ]
 
@@ -465,6 +465,7 @@ def _worth_as_json(entry: Entry) -> dict[str, dict[str, float | None]]:
             "together": _finite(worth.together),
             "used": _finite(worth.used),
             "together_share": worth.together_share,
+            "gain": _finite(worth.gain),
         }
     return found
 

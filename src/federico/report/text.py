@@ -263,7 +263,7 @@ def worth(summary: Summary) -> list[str]:
 def _worth_of(summary: Summary, entry: Entry) -> str:
     """7 of 8 clients are better off than alone, 1 is worse off: median gain +6.9 points, ..."""
     metric = summary.metric
-    all_clients = worth_to_all(entry.worth, metric)
+    all_clients = worth_to_all(entry.worth)
     number = count(all_clients.clients, "client")
     who_is = f"{all_clients.better:,} of {number} {_is_or_are(all_clients.better)}"
     if all_clients.better == all_clients.clients > 1:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from federico.report.gains import gain_of
+from federico.report.gains import gain_of, relative_variances
 from federico.runs.metric import Metric
 from federico.runs.results import CellResult
 
@@ -30,14 +30,11 @@ class WorthToClient:
     """Of what it predicts with."""
     together_share: float
     """How much the collaborators' models count in it, from 0 to 1."""
-
-    def gain(self, metric: Metric) -> float:
-        """What is used against training alone; positive is better."""
-        return gain_of(self.used, self.alone, metric)
-
-    def gain_together(self, metric: Metric) -> float:
-        """The collaborators' models against training alone; positive is better."""
-        return gain_of(self.together, self.alone, metric)
+    gain: float
+    """What is used against training alone; positive is better. That of R2 is in shares of the
+    variance of all clients' test targets, as R2 of a few nearly equal targets can be anything."""
+    gain_together: float
+    """The same of the collaborators' models."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +63,8 @@ def worth_of_cell(cell: CellResult, metric: Metric) -> dict[str, WorthToClient]:
     alone = metric.of_clients(comparisons.alone)
     together = metric.of_clients(comparisons.together)
     used = metric.of_clients(comparisons.used)
+    samples = np.add(cell.train_samples, cell.test_samples).tolist()
+    units = relative_variances(comparisons.used, samples, metric)
     found: dict[str, WorthToClient] = {}
     for place, client in enumerate(cell.clients):
         worth = WorthToClient(
@@ -75,6 +74,8 @@ def worth_of_cell(cell: CellResult, metric: Metric) -> dict[str, WorthToClient]:
             together=together[place],
             used=used[place],
             together_share=comparisons.together_share[place],
+            gain=units[place] * gain_of(used[place], alone[place], metric),
+            gain_together=units[place] * gain_of(together[place], alone[place], metric),
         )
         figures = (worth.alone, worth.together, worth.used)
         if not any(math.isnan(figure) for figure in figures):
@@ -99,19 +100,21 @@ def mean_over_runs(runs: Sequence[Mapping[str, WorthToClient]]) -> list[WorthToC
                 together=_mean([each.together for each in seen]),
                 used=_mean([each.used for each in seen]),
                 together_share=_mean([each.together_share for each in seen]),
+                gain=_mean([each.gain for each in seen]),
+                gain_together=_mean([each.gain_together for each in seen]),
             )
         )
     return found
 
 
-def by_gain(clients: Sequence[WorthToClient], metric: Metric) -> list[WorthToClient]:
+def by_gain(clients: Sequence[WorthToClient]) -> list[WorthToClient]:
     """The clients in the order of what they gain, the most first."""
-    return sorted(clients, key=lambda worth: -worth.gain(metric))
+    return sorted(clients, key=lambda worth: -worth.gain)
 
 
-def worth_to_all(clients: Sequence[WorthToClient], metric: Metric) -> WorthToAll:
-    """How many are better off than alone, and the gains in between."""
-    gains = [worth.gain(metric) for worth in clients]
+def worth_to_all(clients: Sequence[WorthToClient]) -> WorthToAll:
+    """How many are better off than alone, and by how much."""
+    gains = [worth.gain for worth in clients]
     better = sum(gain > 0 for gain in gains)
     worse = sum(gain < 0 for gain in gains)
     return WorthToAll(
