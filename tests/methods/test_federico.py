@@ -173,9 +173,7 @@ FIRST_TRUSTS_LITTLE = [[0.00005, 0.99995, 0.0, 0.0], *([[0.25] * 4] * 3)]
 
 
 @pytest.mark.parametrize("m_step", ["epochs", "gradient"])
-def test_what_weighs_less_than_w_min_computes_and_sends_nothing(
-    paper: Build, m_step: str
-) -> None:
+def test_what_weighs_less_than_w_min_computes_and_sends_nothing(paper: Build, m_step: str) -> None:
     played = paper(m_step=m_step)
     updates = played.m_step(
         set_posterior(played, [[0.99995, 0.00005, 0.0, 0.0], *([[0.25] * 4] * 3)]), 2
@@ -287,9 +285,7 @@ def test_one_absurd_loss_is_not_remembered_for_rounds(
 
 
 def test_an_even_guess_is_no_worse_than_a_guess(method: Build, blobs: Clients) -> None:
-    played = method(
-        "federico", blobs(SIZES), preset="paper", neighbors=2, dtype=torch.float32
-    )
+    played = method("federico", blobs(SIZES), preset="paper", neighbors=2, dtype=torch.float32)
     played.bank.rows.zero_()
     played.e_step(Visits.of([(i, b) for i in range(4) for b in range(4)]))
     assert all(tracker.sane.all() for tracker in played.losses.values())
@@ -463,9 +459,7 @@ def test_needs_follow_the_options_and_the_rounds(
         ({"neighbors": 0}, 100, Needs(9, 9, 9)),  # its own model is that of training alone
     ],
 )
-def test_private_models_need_room_too(
-    options: dict[str, Any], rounds: int, wanted: Needs
-) -> None:
+def test_private_models_need_room_too(options: dict[str, Any], rounds: int, wanted: Needs) -> None:
     needed = Federico.memory(FedericoOptions(**options), 9, rounds)
     assert replace(needed, private_updates=0) == wanted
     # An update of each private model, while those that were sent are under way.

@@ -58,9 +58,7 @@ def test_a_common_shift_of_all_losses_changes_no_model(
 
 
 @pytest.mark.parametrize("preset", ["federico", "paper"])
-def test_weight_goes_to_peers_alike(
-    method: Build, blobs: Clients, play: Play, preset: str
-) -> None:
+def test_weight_goes_to_peers_alike(method: Build, blobs: Clients, play: Play, preset: str) -> None:
     federico = method(
         "federico",
         blobs((40,) * 6),

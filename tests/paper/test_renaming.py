@@ -49,9 +49,7 @@ def test_clients_listed_in_another_order_get_the_same_results(
         # The own models of all clients, then, of some methods, their private models.
         shape = (-1, len(SIZES), listed.learner.layout.size)
         expected = listed.bank.rows.reshape(shape)[:, ORDER]
-        torch.testing.assert_close(
-            otherwise.bank.rows.reshape(shape), expected, rtol=0, atol=1e-10
-        )
+        torch.testing.assert_close(otherwise.bank.rows.reshape(shape), expected, rtol=0, atol=1e-10)
 
 
 def test_sorted_by_name_as_a_run_sorts_them_even_sampling_is_the_same(
