@@ -77,14 +77,14 @@ def test_a_state_folder_holds_a_personal_model(
         main()
     assert not leaving.value.code
     assert len(output.read_text().splitlines()) == 1 + 5
-    weights, last = (
-        open_folder(folder).posterior,
-        read_records(lock_step / "1" / "state")[-1].posterior[0],
-    )
+    weights = open_folder(folder).posterior
+    last = read_records(lock_step / "1" / "state")[-1]
+    assert last.together_share is not None
+    share = last.together_share[0]
+    expected = {peer: share * weight for peer, weight in last.posterior[0].items() if weight > 0}
+    expected["1 (alone)"] = 1 - share
     assert sum(weights.values()) == pytest.approx(1)
-    assert weights == pytest.approx(
-        {peer: weight for peer, weight in last.items() if weight > 0}, abs=1e-3
-    )
+    assert weights == pytest.approx(expected, abs=1e-3)
 
 
 def test_a_finished_peer_says_so_to_people_and_scripts(
