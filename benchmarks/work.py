@@ -27,6 +27,9 @@ from federico.runs.records import Record
 Pair = tuple[int, int]
 Data = tuple[Tensor, Tensor]
 
+LEAST_OWN_WEIGHT = float(np.finfo(float).tiny)
+"""A peer's own model is trained with this weight at least."""
+
 
 @dataclass(frozen=True)
 class Work:
@@ -50,7 +53,14 @@ def work_of(record: Record, names: Sequence[str], w_min: float) -> Work:
         for i, sampled in enumerate(record.neighbors)
         for b in sorted([i, *(place[name] for name in sampled)])
     ]
-    trained = {(i, b): posteriors[i][b] for i, b in visits if posteriors[i][b] >= w_min}
+    trained = {}
+    for i, b in visits:
+        weight = posteriors[i][b]
+        if i == b:
+            # A peer trains its own model however little weight it has.
+            trained[i, b] = max(weight, LEAST_OWN_WEIGHT)
+        elif weight >= w_min:
+            trained[i, b] = weight
     return Work(record.round, visits, trained, [_mixture(row, w_min) for row in posteriors])
 
 
