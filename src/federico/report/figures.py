@@ -333,18 +333,15 @@ def _worth_by_name(summary: Summary, clients: Sequence[WorthToClient], title: st
     )
     axes.axvline(0, color=INK, linewidth=1)
 
-    # Beyond the bar and the ring, on the side of the bar.
+    # To the right of the bar and the ring: on the left are the names.
     for place, client in enumerate(clients):
-        gain = gains[place]
-        is_better = gain >= 0
-        ends = [gain, together[place], 0.0]
-        end = np.nanmax(ends) if is_better else np.nanmin(ends)
+        end = np.nanmax([gains[place], together[place], 0.0])
         axes.annotate(
             f"{metric.signed(client.gain)}, {share_in_words(client.together_share)}",
             (end, place),
-            xytext=(8 if is_better else -8, 0),
+            xytext=(8, 0),
             textcoords="offset points",
-            ha="left" if is_better else "right",
+            ha="left",
             va="center",
             fontsize=8,
             color=SOFT,
@@ -381,13 +378,14 @@ def _worth_of_many(summary: Summary, clients: Sequence[WorthToClient], title: st
 
 
 def _room_for_labels(axes: Axes, values: Sequence[float]) -> None:
-    """Room for what is written behind the bars, on each side that has any."""
+    """Room for what is written to the right of the bars."""
     low = np.nanmin([*values, 0.0])
     high = np.nanmax([*values, 0.0])
-    room = 0.5 * (high - low or 1.0)
-    left = low - room if low < 0 else low
-    right = high + room
-    axes.set_xlim(left, right)
+    width = high - low or 1.0
+    left = low
+    if low < 0:
+        left -= 0.04 * width
+    axes.set_xlim(left, high + 0.6 * width)
 
 
 def _cut_off_outliers(axes: Axes, gains: Sequence[float]) -> None:
