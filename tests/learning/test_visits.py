@@ -19,3 +19,4 @@ def test_visits_are_found_by_client() -> None:
 
 def test_no_visits_are_visits_too() -> None:
     assert Visits.of([]).pairs == []
+    assert Visits.of([]).by_client() == []

@@ -10,7 +10,7 @@ from federico.learning.bank import Bank
 from federico.learning.layout import ModelLayout
 from federico.learning.parts import ModelPart
 from federico.learning.rows import RowFile, Rows, RowsInFiles
-from federico.methods.averaging import Buffers, average_into, finite
+from federico.methods.averaging import Buffers, average_into, compare_with_own, finite
 
 Coefficients = dict[tuple[int, int], float]
 
@@ -111,3 +111,13 @@ def test_rows_one_by_one_are_averaged_like_rows_side_by_side(buffers: Buffers) -
 def test_only_a_part_is_averaged_where_one_is_given(bank: Bank) -> None:
     average_into(bank, updates_of(RECEIVED, MOVES), part=ModelPart((slice(1, 3),)))
     assert bank.rows.tolist() == [[0, 5, 6, 0], [0, 0, 0, 0], [0, 10, 11, 0]]
+
+
+def test_updates_are_compared_with_what_the_owner_sends_itself() -> None:
+    coefficients = {(0, 0): 1.0, (0, 1): 1.0, (1, 0): 1.0, (2, 0): 1.0, (2, 2): 1.0}
+    rows = torch.tensor([[3.0, 4.0], [-3.0, -4.0], [1.0, 0.0], [3e30, 4e30], [0.0, 0.0]])
+    compared = compare_with_own(updates_of(coefficients, rows))
+    assert compared.lengths.tolist() == [5.0, 5.0, 0.0, 0.0, 0.0]
+    assert compared.distances[:2].tolist() == [0.0, 10.0]
+    assert compared.distances[2] == np.inf, "the owner itself does not move its model"
+    assert compared.distances[3:].tolist() == pytest.approx([5e30, 0.0])

@@ -11,6 +11,7 @@ from torch import nn
 from federico.experiment.evaluation import evaluate
 from federico.learning.learner import ClientData
 from federico.methods import METHODS
+from federico.methods.federico import Federico
 from federico.methods.method import Method, Round
 
 Clients = Callable[..., list[ClientData]]
@@ -106,3 +107,23 @@ def test_restoring_forgets_what_came_after(method: Build, blobs: Clients, play: 
     federico.restore(saved)
     assert observed(federico, play(federico, 3, first=3), 5) == first
     assert np.isfinite(first[-1]).all()
+
+
+@pytest.mark.parametrize("stop", range(7))
+def test_federico_resumes_before_in_and_after_the_round_that_makes_trust_final(
+    method: Build, blobs: Clients, play: Play, stop: int
+) -> None:
+    """With six rounds models are judged in three, and once more at the start of the fourth."""
+
+    def build() -> Method:
+        return method(
+            "federico", blobs((12, 9, 15, 1, 11)), hidden=(6,), dtype=torch.float32, rounds=6
+        )
+
+    judging = build()
+    assert isinstance(judging, Federico)
+    play(judging, 3)
+    assert judging.is_judging
+    play(judging, 1, first=4)
+    assert not judging.is_judging
+    assert_resumes(build, play, stop, rounds=6)

@@ -15,11 +15,14 @@ from typing import Any
 
 import numpy as np
 import tomli_w
+import torch
 
 from federico.cli.main import main
 from federico.errors import RunError
+from federico.exchange.protocol import Updates
 from federico.experiment.build import Setup, prepare
 from federico.experiment.config import validate
+from federico.learning.rows import Rows
 from federico.methods.federico import Federico
 from federico.network import client, exchange, update_store
 from federico.network.server import PeerServer
@@ -66,7 +69,7 @@ class Site:
         self.process: ForkServerProcess | None = None
 
     def start(self, trick: str = "") -> None:
-        """Honest, or with one of the tricks that `hostile` knows."""
+        """Honest, or with one of the tricks that `hostile` and `poison` know."""
         command = ["peer", str(self.file)]
         self.process = self._context.Process(target=run_command, args=(command, self.output, trick))
         self.process.start()
@@ -177,7 +180,9 @@ def run_command(arguments: list[str], output: Path, trick: str = "") -> None:
     with output.open("ab") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
-    if trick:
+    if trick in POISONED:
+        poison(*POISONED[trick])
+    elif trick:
         hostile(trick)
     sys.argv = ["federico", *arguments]
     main()
@@ -211,3 +216,42 @@ def hostile(trick: str) -> None:
     Federico.m_step = push_spoilt  # type: ignore[method-assign]
     if trick == "oversized":
         client.Request = request_with_too_much  # type: ignore[misc,assignment]
+
+
+POISONED = {
+    "turned round, ten times as long": (-10.0, 1e6, False),
+    "turned round": (-1.0, 60.0, False),
+    "noise": (10.0, 1e6, True),
+}
+"""What moves are multiplied by, what they are said to count for, and whether they are random."""
+
+
+def poison(times: float, coefficient: float, random: bool) -> None:
+    """Turn this process into a peer that keeps to the protocol, but sends everybody bad moves.
+
+    The model that it serves is trained honestly.
+    """
+    m_step = Federico.m_step
+
+    def sample_everybody(self: Federico, round_index: int) -> list[Any]:
+        others = np.setdiff1d(np.arange(self.context.count), self.context.hosted)
+        return [others if round_index > 1 else others[:0]]
+
+    def push_poisoned(self: Federico, visits: Any, round_index: int) -> Updates:
+        to_own = visits[np.flatnonzero(visits.owners == visits.clients)]
+        honest = m_step(self, to_own, round_index)
+        to_others = visits[np.flatnonzero(visits.owners != visits.clients)]
+        moves = self.learner.train(self.bank, to_others, round_index, epochs=1).as_tensor()
+        if random:
+            drawn = torch.randn_like(moves)
+            lengths = moves.norm(dim=1) / drawn.norm(dim=1)
+            moves = drawn * lengths[:, None]
+        return Updates(
+            np.append(honest.owners, to_others.owners),
+            np.append(honest.contributors, to_others.clients),
+            np.append(honest.coefficients, np.full(len(to_others), coefficient)),
+            Rows.of(torch.cat([honest.rows.as_tensor(), times * moves])),
+        )
+
+    Federico.sample = sample_everybody  # type: ignore[method-assign]
+    Federico.m_step = push_poisoned  # type: ignore[method-assign]

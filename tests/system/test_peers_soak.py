@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from peers import PATIENCE, Federation, Site, small, until
+from peers import PATIENCE, POISONED, Federation, Site, small, until
 
 from federico.api import Quiet
 from federico.experiment.runner import simulate
@@ -24,6 +24,11 @@ pytestmark = pytest.mark.slow
 
 HARD = {"model": {"kind": "mlp", "hidden": [64]}, "split": {"test_fraction": 0.5, "max_train": 60}}
 """The digits experiment: 60 noisy images a client."""
+DIGITS = {
+    **HARD,
+    "training": {"batch_size": 10, "optimizer": {"kind": "adam", "learning_rate": 0.01}},
+}
+"""All of its settings, experiments/digits.toml."""
 
 
 def accuracies(sites: list[Site]) -> list[float]:
@@ -159,6 +164,35 @@ def test_a_hostile_member_harms_nobody(
     error = np.std(lost, ddof=1) / len(lost) ** 0.5
     assert lost.mean() < 0.01 + 2 * error, (lost.mean(), error)
     assert error < 0.01
+
+
+def honest_beside(folder: Path, trick: str, seed: int = 0) -> float:
+    """What six honest members reach on average beside two that are poisoned, or away."""
+    setup = small(8, groups=3, seed=seed, rounds=30, **DIGITS)
+    with Federation(folder, setup) as federation:
+        first, second, *honest = federation
+        for site in federation:
+            site.set(wait_for_members=60.0 if trick else 5.0, keep_serving=2.0)
+        if trick:
+            first.start(trick)
+            second.start(trick)
+        for site in honest:
+            site.start()
+        assert {site.wait() for site in honest} == {0}
+        return float(np.mean(accuracies(honest)))
+
+
+@pytest.fixture(scope="module")
+def without_two(tmp_path_factory: pytest.TempPathFactory) -> float:
+    return honest_beside(tmp_path_factory.mktemp("without"), "")
+
+
+@pytest.mark.parametrize("trick", POISONED)
+def test_two_poisoned_members_of_eight_cost_the_others_two_points_at_most(
+    tmp_path: Path, trick: str, without_two: float
+) -> None:
+    """Against a federation without them; chance may cost a run another point."""
+    assert honest_beside(tmp_path, trick) > without_two - 0.03
 
 
 def test_two_hundred_rounds_take_no_more_memory_than_fifty(tmp_path: Path) -> None:

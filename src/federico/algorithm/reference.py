@@ -13,7 +13,9 @@ peer i
      tells how much the collaborators are worth against training alone (the gate).
 
 Owners move their models after everybody is done, so the order of the peers does not matter. An
-update counts for as much as its sender says, but for no more than the owner trusts the sender.
+update counts for as much as its sender says, but for no more than the owner trusts the sender, and
+none leads further away from the owner's own move than the owner's moves are long, times one and a
+half.
 
 After a part of the rounds each peer judges all models that it trusts once more. From then on trust
 is final, neighbors are drawn by trust, and V_i is trained on like all other samples.
@@ -30,7 +32,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from federico.algorithm.aggregation import Say
+from federico.algorithm.aggregation import REACH, Say
 from federico.algorithm.evidence import NO_GAIN, PRIOR_POWERS
 from federico.algorithm.gains import WAITING
 from federico.algorithm.reference_evidence import (
@@ -126,6 +128,8 @@ class ReferenceFederation:
         self.posterior: list[dict[int, float]] = [{} for _ in self.x]
         """w_ij: how much peer i trusts the model of peer j."""
 
+        self.own_lengths: list[list[float]] = [[] for _ in self.x]
+        """How far each peer has moved its own model, move by move."""
         self.together: list[float] = [self.together_prior for _ in self.x]
         """g_i: how much the collaborators count against the private model."""
         self.private_temperature: list[float] = [1.0 for _ in self.x]
@@ -389,11 +393,37 @@ class ReferenceFederation:
         if total == 0:
             return
 
+        reach = self.reach(b, received)
         moved = self.phi[b].copy()
         for update in received:
             share = self.counts_for(update) / total
-            moved += share * update.delta
+            moved += share * self.drawn_back(update, received, reach)
         self.phi[b] = moved
+
+    def reach(self, b: int, received: list[ReferenceUpdate]) -> float:
+        """How far from b's own move the moves of others may lead."""
+        if self.say == "sender":
+            return inf
+
+        length = 0.0
+        for update in received:
+            if update.sender == b:
+                length = float(np.linalg.norm(update.delta))
+        self.own_lengths[b].append(length)
+        mean = sum(self.own_lengths[b]) / len(self.own_lengths[b])
+        return REACH * max(length, mean)
+
+    def drawn_back(
+        self, update: ReferenceUpdate, received: list[ReferenceUpdate], reach: float
+    ) -> FloatArray:
+        """The move of an update; one that is out of reach is drawn back to the owner's own."""
+        for own in received:
+            if own.sender == update.owner:
+                away = update.delta - own.delta
+                distance = float(np.linalg.norm(away))
+                if distance > reach:
+                    return own.delta + reach / distance * away
+        return update.delta
 
     def counts_for(self, update: ReferenceUpdate) -> float:
         """What an update counts for at the owner of the model, by who has a say."""

@@ -30,6 +30,9 @@ class Visits:
 
     def by_client(self) -> list[tuple[int, IntArray]]:
         """Every client, in ascending order, with the positions of its visits."""
+        if len(self) == 0:
+            return []
+
         order = np.argsort(self.clients, kind="stable")
         clients_in_order = self.clients[order]
         clients, starts = np.unique(clients_in_order, return_index=True)

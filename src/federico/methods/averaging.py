@@ -1,13 +1,18 @@
 """Moves models by the weighted average of the updates that came for them."""
 
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from federico.algorithm.aggregation import shares
 from federico.exchange.protocol import Updates
 from federico.learning.bank import Bank
 from federico.learning.parts import ModelPart
+from federico.learning.visits import Visits
+from federico.types import FloatArray
 
 Buffers = Literal["average", "owner", "frozen"]
 """What happens to batch-norm statistics: averaged, moved by the owner alone, or not at all."""
@@ -45,3 +50,35 @@ def finite(updates: Updates) -> Updates:
     if kept.all():
         return updates
     return updates.take(np.flatnonzero(kept))
+
+
+@dataclass(frozen=True)
+class OwnMoves:
+    """How updates compare with what the owners of the models send themselves."""
+
+    lengths: FloatArray
+    """The length of the owner's own move, [updates]; 0 where it has none."""
+    distances: FloatArray
+    """How far each move is from the owner's own, [updates]; infinitely far where it has none."""
+
+
+def compare_with_own(updates: Updates) -> OwnMoves:
+    """Compare every update with the one that the owner of its model has computed itself."""
+    lengths = np.zeros(len(updates))
+    distances = np.full(len(updates), np.inf)
+    by_owner = Visits(clients=updates.owners, owners=updates.contributors)
+    for owner, positions in by_owner.by_client():
+        own = positions[updates.contributors[positions] == owner]
+        if len(own) == 0:
+            continue
+
+        own_move = updates.rows[int(own[0])]
+        lengths[positions] = _length(own_move)
+        for position in positions.tolist():
+            distances[position] = _length(updates.rows[position] - own_move)
+    return OwnMoves(lengths, distances)
+
+
+def _length(row: Tensor) -> float:
+    """In double precision: the square of a huge number must not be infinite."""
+    return float(row.norm(dtype=torch.float64))

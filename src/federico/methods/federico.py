@@ -11,7 +11,11 @@ from typing import Any, Literal, Self
 import numpy as np
 from pydantic import Field, NonNegativeInt, PositiveFloat, model_validator
 
-from federico.algorithm.aggregation import Say, coefficients_at_owner
+from federico.algorithm.aggregation import (
+    Say,
+    coefficients_at_owner,
+    coefficients_within_reach,
+)
 from federico.algorithm.evidence import gate, mixed_log_likelihood
 from federico.algorithm.gains import GainTracker
 from federico.algorithm.losses import LossTracker, Tracking
@@ -31,7 +35,7 @@ from federico.exchange.protocol import Updates
 from federico.learning.calibration import Calibration
 from federico.learning.layout import ModelLayout
 from federico.learning.visits import Visits
-from federico.methods.averaging import Buffers, average_into, finite
+from federico.methods.averaging import Buffers, average_into, compare_with_own, finite
 from federico.methods.context import timed
 from federico.methods.judging import Judge, Judgement
 from federico.methods.method import (
@@ -207,6 +211,10 @@ class Federico(Method):
     """How much the collaborators count against the private model, [hosted]."""
     private_temperature = PerClient[FloatArray]()
     """T of each private model, [hosted]."""
+    own_moves = PerClient[IntArray]()
+    """How many times each peer has moved its own model, [hosted]."""
+    own_path = PerClient[FloatArray]()
+    """The sum of the lengths of these moves, [hosted]."""
     trust_is_final = PerClient[IntArray]()
     """1 once the peer's trust is final and it trains on all its samples, [hosted]."""
 
@@ -305,6 +313,8 @@ class Federico(Method):
         hosted = len(context.hosted)
         self.together = np.full(hosted, self.opt.together_prior)
         self.private_temperature = np.ones(hosted)
+        self.own_moves = np.zeros(hosted, dtype=np.int64)
+        self.own_path = np.zeros(hosted)
         self.trust_is_final = np.zeros(hosted, dtype=np.int64)
 
     def resumed(self) -> None:
@@ -323,18 +333,31 @@ class Federico(Method):
 
     @property
     def last_judging_round(self) -> int:
-        """The round after which trust becomes final.
+        """The round after which trust becomes final, once there is somebody to trust.
 
-        Every peer has met somebody by then, however few rounds there are.
+        However few rounds there are, peers sample others by then.
         """
         rounds = self.context.rounds
         share = ceil(self.opt.judging * rounds)
         first_meeting = min(self.opt.solo_rounds + 1, rounds)
         return max(share, first_meeting)
 
+    def has_judged_enough(self, round_index: int) -> bool:
+        """Whether trust becomes final in this round.
+
+        On a network nobody else may be there yet: a peer that has met nobody goes on judging.
+        """
+        if round_index <= self.last_judging_round:
+            return False
+        for i, gains in self.gains.items():
+            others = gains.peers[gains.evaluated] != i
+            if others.any():
+                return True
+        return False
+
     def round(self, round_index: int) -> Round:
         """Algorithm 1, one pass of its outer loop, for all peers at once."""
-        is_final = self.is_judging and round_index > self.last_judging_round
+        is_final = self.is_judging and self.has_judged_enough(round_index)
         neighbors = self.candidates() if is_final else self.sample(round_index)
         visits = pull_neighbors(self, round_index, neighbors)
         self.e_step(visits, is_final=is_final)
@@ -506,9 +529,30 @@ class Federico(Method):
         is_own = updates.owners == updates.contributors
         sent = np.where(is_own, allowed, updates.coefficients)
         coefficients = coefficients_at_owner(sent, allowed, self.opt.say)
+        if self.opt.m_step == "epochs":
+            coefficients = self._within_reach(updates, coefficients)
         kept = np.flatnonzero(coefficients > 0)
         weighed = replace(updates, coefficients=coefficients)
         return weighed if len(kept) == len(updates) else weighed.take(kept)
+
+    def _within_reach(self, updates: Updates, coefficients: FloatArray) -> FloatArray:
+        """The coefficients under which nobody leads a model far from where its owner does."""
+        own = compare_with_own(updates)
+        usual_lengths = np.zeros(len(updates))
+        by_owner = Visits(clients=updates.owners, owners=updates.contributors)
+        for b, positions in by_owner.by_client():
+            place = np.searchsorted(self.context.hosted, b)
+            length = own.lengths[positions[0]]
+            self.own_moves[place] += 1
+            self.own_path[place] += length
+            mean = self.own_path[place] / self.own_moves[place]
+
+            # A peer whose model fits its own samples hardly moves it any more. That is no reason to
+            # keep others from moving it.
+            usual_lengths[positions] = max(length, mean)
+        return coefficients_within_reach(
+            updates.owners, updates.contributors, coefficients, own.distances, usual_lengths
+        )
 
     def _trust_at_owner(self, b: int, contributors: IntArray) -> FloatArray:
         """How far owner b lets each contributor move its model, [contributors].
@@ -528,12 +572,11 @@ class Federico(Method):
     @timed("update")
     def update(self, updates: Updates) -> None:
         """Equation (6) at the owners: deltas are averaged, gradients summed into an optimizer."""
-        updates = self.weigh(updates)
+        updates = self.weigh(finite(updates))
         if self.opt.m_step == "epochs":
             average_into(self.bank, updates, self.opt.anchor, self.opt.buffers)
             return
 
-        updates = finite(updates)
         owners, positions = np.unique(updates.owners, return_inverse=True)
         totals = self.learner.zeros(len(owners))  # [owners, size]
         for position, coefficient, gradient in zip(

@@ -1,0 +1,177 @@
+"""What FedeRiCo keeps to itself: private models, held-out samples and what was found with them."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+
+from federico.exchange.protocol import Updates
+from federico.exchange.simulated import SimulatedExchange
+from federico.learning.bank import Bank
+from federico.learning.learner import ClientData
+from federico.learning.visits import Visits
+from federico.methods.federico import Federico
+from federico.methods.method import Method
+
+Clients = Callable[..., list[ClientData]]
+Build = Callable[..., Method]
+
+SIZES = (12, 9, 15, 11)
+ROUNDS = 10
+
+
+class RecordingExchange(SimulatedExchange):
+    """Remembers the owner of every model that is asked for, and all updates that are sent."""
+
+    def __init__(self, bank: Bank, participants: int) -> None:
+        super().__init__(bank, participants)
+        self.named: set[int] = set()
+        self.sent: list[Updates] = []
+
+    def pull(self, round_index: int, wanted: Visits) -> Visits:
+        self.named |= set(wanted.owners.tolist())
+        return super().pull(round_index, wanted)
+
+    def read_models(self, round_index: int, visits: Visits) -> Visits:
+        self.named |= set(visits.owners.tolist())
+        return super().read_models(round_index, visits)
+
+    def push(self, round_index: int, updates: Updates) -> None:
+        self.named |= set(updates.owners.tolist()) | set(updates.contributors.tolist())
+        self.sent.append(updates)
+        super().push(round_index, updates)
+
+
+@pytest.fixture
+def federico(method: Build, blobs: Clients) -> Federico:
+    """With default options, before its first round, among four peers that record what is sent."""
+    built = method("federico", blobs(SIZES), hidden=(6,), rounds=ROUNDS, connect=RecordingExchange)
+    assert isinstance(built, Federico)
+    return built
+
+
+def exchange_of(federico: Federico) -> RecordingExchange:
+    assert isinstance(federico.exchange, RecordingExchange)
+    return federico.exchange
+
+
+def test_private_models_are_never_asked_for_nor_sent(federico: Federico) -> None:
+    private = {model.owner for model in federico.context.models if model.private_to is not None}
+    assert len(private) == 2 * len(SIZES), "each peer has one, and the twin it is judged by"
+    for round_index in range(1, ROUNDS + 1):
+        federico.round(round_index)
+        federico.predictors(round_index)
+    assert exchange_of(federico).named == set(range(len(SIZES)))
+
+
+def test_what_is_sent_counts_trust_times_samples_in_training(federico: Federico) -> None:
+    """The coefficient tells nothing else: neither gains nor what the private model is worth."""
+    for round_index in range(1, ROUNDS + 1):
+        is_judging = federico.is_judging and round_index <= federico.last_judging_round
+        federico.round(round_index)
+        updates = exchange_of(federico).sent[-1]
+        for owner, peer, coefficient in zip(
+            updates.owners, updates.contributors, updates.coefficients, strict=True
+        ):
+            row = federico.posteriors[peer]
+            trust = row.weights[row.peers == owner][0]
+            held_out = federico.learner.held_out[peer] if is_judging else 0
+            assert coefficient == pytest.approx(trust * (SIZES[peer] - held_out))
+
+
+def test_held_out_samples_move_no_model_while_they_judge(method: Build, blobs: Clients) -> None:
+    """Other targets in their place would change trust, but not what is learned from the rest."""
+    first = method("federico", blobs(SIZES), rounds=ROUNDS)
+    judging = first.learner.data["held_out"]
+    batch = next(judging.in_stored_order(np.array([0]), size=99))
+    held_out = judging.inputs(batch.index)[0].numpy()  # [samples, inputs]
+
+    rows = []
+    for spoiled in (False, True):
+        clients = blobs(SIZES)
+        if spoiled:
+            x, y = clients[0].train
+            is_held_out = (x[:, None] == held_out[None]).all(2).any(1)
+            assert 0 < is_held_out.sum() < len(y)
+            y[is_held_out] = (y[is_held_out] + 1) % 3
+        federico = method("federico", clients, rounds=ROUNDS)
+        federico.round(1)  # alone: nobody is trusted or distrusted yet
+        rows.append(federico.bank.rows.clone())
+
+    own, private, judged = rows[0][0], rows[0][4], rows[0][8]
+    assert torch.equal(own, rows[1][0])
+    assert torch.equal(judged, rows[1][8])
+    assert not torch.equal(private, rows[1][4]), "it has nothing to judge: it learns from all"
+
+
+def test_all_samples_are_trained_on_once_trust_is_final(federico: Federico) -> None:
+    assert federico.learner.samples.tolist() == [10, 7, 12, 10], "no batch of one sample is left"
+    for round_index in range(1, ROUNDS + 1):
+        federico.round(round_index)
+    assert not federico.is_judging
+    assert federico.learner.samples.tolist() == list(SIZES)
+
+
+def test_trust_stays_as_it_is_once_it_is_final(federico: Federico) -> None:
+    weights = []
+    for round_index in range(1, ROUNDS + 1):
+        played = federico.round(round_index)
+        if not federico.is_judging:
+            weights.append(np.concatenate([row.weights for row in played.posteriors]))
+    assert len(weights) == ROUNDS - federico.last_judging_round
+    assert all(np.array_equal(weights[0], later) for later in weights)
+
+
+def test_more_rounds_than_first_planned_keep_the_final_trust(method: Build, blobs: Clients) -> None:
+    """Trust was final by the first plan, and what was held out is trained on: no way back."""
+    planned = method("federico", blobs(SIZES), hidden=(6,), rounds=5)
+    for round_index in range(1, 6):
+        last = planned.round(round_index)
+    assert isinstance(planned, Federico)
+    assert not planned.is_judging
+
+    longer = method("federico", blobs(SIZES), hidden=(6,), rounds=50)
+    longer.restore({key: value.clone() for key, value in planned.state().items()})
+    assert isinstance(longer, Federico)
+    for round_index in range(6, 12):
+        played = longer.round(round_index)
+        assert not longer.is_judging
+        for row, final in zip(played.posteriors, last.posteriors, strict=True):
+            assert np.array_equal(row.weights, final.weights)
+
+
+def test_more_rounds_before_trust_is_final_make_it_final_later(
+    method: Build, blobs: Clients
+) -> None:
+    planned = method("federico", blobs(SIZES), hidden=(6,), rounds=5)
+    planned.round(1)
+    longer = method("federico", blobs(SIZES), hidden=(6,), rounds=10)
+    longer.restore({key: value.clone() for key, value in planned.state().items()})
+    assert isinstance(longer, Federico)
+    final = []
+    for round_index in range(2, 11):
+        longer.round(round_index)
+        final.append(not longer.is_judging)
+    assert final.index(True) + 2 == longer.last_judging_round + 1 == 5
+
+
+class LateExchange(SimulatedExchange):
+    """Nobody can be reached before round 8."""
+
+    def pull(self, round_index: int, wanted: Visits) -> Visits:
+        if round_index < 8:
+            wanted = wanted[np.flatnonzero(wanted.owners == wanted.clients)]
+        return super().pull(round_index, wanted)
+
+
+def test_trust_is_not_final_before_somebody_was_met(method: Build, blobs: Clients) -> None:
+    federico = method("federico", blobs(SIZES), rounds=ROUNDS, connect=LateExchange)
+    assert isinstance(federico, Federico)
+    final = []
+    for round_index in range(1, ROUNDS + 1):
+        federico.round(round_index)
+        final.append(not federico.is_judging)
+    assert federico.last_judging_round == 4
+    assert final.index(True) + 1 == 9
+    assert all(len(row.peers) > 1 for row in federico.posteriors.values())

@@ -1,0 +1,307 @@
+"""Hostile peers in a simulation: what they send to owners, and the models they serve.
+
+They know everything: the models of all at the start of a round, and all updates of a round before
+anybody has got one.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from federico.exchange.protocol import Exchange, Hosting, Traffic, Updates
+from federico.exchange.simulated import SimulatedExchange
+from federico.experiment.build import Setup
+from federico.experiment.evaluation import Evaluation, evaluate
+from federico.learning.bank import Bank
+from federico.learning.rows import Rows
+from federico.learning.visits import Visits
+from federico.methods.method import Method
+
+SECONDS = 300.0
+"""Until a peer gives up waiting for another whose thread has failed."""
+
+
+@dataclass(frozen=True)
+class Victim:
+    """What a hostile peer knows about an owner when it sends it something."""
+
+    own_move: Tensor
+    """How the owner itself moves its model in this round, [size]."""
+    honest_moves: Tensor
+    """What honest peers, the owner among them, send the owner, [moves, size]."""
+
+
+Move = Callable[[Victim, torch.Generator], Tensor]
+"""What a hostile peer sends an owner."""
+
+
+def turned_round(times: float) -> Move:
+    """The owner's own move backwards, so many times as long."""
+    return lambda victim, random: -times * victim.own_move
+
+
+def noise(times: float) -> Move:
+    """A random direction, so many times as long as the owner's own move."""
+
+    def move(victim: Victim, random: torch.Generator) -> Tensor:
+        drawn = torch.randn(len(victim.own_move), generator=random)
+        return times * victim.own_move.norm() * drawn / drawn.norm()
+
+    return move
+
+
+def a_little_is_enough(deviations: float) -> Move:
+    """The mean of what honest peers send, less some of their standard deviations (ALIE)."""
+
+    def move(victim: Victim, random: torch.Generator) -> Tensor:
+        spread = victim.honest_moves.std(0, unbiased=False)
+        return victim.honest_moves.mean(0) - deviations * spread
+
+    return move
+
+
+Serve = Callable[[Tensor, Tensor, torch.Generator], Tensor]
+"""(own model, reader's model, random) -> the model that a hostile peer serves to the reader."""
+
+
+def random_model(own: Tensor, reader: Tensor, random: torch.Generator) -> Tensor:
+    """A model that knows nothing, of the usual length."""
+    drawn = torch.randn(len(own), generator=random)
+    return drawn * own.norm() / drawn.norm()
+
+
+def broken_model(own: Tensor, reader: Tensor, random: torch.Generator) -> Tensor:
+    """A model that is not a number."""
+    return torch.full_like(own, torch.nan)
+
+
+def echo(own: Tensor, reader: Tensor, random: torch.Generator) -> Tensor:
+    """The reader's own model, which the reader must find as good as its own."""
+    return reader
+
+
+@dataclass(frozen=True)
+class Attack:
+    """What hostile peers do; what is not given they do as honest peers do."""
+
+    move: Move | None = None
+    coefficient: float = 1e6
+    """What a move is said to count for."""
+    serve: Serve | None = None
+    first_round: int = 2
+    """Before it, they behave."""
+    absent: bool = False
+    """They are not there at all."""
+
+
+class Hostile:
+    """The hostile peers of a simulation: changes what they send and serve."""
+
+    def __init__(self, members: Sequence[int], attack: Attack, seed: int) -> None:
+        self.members = np.array(members, dtype=np.int64)
+        self.attack = attack
+        self._random = torch.Generator().manual_seed(seed)
+
+    def changed(self, round_index: int, updates: Updates) -> Updates:
+        """All updates of a round, with what hostile peers send to honest owners instead."""
+        attack = self.attack
+        sends_as_usual = attack.move is None or round_index < attack.first_round
+        if sends_as_usual and not attack.absent:
+            return updates
+
+        is_theirs = np.isin(updates.contributors, self.members)
+        to_honest = ~np.isin(updates.owners, self.members)
+        honest = updates.take(np.flatnonzero(~is_theirs))
+        kept = updates.take(np.flatnonzero(~(is_theirs & to_honest)))
+        if attack.move is None or attack.absent:
+            return kept
+
+        owners: list[int] = []
+        contributors: list[int] = []
+        moves: list[Tensor] = []
+        rows = honest.rows.as_tensor()
+        for owner in np.setdiff1d(honest.owners, self.members).tolist():
+            for_owner = honest.owners == owner
+            own = np.flatnonzero(for_owner & (honest.contributors == owner))
+            victim = Victim(rows[own[0]], rows[np.flatnonzero(for_owner)])
+            for member in self.members.tolist():
+                owners.append(owner)
+                contributors.append(member)
+                moves.append(attack.move(victim, self._random))
+        return Updates(
+            np.append(kept.owners, owners),
+            np.append(kept.contributors, contributors),
+            np.append(kept.coefficients, np.full(len(moves), attack.coefficient)),
+            Rows.of(torch.cat([kept.rows.as_tensor(), torch.stack(moves)])),
+        )
+
+    def serves_falsely(self, round_index: int) -> bool:
+        """Whether the models that hostile peers serve are not theirs."""
+        return self.attack.serve is not None and round_index >= self.attack.first_round
+
+    def served(self, own: Tensor, reader: Tensor) -> Tensor:
+        """What a hostile peer serves in place of its own model."""
+        assert self.attack.serve is not None
+        return self.attack.serve(own, reader, self._random)
+
+    def reachable(self, visits: Visits) -> Visits:
+        """The visits without those to peers that are absent."""
+        if not self.attack.absent:
+            return visits
+        to_absent = np.isin(visits.owners, self.members)
+        by_absent = np.isin(visits.clients, self.members)
+        own = visits.owners == visits.clients
+        return visits[np.flatnonzero(own | ~(to_absent | by_absent))]
+
+
+class HostileExchange(SimulatedExchange):
+    """A simulation in one process in which some peers are hostile.
+
+    All readers get the same model from a hostile peer.
+    """
+
+    def __init__(self, bank: Bank, participants: int, hostile: Hostile) -> None:
+        super().__init__(bank, participants)
+        self._bank = bank
+        self._hostile = hostile
+        self._own_rows: Tensor | None = None
+        """The models of the hostile peers while others lie in their place."""
+
+    def pull(self, round_index: int, wanted: Visits) -> Visits:
+        self._serve(round_index)
+        return super().pull(round_index, self._hostile.reachable(wanted))
+
+    def read_models(self, round_index: int, visits: Visits) -> Visits:
+        self._serve(round_index)
+        return super().read_models(round_index, self._hostile.reachable(visits))
+
+    def push(self, round_index: int, updates: Updates) -> None:
+        self._restore()
+        super().push(round_index, self._hostile.changed(round_index, updates))
+
+    def _serve(self, round_index: int) -> None:
+        self._restore()
+        if not self._hostile.serves_falsely(round_index):
+            return
+        places = self._bank.places(self._hostile.members)
+        self._own_rows = self._bank.rows[places].clone()
+        for place, own in zip(places.tolist(), self._own_rows, strict=True):
+            self._bank.rows[place] = self._hostile.served(own, own)
+
+    def _restore(self) -> None:
+        if self._own_rows is not None:
+            places = self._bank.places(self._hostile.members)
+            self._bank.rows[places] = self._own_rows
+            self._own_rows = None
+
+
+def play_beside(setup: Setup, members: Sequence[int], attack: Attack) -> Evaluation:
+    """Play FedeRiCo to its last round, with these hostile members; returns all peers' scores."""
+    hostile = Hostile(members, attack, setup.seed)
+
+    def connect(bank: Bank, participants: int) -> Exchange:
+        return HostileExchange(bank, participants, hostile)
+
+    method = setup.hosted_method("federico", Hosting(len(setup.clients)), connect)
+    return _play(method, setup.experiment.rounds)
+
+
+class Square:
+    """Where peers with an exchange each meet, twice in a round."""
+
+    def __init__(self, peers: int, hostile: Hostile) -> None:
+        self.hostile = hostile
+        self.models: dict[int, Tensor] = {}
+        self.pushed: dict[int, Updates] = {}
+        self.all_updates: Updates | None = None
+        self.models_are_there = threading.Barrier(peers, timeout=SECONDS)
+        self.updates_are_there = threading.Barrier(peers, self._lay_together, SECONDS)
+        self.round_index = 0
+
+    def _lay_together(self) -> None:
+        pushed = [self.pushed[peer] for peer in sorted(self.pushed)]
+        together = Updates(
+            np.concatenate([updates.owners for updates in pushed]),
+            np.concatenate([updates.contributors for updates in pushed]),
+            np.concatenate([updates.coefficients for updates in pushed]),
+            Rows.of(torch.cat([updates.rows.as_tensor() for updates in pushed])),
+        )
+        changed = self.hostile.changed(self.round_index, together)
+        order = np.lexsort((changed.contributors, changed.owners))
+        self.all_updates = changed.take(order)
+
+
+class SquareExchange:
+    """The exchange of one peer: a hostile peer may serve each reader another model."""
+
+    def __init__(self, square: Square, peer: int, bank: Bank, participants: int) -> None:
+        self.traffic = Traffic(participants)
+        self._square = square
+        self._peer = peer
+        self._bank = bank
+
+    def pull(self, round_index: int, wanted: Visits) -> Visits:
+        return self._fetch(round_index, wanted)
+
+    def read_models(self, round_index: int, visits: Visits) -> Visits:
+        return self._fetch(round_index, visits)
+
+    def push(self, round_index: int, updates: Updates) -> None:
+        self._square.pushed[self._peer] = updates
+
+    def collect(self, round_index: int) -> Updates:
+        self._square.updates_are_there.wait()
+        updates = self._square.all_updates
+        assert updates is not None
+        return updates.take(np.flatnonzero(updates.owners == self._peer))
+
+    def _fetch(self, round_index: int, wanted: Visits) -> Visits:
+        square = self._square
+        square.round_index = round_index
+        square.models[self._peer] = self._bank.hosted_rows[0].clone()
+        square.models_are_there.wait()
+
+        wanted = square.hostile.reachable(wanted)
+        others = np.setdiff1d(wanted.owners, [self._peer])
+        rows = self._bank.replace_visiting_rows(others)
+        for row, owner in zip(rows, others.tolist(), strict=True):
+            row.copy_(self._served(owner, round_index))
+        return wanted
+
+    def _served(self, owner: int, round_index: int) -> Tensor:
+        square = self._square
+        model = square.models[owner]
+        members = square.hostile.members
+        is_deceived = owner in members and self._peer not in members
+        if is_deceived and square.hostile.serves_falsely(round_index):
+            return square.hostile.served(model, square.models[self._peer])
+        return model
+
+
+def play_apart(setup: Setup, members: Sequence[int], attack: Attack) -> list[Evaluation]:
+    """The same with a thread for each peer, which takes longer; the scores are by peer."""
+    peers = len(setup.clients)
+    square = Square(peers, Hostile(members, attack, setup.seed))
+    methods: list[Method] = []
+    for peer in range(peers):
+
+        def connect(bank: Bank, participants: int, peer: int = peer) -> Exchange:
+            return SquareExchange(square, peer, bank, participants)
+
+        hosting = Hosting(peers, rank=peer, ranks=peers)
+        methods.append(setup.hosted_method("federico", hosting, connect))
+
+    with ThreadPoolExecutor(peers) as pool:
+        rounds = [setup.experiment.rounds] * peers
+        return list(pool.map(_play, methods, rounds))
+
+
+def _play(method: Method, rounds: int) -> Evaluation:
+    for round_index in range(1, rounds + 1):
+        method.round(round_index)
+    return evaluate(method, method.predictors(rounds))
