@@ -170,7 +170,7 @@ def honest_beside(folder: Path, trick: str, seed: int = 0) -> float:
     """What six honest members reach on average beside two that are poisoned, or away."""
     setup = small(8, groups=3, seed=seed, rounds=30, **DIGITS)
     with Federation(folder, setup) as federation:
-        first, second, *honest = federation
+        *honest, first, second = federation  # all sites dial the first ones
         for site in federation:
             site.set(wait_for_members=60.0 if trick else 5.0, keep_serving=2.0)
         if trick:
