@@ -11,7 +11,14 @@ from torch import Tensor, nn
 from federico.learning import rows as rows_module
 from federico.learning import workers as workers_module
 from federico.learning.bank import Bank
-from federico.learning.learner import ClientData, DataPart, Learner, Proximal, held_out
+from federico.learning.learner import (
+    ClientData,
+    DataPart,
+    Learner,
+    Proximal,
+    held_out,
+    without_lone_batches,
+)
 from federico.learning.models import perceptron
 from federico.learning.optimizers import SGD, Adam
 from federico.learning.rows import RowsInFiles, RowStorage
@@ -261,6 +268,21 @@ def test_what_a_client_holds_out_depends_on_nobody_else(
 def test_at_least_one_is_held_out_but_never_the_last(samples: int, held: int) -> None:
     assert held_out(np.array([samples]), 0.2).tolist() == [held]
     assert held_out(np.array([samples]), 0.99).tolist() == [max(samples - 1, 0)]
+
+
+@pytest.mark.parametrize(
+    ("samples", "held", "fitting"),
+    [
+        (60, 12, 12),  # the last batch has 8 samples
+        (14, 3, 2),  # one less: the last batch has 2
+        (6, 1, 1),  # 5 are left: one batch
+        (12, 1, 2),  # 11 would leave a lone sample, and without any there would be no evidence
+        (2, 1, 0),  # one sample is left in any case
+    ],
+)
+def test_no_sample_is_left_alone_in_a_batch(samples: int, held: int, fitting: int) -> None:
+    found = without_lone_batches(np.array([samples]), np.array([held]), batch_size=10)
+    assert found.tolist() == [fitting]
 
 
 def test_training_leaves_the_models_alone(ragged: Learner) -> None:

@@ -713,9 +713,12 @@ def held_out(samples: IntArray, fraction: float) -> IntArray:
 def without_lone_batches(samples: IntArray, held: IntArray, batch_size: int) -> IntArray:
     """How many samples each client holds out so that no batch of one sample is left.
 
-    As many as in `held`, or one less: then the last batch has two samples, or there are no others.
+    As many as in `held`, or one less; one more where it would be none otherwise. A client that
+    cannot avoid it holds out nothing.
     """
     left = (samples - held) % batch_size
     is_lone = (left == 1) & (held > 0) & (batch_size > 1)
-    fewer: IntArray = held - is_lone
-    return fewer
+    one_more_is_possible = (held == 1) & (samples > 2)
+    changed = np.where(one_more_is_possible, held + 1, held - 1)
+    fitting: IntArray = np.where(is_lone, changed, held)
+    return fitting
