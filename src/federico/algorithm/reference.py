@@ -325,7 +325,11 @@ class ReferenceFederation:
         # Read without label frequencies: it must predict the classes that training alone does.
         alone = self.evidence(i, self.twin[i], prior_powers=(0.0,))
         self.private_temperature[i] = alone.temperature
-        self.together[i] = share_together(together, alone.log_likelihood, self.together_prior)
+        if self.trusted_others(i):
+            self.together[i] = share_together(together, alone.log_likelihood, self.together_prior)
+        else:
+            # Without collaborators a peer is alone, and its private model has seen more data.
+            self.together[i] = 0.0
 
     def release_held_out(self, i: int) -> None:
         """From now on peer i trains on all its samples; its twin has done its work."""

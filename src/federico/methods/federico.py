@@ -454,8 +454,13 @@ class Federico(Method):
         # fitted, so that the private model predicts the classes that training alone does.
         alone = self.judge.judge(self.bank, self._to_judged_alone(), prior_powers=(0.0,))
         weights = self._visit_weights(visits)
-        for place, (_, positions) in enumerate(visits.by_client()):
+        for place, (i, positions) in enumerate(visits.by_client()):
             self.private_temperature[place] = alone.temperature[place]
+            trusted, _ = self._trusted_others(i)
+            if len(trusted) == 0:
+                # Without collaborators a peer is alone, and its private model has seen more data.
+                self.together[place] = 0.0
+                continue
 
             evidence = judgement.of(positions)
             together = mixed_log_likelihood(evidence.log_likelihood, weights[positions])
