@@ -77,13 +77,35 @@ def test_a_broken_own_model_has_no_weight_while_there_is_another() -> None:
     assert alone.weights.tolist() == [1]
 
 
-def test_watching_breaks_and_mends_models_but_leaves_gains_alone() -> None:
-    tracker = play(GainTracker(OWN), [{0: 0.0, 1: 5.0}])
-    tracker.watch(peers_of(1), np.array([False]))
-    assert tracker.weights.tolist() == [1, 0]
-    tracker.watch(peers_of(1), np.array([True]))
-    np.testing.assert_allclose(tracker.weights, [1 / 37, 36 / 37])
+def test_once_trust_is_final_a_gain_falls_and_recovers_but_never_rises() -> None:
+    tracker = play(GainTracker(OWN, momentum=0.5), [{0: 0.0, 1: 5.0}])
+    assert not tracker.is_final
+    tracker.settle()
+    assert tracker.is_final
+
+    play(tracker, [{1: 100.0}])
     assert tracker.gain.tolist() == [0, 5]
+    play(tracker, [{1: 1.0}])
+    assert tracker.gain.tolist() == [0, 3]
+    play(tracker, [{1: 100.0}])
+    assert tracker.gain.tolist() == [0, 5]
+
+
+def test_who_is_met_after_trust_is_final_is_judged_once() -> None:
+    tracker = play(GainTracker(OWN), [{0: 0.0}])
+    tracker.settle()
+    play(tracker, [{1: 2.0}, {1: 9.0}])
+    assert tracker.gain.tolist() == [0, 2]
+
+
+def test_models_are_weighed_as_they_are_now_but_not_above_their_final_gain() -> None:
+    tracker = play(GainTracker(OWN), [{0: 1.0, 1: 2.0}])
+    tracker.settle()
+    seen = np.array([9.0, -np.inf])
+    evidence = Evidence(seen, np.ones(2), np.zeros(2), np.zeros((2, 1)))
+    assert tracker.weights_now(peers_of(0, 1), evidence).tolist() == [1, 0]
+    better = Evidence(np.array([9.0, 9.0]), np.ones(2), np.zeros(2), np.zeros((2, 1)))
+    np.testing.assert_allclose(tracker.weights_now(peers_of(0, 1), better), [4 / 13, 9 / 13])
 
 
 def test_who_has_sent_an_update_waits_to_be_evaluated_before_all_others() -> None:

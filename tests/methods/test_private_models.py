@@ -12,7 +12,7 @@ from federico.learning.bank import Bank
 from federico.learning.learner import ClientData
 from federico.learning.visits import Visits
 from federico.methods.federico import Federico
-from federico.methods.method import Method
+from federico.methods.method import Method, Mixtures
 
 Clients = Callable[..., list[ClientData]]
 Build = Callable[..., Method]
@@ -113,32 +113,59 @@ def test_all_samples_are_trained_on_once_trust_is_final(federico: Federico) -> N
     assert federico.learner.samples.tolist() == list(SIZES)
 
 
-def test_trust_stays_as_it_is_once_it_is_final(federico: Federico) -> None:
-    weights = []
+def test_no_gain_rises_once_trust_is_final(federico: Federico) -> None:
+    rounds = range(1, ROUNDS + 1)
+    play = iter(rounds)
+    while federico.is_judging:
+        federico.round(next(play))
+    final = {i: gains.gain.copy() for i, gains in federico.gains.items()}
+    together = federico.together.copy()
+
+    later = list(play)
+    assert later
+    for round_index in later:
+        federico.round(round_index)
+        for i, gains in federico.gains.items():
+            known = np.isfinite(final[i])
+            assert (gains.gain[known] <= final[i][known]).all()
+        assert (federico.together <= together).all()
+
+
+def test_a_model_that_moves_away_loses_its_weight_in_what_a_peer_predicts_with(
+    federico: Federico,
+) -> None:
     for round_index in range(1, ROUNDS + 1):
-        played = federico.round(round_index)
-        if not federico.is_judging:
-            weights.append(np.concatenate([row.weights for row in played.posteriors]))
-    assert len(weights) == ROUNDS - federico.last_judging_round
-    assert all(np.array_equal(weights[0], later) for later in weights)
+        federico.round(round_index)
+    before = federico.predictors(ROUNDS)
+    assert (before.visits.owners == 1).sum() > 1, "others than its owner trust it"
+
+    federico.bank.hosted_rows[1].mul_(-3)
+    after = federico.predictors(ROUNDS)
+    assert weight_on(after, 1) < weight_on(before, 1) - 0.1
+
+
+def weight_on(mixtures: Mixtures, owner: int) -> float:
+    """What the model of this owner counts for in all mixtures together."""
+    return float(mixtures.weights[mixtures.visits.owners == owner].sum())
 
 
 def test_more_rounds_than_first_planned_keep_the_final_trust(method: Build, blobs: Clients) -> None:
     """Trust was final by the first plan, and what was held out is trained on: no way back."""
     planned = method("federico", blobs(SIZES), hidden=(6,), rounds=5)
     for round_index in range(1, 6):
-        last = planned.round(round_index)
+        planned.round(round_index)
     assert isinstance(planned, Federico)
     assert not planned.is_judging
+    final = {i: gains.ceiling.copy() for i, gains in planned.gains.items()}
 
     longer = method("federico", blobs(SIZES), hidden=(6,), rounds=50)
     longer.restore({key: value.clone() for key, value in planned.state().items()})
     assert isinstance(longer, Federico)
     for round_index in range(6, 12):
-        played = longer.round(round_index)
+        longer.round(round_index)
         assert not longer.is_judging
-        for row, final in zip(played.posteriors, last.posteriors, strict=True):
-            assert np.array_equal(row.weights, final.weights)
+        for i, gains in longer.gains.items():
+            assert np.array_equal(gains.ceiling, final[i])
 
 
 def test_more_rounds_before_trust_is_final_make_it_final_later(

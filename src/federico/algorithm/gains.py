@@ -17,6 +17,9 @@ class GainTracker:
     A gain is averaged over *visits*, not over rounds: a model that is not visited does not become
     better known. One whose outputs were not finite at its last visit has no trust.
 
+    Once trust is final, a gain can only fall. The samples that it is measured on are trained on by
+    then, so a model that seems better than before may just know them; one that seems worse is.
+
     A peer that has sent an update but was never evaluated is in the tracker too. It has no trust
     yet, and waits to be evaluated.
     """
@@ -32,6 +35,8 @@ class GainTracker:
         """The tracked gain of each peer's model; NaN where it was never evaluated."""
         self.broken: IntArray = np.empty(0, np.int64)
         """1 where the outputs at the last visit were not finite."""
+        self.ceiling: FloatArray = np.empty(0)
+        """What each gain may be at most: infinite until trust in the model is final."""
         self.temperature: FloatArray = np.empty(0)
         self.prior_power: FloatArray = np.empty(0)
 
@@ -45,15 +50,36 @@ class GainTracker:
         previous = self.gain[observed]
         averaged = previous + self.momentum * (gain - previous)
         is_first = np.isnan(previous)
-        self.gain[observed] = np.where(is_first | final, gain, averaged)
+        tracked = np.where(is_first | final, gain, averaged)
+        self.gain[observed] = np.minimum(tracked, self.ceiling[observed])
         self.broken[observed] = ~is_finite
-        self.temperature[observed] = evidence.temperature
-        self.prior_power[observed] = evidence.prior_power
 
-    def watch(self, peers: IntArray, finite: BoolArray) -> None:
-        """Note which of these models, all of them met before, are finite; gains stay."""
-        observed = np.searchsorted(self.peers, peers)
-        self.broken[observed] = ~finite
+        # Fitted to samples that are trained on, a model would be taken for too sure of itself.
+        is_open = np.isinf(self.ceiling[observed])
+        self.temperature[observed[is_open]] = evidence.temperature[is_open]
+        self.prior_power[observed[is_open]] = evidence.prior_power[is_open]
+        if final or self.is_final:
+            self.settle()
+
+    def settle(self) -> None:
+        """From now on no gain rises any more."""
+        settled = self.evaluated & np.isinf(self.ceiling)
+        self.ceiling[settled] = self.gain[settled]
+
+    @property
+    def is_final(self) -> bool:
+        """Whether trust is final; a peer that is met later is judged once."""
+        return bool(np.isfinite(self.ceiling).any())
+
+    def weights_now(self, peers: IntArray, evidence: Evidence) -> FloatArray:
+        """How much these models, all of them met before, are trusted as they are now."""
+        place = np.searchsorted(self.peers, peers)
+        gain = np.minimum(evidence.gain, self.ceiling[place])
+        score = np.maximum(0.0, 1.0 + gain) ** 2
+        total = score.sum()
+        if total > 0:
+            score = score / total
+        return score
 
     def wants(self, peers: IntArray) -> None:
         """These peers have sent updates: those never evaluated are to be evaluated next."""
@@ -93,6 +119,7 @@ class GainTracker:
             "peers": self.peers,
             "gain": self.gain,
             "broken": self.broken,
+            "ceiling": self.ceiling,
             "temperature": self.temperature,
             "prior_power": self.prior_power,
         }
@@ -102,6 +129,7 @@ class GainTracker:
         self.peers = state["peers"].astype(np.int64)
         self.gain = state["gain"].astype(np.float64)
         self.broken = state["broken"].astype(np.int64)
+        self.ceiling = state["ceiling"].astype(np.float64)
         self.temperature = state["temperature"].astype(np.float64)
         self.prior_power = state["prior_power"].astype(np.float64)
 
@@ -116,5 +144,6 @@ class GainTracker:
         self.peers = np.insert(self.peers, at, new)
         self.gain = np.insert(self.gain, at, np.nan)
         self.broken = np.insert(self.broken, at, 0)
+        self.ceiling = np.insert(self.ceiling, at, np.inf)
         self.temperature = np.insert(self.temperature, at, 1.0)
         self.prior_power = np.insert(self.prior_power, at, 0.0)

@@ -119,6 +119,9 @@ class ReferenceFederation:
         """G_ij: the nats that model j was worth to peer i, averaged over its visits."""
         self.broken: list[set[int]] = [set() for _ in self.x]
         """The models whose outputs were not finite when peer i saw them last."""
+        self.ceiling: list[dict[int, float]] = [{} for _ in self.x]
+        """What each gain may be at most, once trust is final: models are then judged on samples
+        that they are trained on, where only a loss of worth tells anything."""
         self.waiting: list[set[int]] = [set() for _ in self.x]
         """Who has sent peer i an update, but has never been judged by it."""
         self.temperature: list[dict[int, float]] = [{} for _ in self.x]
@@ -130,6 +133,8 @@ class ReferenceFederation:
 
         self.own_lengths: list[list[float]] = [[] for _ in self.x]
         """How far each peer has moved its own model, move by move."""
+        self.together_ceiling: list[float] = [1.0 for _ in self.x]
+        """What g_i may be at most."""
         self.together: list[float] = [self.together_prior for _ in self.x]
         """g_i: how much the collaborators count against the private model."""
         self.private_temperature: list[float] = [1.0 for _ in self.x]
@@ -144,7 +149,10 @@ class ReferenceFederation:
         # No last batch of a single sample: there are models that cannot be trained on it.
         last_batch = (count - held) % self.batch_size
         if held > 0 and last_batch == 1 and self.batch_size > 1:
-            held -= 1
+            if held == 1 and count > 2:
+                held += 1  # one less would be none
+            else:
+                held -= 1
 
         rng = stream(self.seed, "hold out", self.names[i])
         order = rng.permutation(count).tolist()
@@ -177,7 +185,7 @@ class ReferenceFederation:
                 self.release_held_out(i)
                 visited = sorted([i, *self.sample_by_trust(i, t)])
             else:
-                self.watch(i, visited)
+                self.judge(i, visited)
 
             self.forget_negligible(i)
             updates += self.make_updates(i, visited, t)
@@ -218,13 +226,14 @@ class ReferenceFederation:
         return sampled
 
     def sample_by_trust(self, i: int, t: int) -> list[int]:
-        """The neighbors of peer i once its trust is final: drawn by how much it trusts each."""
+        """The neighbors of peer i once its trust is final: who waits, then drawn by trust."""
+        waiting = sorted(self.waiting[i])[: self.neighbors]
         others = self.trusted_others(i)
         weights = [self.posterior[i][j] for j in others]
+        left = self.neighbors - len(waiting)
         rng = stream(self.seed, "sample", self.names[i], t)
-        drawn = draw_by_weight(np.array(others), np.array(weights), self.neighbors, rng)
-        sampled: list[int] = drawn.tolist()
-        return sampled
+        drawn = draw_by_weight(np.array(others), np.array(weights), left, rng)
+        return sorted([*waiting, *drawn.tolist()])
 
     def trusted_others(self, i: int) -> list[int]:
         """The other peers whose models are worth training for peer i."""
@@ -245,7 +254,8 @@ class ReferenceFederation:
 
         self.posterior[i] = self.trust(i)
         if self.has_private_model:
-            self.compare_with_alone(i, evidence)
+            weights = {b: self.weight_of(i, b) for b in visited}
+            self.together[i] = self.compare_with_alone(i, evidence, weights)
 
     def evidence(
         self, i: int, phi: FloatArray, prior_powers: tuple[float, ...] = PRIOR_POWERS
@@ -276,10 +286,14 @@ class ReferenceFederation:
         if b in self.gain[i] and not is_final:
             previous = self.gain[i][b]
             gain = (1 - self.momentum) * previous + self.momentum * gain
-        self.gain[i][b] = gain
+        self.gain[i][b] = min(gain, self.ceiling[i].get(b, inf))
 
-        self.temperature[i][b] = evidence.temperature
-        self.prior_power[i][b] = evidence.prior_power
+        if b not in self.ceiling[i]:
+            self.temperature[i][b] = evidence.temperature
+            self.prior_power[i][b] = evidence.prior_power
+        if i in self.ceiling[i]:
+            # Trust is final: who is met only now is judged once.
+            self.ceiling[i].setdefault(b, self.gain[i][b])
         self.waiting[i].discard(b)
         self.broken[i].discard(b)
         if evidence.gain == -inf:
@@ -313,36 +327,31 @@ class ReferenceFederation:
             weight = max(weight, float_info.min)
         return weight
 
-    def compare_with_alone(self, i: int, evidence: dict[int, ReferenceEvidence]) -> None:
-        """The gate: how much what the visited models say together counts against training alone."""
+    def compare_with_alone(
+        self, i: int, evidence: dict[int, ReferenceEvidence], weights: dict[int, float]
+    ) -> float:
+        """The gate: how much what these models say together counts against training alone."""
         log_likelihood: dict[int, list[float]] = {}
-        weights: dict[int, float] = {}
         for b, of_model in evidence.items():
             log_likelihood[b] = of_model.log_likelihood
-            weights[b] = self.weight_of(i, b)
         together = mixture_log_likelihood(log_likelihood, weights)
 
         # Read without label frequencies: it must predict the classes that training alone does.
         alone = self.evidence(i, self.twin[i], prior_powers=(0.0,))
-        self.private_temperature[i] = alone.temperature
-        if self.trusted_others(i):
-            self.together[i] = share_together(together, alone.log_likelihood, self.together_prior)
-        else:
+        if not self.ceiling[i]:
+            self.private_temperature[i] = alone.temperature
+        if not self.trusted_others(i):
             # Without collaborators a peer is alone, and its private model has seen more data.
-            self.together[i] = 0.0
+            return 0.0
+        share = share_together(together, alone.log_likelihood, self.together_prior)
+        return min(share, self.together_ceiling[i])
 
     def release_held_out(self, i: int) -> None:
-        """From now on peer i trains on all its samples; its twin has done its work."""
+        """From now on peer i trains on all its samples, and its trust in no model rises."""
         self.for_training[i] = list(range(len(self.x[i])))
         self.trainer.forget(i, "twin")
-
-    def watch(self, i: int, visited: list[int]) -> None:
-        """Trust is final, but a model that is not finite any more has none."""
-        for b in visited:
-            self.broken[i].discard(b)
-            if not np.isfinite(self.phi[b]).all():
-                self.broken[i].add(b)
-        self.posterior[i] = self.trust(i)
+        self.ceiling[i] = dict(self.gain[i])
+        self.together_ceiling[i] = self.together[i]
 
     def forget_negligible(self, i: int) -> None:
         """Drop the optimizers kept for models of negligible weight, except for its own model."""
@@ -457,20 +466,25 @@ class ReferenceFederation:
 
     def predict(self, i: int, x: FloatArray) -> list[list[float]]:
         """What peer i predicts: probabilities of classes for each sample, or values."""
-        share_alone = 0.0
-        if self.has_private_model:
-            share_alone = 1 - self.together[i]
-
         trusted: dict[int, float] = {}
         for j, weight in self.posterior[i].items():
             if weight >= self.w_min:
                 trusted[j] = weight
         if not trusted:
             trusted[i] = 1.0
+
+        together = self.together[i]
+        if self.ceiling[i]:
+            trusted, together = self.judged_again(i, trusted)
+        share_alone = 0.0
+        if self.has_private_model:
+            share_alone = 1 - together
         total = sum(trusted.values())
 
         mixed = np.zeros((len(x), self.classes))
         for j, weight in trusted.items():
+            if weight == 0:
+                continue
             share = (1 - share_alone) * weight / total
             temperature = self.temperature[i][j]
             prior_power = self.prior_power[i][j]
@@ -479,6 +493,21 @@ class ReferenceFederation:
             temperature = self.private_temperature[i]
             mixed += share_alone * self.read(i, self.private[i], x, temperature, 0.0)
         return mixed.tolist()
+
+    def judged_again(self, i: int, trusted: dict[int, float]) -> tuple[dict[int, float], float]:
+        """Trust in the models as they are now, and the gate: models have moved on."""
+        evidence = {j: self.evidence(i, self.phi[j]) for j in trusted}
+        now: dict[int, float] = {}
+        for j in trusted:
+            gain = min(evidence[j].gain, self.ceiling[i][j])
+            now[j] = max(0.0, 1 + gain) ** 2
+        if sum(now.values()) > 0:
+            trusted = now
+
+        together = self.together[i]
+        if self.has_private_model:
+            together = self.compare_with_alone(i, evidence, trusted)
+        return trusted, together
 
     def read(
         self, i: int, phi: FloatArray, x: FloatArray, temperature: float, prior_power: float

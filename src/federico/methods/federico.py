@@ -209,6 +209,8 @@ class Federico(Method):
     """What each model is worth to each hosted peer, for the models it has met; from evidence."""
     together = PerClient[FloatArray]()
     """How much the collaborators count against the private model, [hosted]."""
+    together_ceiling = PerClient[FloatArray]()
+    """What `together` may be at most: 1 until trust is final, [hosted]."""
     private_temperature = PerClient[FloatArray]()
     """T of each private model, [hosted]."""
     own_moves = PerClient[IntArray]()
@@ -312,6 +314,7 @@ class Federico(Method):
 
         hosted = len(context.hosted)
         self.together = np.full(hosted, self.opt.together_prior)
+        self.together_ceiling = np.ones(hosted)
         self.private_temperature = np.ones(hosted)
         self.own_moves = np.zeros(hosted, dtype=np.int64)
         self.own_path = np.zeros(hosted)
@@ -386,11 +389,18 @@ class Federico(Method):
         for i in self.posteriors:
             rng = stream(self.context.seed, "sample", names[i], round_index)
             if draws_by_trust and self.opt.sampler == "epsilon_greedy":
-                peers, weights = self._trusted_others(i)
-                neighbors.append(draw_by_weight(peers, weights, self.neighbors, rng))
+                neighbors.append(self._draw_by_trust(i, rng))
             else:
                 neighbors.append(self.sampler.sample(self._view(i), rng))
         return neighbors
+
+    def _draw_by_trust(self, i: int, rng: np.random.Generator) -> IntArray:
+        """Neighbors of a peer whose trust is final: who waits to be evaluated, then by trust."""
+        gains = self.gains[i]
+        waiting = gains.peers[~gains.evaluated][: self.neighbors]
+        peers, weights = self._trusted_others(i)
+        drawn = draw_by_weight(peers, weights, self.neighbors - len(waiting), rng)
+        return np.union1d(waiting, drawn)
 
     def candidates(self) -> list[IntArray]:
         """All other peers that each peer gives weight to: they are judged once more together."""
@@ -413,10 +423,8 @@ class Federico(Method):
     @timed("e_step")
     def e_step(self, visits: Visits, *, is_final: bool = False) -> None:
         """Equation (3): what is measured of the visited models becomes each peer's posterior."""
-        if self.is_judging:
+        if self.judges:
             self._judge(visits, is_final=is_final)
-        elif self.judges:
-            self._watch(visits)
         else:
             self._measure_training_losses(visits)
 
@@ -433,7 +441,11 @@ class Federico(Method):
             self.losses[i].observe(visits.owners[positions], losses[positions])
 
     def _judge(self, visits: Visits, *, is_final: bool) -> None:
-        """What each model is worth on held-out samples, and how it compares with training alone."""
+        """What each model is worth on held-out samples, and how it compares with training alone.
+
+        Once trust is final it can only fall: models move on, and one may move away from a peer that
+        trusts it.
+        """
         judgement = self.judge.judge(self.bank, visits)
         for i, positions in visits.by_client():
             evidence = judgement.of(positions)
@@ -442,34 +454,39 @@ class Federico(Method):
         if self.has_private_models:
             self._compare_with_alone(visits, judgement)
 
-    def _watch(self, visits: Visits) -> None:
-        """Models are no longer judged, but one that is not finite any more loses its weight."""
-        finite = self.bank.are_finite(visits.owners)
-        for i, positions in visits.by_client():
-            self.gains[i].watch(visits.owners[positions], finite[positions])
-
     def _compare_with_alone(self, visits: Visits, judgement: Judgement) -> None:
         """The gate: how much each peer's mixture counts against what it trained alone."""
+        weights = self._visit_weights(visits)
+        together, temperatures = self._gate(visits, weights, judgement)
+        if self.is_judging:
+            self.private_temperature[:] = temperatures
+        self.together[:] = together
+
+    def _gate(
+        self, visits: Visits, weights: FloatArray, judgement: Judgement
+    ) -> tuple[FloatArray, FloatArray]:
+        """The share of each hosted peer's mixture of these visits, and T of its private model."""
+        together = np.zeros(len(self.together))
         # A site alone would not shift its own model by label frequencies: only the temperature is
         # fitted, so that the private model predicts the classes that training alone does.
         alone = self.judge.judge(self.bank, self._to_judged_alone(), prior_powers=(0.0,))
-        weights = self._visit_weights(visits)
         for place, (i, positions) in enumerate(visits.by_client()):
-            self.private_temperature[place] = alone.temperature[place]
             trusted, _ = self._trusted_others(i)
             if len(trusted) == 0:
-                # Without collaborators a peer is alone, and its private model has seen more data.
-                self.together[place] = 0.0
-                continue
+                continue  # without collaborators a peer is alone: its private model saw more data
 
             evidence = judgement.of(positions)
-            together = mixed_log_likelihood(evidence.log_likelihood, weights[positions])
-            own = alone.log_likelihood[place]
-            self.together[place] = gate(together, own, self.opt.together_prior)
+            mixed = mixed_log_likelihood(evidence.log_likelihood, weights[positions])
+            found = gate(mixed, alone.log_likelihood[place], self.opt.together_prior)
+            together[place] = min(found, self.together_ceiling[place])
+        return together, alone.temperature
 
     def end_judging(self) -> None:
-        """From now on trust stays as it is, and all samples are trained on."""
+        """From now on trust does not rise any more, and all samples are trained on."""
         self.trust_is_final[:] = 1
+        self.together_ceiling = self.together.copy()
+        for gains in self.gains.values():
+            gains.settle()
         self.learner.release_held_out()
         if self.has_private_models:
             for pair in self._to_judged_alone().pairs:
@@ -613,8 +630,35 @@ class Federico(Method):
 
         visits = Visits(np.concatenate(clients), np.concatenate(owners))
         mixtures = self.read(round_index, visits, np.concatenate(weights))
-        calibration = self._calibration(mixtures.visits)
-        return replace(mixtures, calibration=calibration, alone=self._trained_alone())
+        together = self.together
+        if self.judges and not self.is_judging:
+            mixtures, together = self._judged_again(mixtures)
+        return replace(
+            mixtures,
+            calibration=self._calibration(mixtures.visits),
+            alone=self._trained_alone(together),
+        )
+
+    def _judged_again(self, mixtures: Mixtures) -> tuple[Mixtures, FloatArray]:
+        """The mixtures and the gate with models judged as they are now, after they have moved on.
+
+        Nobody predicts with a model that is no longer what was judged.
+        """
+        visits = mixtures.visits
+        judgement = self.judge.judge(self.bank, visits)
+        weights = mixtures.weights.copy()
+        for i, positions in visits.by_client():
+            known = positions[np.isin(visits.owners[positions], self.gains[i].peers)]
+            now = self.gains[i].weights_now(visits.owners[known], judgement.of(known))
+            if len(known) == len(positions) and now.sum() > 0:
+                weights[positions] = now
+
+        together = self.together
+        if self.has_private_models:
+            together, _ = self._gate(visits, weights, judgement)
+        # What has lost all trust must not count, not even where it is not a number.
+        kept = np.flatnonzero(weights > 0)
+        return replace(mixtures, visits=visits[kept], weights=weights[kept]), together
 
     def _calibration(self, visits: Visits) -> Calibration | None:
         """How each peer reads the models of its mixture, as it has found on held-out samples."""
@@ -633,14 +677,14 @@ class Federico(Method):
             offsets[met] = prior_powers[:, None] * self.judge.log_priors[i]
         return Calibration(temperatures, offsets)
 
-    def _trained_alone(self) -> TrainedAlone | None:
+    def _trained_alone(self, together: FloatArray) -> TrainedAlone | None:
         """The private models and what they count for; nothing if they are not finite."""
         if not self.has_private_models:
             return None
 
         visits = self._to_private()
         finite = self.bank.are_finite(visits.owners)
-        weights = np.where(finite, 1.0 - self.together, 0.0)
+        weights = np.where(finite, 1.0 - together, 0.0)
         if self.learner.task == "regression":
             return TrainedAlone(visits, weights)
 
