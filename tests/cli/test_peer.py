@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
+from federico.cli.launch import result_table
 from federico.experiment.build import prepare
 from federico.experiment.config import load
 from federico.runs.comparison import Comparison
+from federico.runs.metric import metric_of
 from federico.site import preflight
 from federico.site.local_federation import create_federation, with_clients
 from federico.site.status import MemberStatus, Status, write_status
@@ -171,6 +173,13 @@ def test_a_relay_must_be_named_by_the_federation(federico: Command, site: Path) 
     answer = federico("relay", file, "--name", "stranger", "--listen", "127.0.0.1:0")
     assert answer.code == 6
     assert "'stranger' is not in its relays: none" in answer.err
+
+
+def test_the_result_of_a_launch_is_titled_by_its_task_though_a_peer_has_no_figures() -> None:
+    never_evaluated = replace(STATUS, name="1", figures={}, comparison=None)
+    table = result_table([never_evaluated, STATUS], [None, 0.76], metric_of("classification"))
+    assert table.title == "Accuracy on each peer's own test data"
+    assert list(table.columns[1].cells) == ["", "87.5 %", "87.5 %"]
 
 
 def test_launch_refuses_what_cannot_be(federico: Command, tiny: Path) -> None:

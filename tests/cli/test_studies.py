@@ -16,7 +16,7 @@ def test_a_study_runs_and_says_what_it_is_worth_to_the_clients(federico: Command
 
     told = federico("reproduce", "digits-rotated", *smaller, "--json")
     entries = {entry["row"]: entry for entry in json.loads(told.out)["entries"]}
-    rows = {"federico", "the paper's rule", "local", "fedavg", "fedavg_plus"}
+    rows = {"federico", "FedeRiCo (the paper's rule)", "local", "fedavg", "fedavg_plus"}
     assert entries.keys() == rows
     versus = entries["federico"]["versus_reference"]
     assert versus["runs"] == 2

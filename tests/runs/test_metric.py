@@ -42,6 +42,8 @@ def test_accuracies_are_shown_in_percent_and_errors_as_they_are() -> None:
     assert ACCURACY.bare(0.5661) == "56.6"
     assert ACCURACY.named(0.5661) == "56.6 % accuracy"
     assert R2.named(0.5661) == "R2 0.566"
+    assert R2.bare(-0.526) == "\N{MINUS SIGN}0.526"
+    assert SQUARED_ERROR.bare(0.00001) == "1e-05"
     assert SQUARED_ERROR.text(0.03691) == "0.0369"
     assert (ACCURACY.axis, SQUARED_ERROR.axis) == ("accuracy (%)", "mean squared error")
 

@@ -16,7 +16,7 @@ from federico.cli.console import PLAIN, err, out, print_json
 from federico.cli.options import Json, Overrides, Quiet
 from federico.cli.signals import leave_on_sigterm
 from federico.runs.comparison import share_in_words
-from federico.runs.metric import Metric, metric_in
+from federico.runs.metric import Metric, metric_of
 from federico.site.status import Status, describe_posterior, describe_score
 
 if TYPE_CHECKING:
@@ -61,10 +61,11 @@ def launch(
         statuses = [peer.status for peer in launched if peer.status]
 
     alone = train_alone(setup)
+    metric = metric_of(setup.schema.task)
     if json:
-        print_json(_result_as_json(statuses, alone))
+        print_json(_result_as_json(statuses, alone, metric))
     elif not quiet:
-        out.print(_result_table(statuses, alone))
+        out.print(result_table(statuses, alone, metric))
         if directory is not None:
             out.print(f"Sites, logs and personal models are in {directory}", **PLAIN)
 
@@ -129,12 +130,12 @@ def _progress_table(peers: "list[LaunchedPeer]") -> Table:
 
 
 def _result_as_json(
-    statuses: list[Status], alone: list[float | None]
+    statuses: list[Status], alone: list[float | None], metric: Metric
 ) -> dict[str, dict[str, object]]:
     result: dict[str, dict[str, object]] = {}
     for status, alone_score in zip(statuses, alone, strict=True):
         result[status.name] = {
-            "federico": _score(status),
+            "federico": status.figures.get(metric.recorded_as),
             "alone": alone_score,
             "together_share": _together_share(status),
             "posterior": status.posterior,
@@ -142,26 +143,28 @@ def _result_as_json(
     return result
 
 
-def _result_table(statuses: list[Status], alone: list[float | None]) -> Table:
-    """What each peer has reached with the others and by itself."""
-    metric = metric_in(statuses[0].figures)
+def result_table(statuses: list[Status], alone: list[float | None], metric: Metric) -> Table:
+    """What each peer has reached with the others and by itself.
+
+    A peer that was never evaluated has no score here.
+    """
     table = Table(title=f"{metric.name.capitalize()} on each peer's own test data")
     for column in ("peer", "FedeRiCo", "alone", "predicts", "trusts"):
         table.add_column(column)
-    for status, alone_score in zip(statuses, alone, strict=True):
+    scores = [status.figures.get(metric.recorded_as) for status in statuses]
+    for status, score, alone_score in zip(statuses, scores, alone, strict=True):
         table.add_row(
             status.name,
-            _format(_score(status), metric),
+            _format(score, metric),
             _format(alone_score, metric),
             _which(status),
             describe_posterior(status.posterior, SHOWN_COLLABORATORS),
         )
 
     table.add_section()
-    together = _mean([_score(status) for status in statuses])
     table.add_row(
         "mean",
-        _format(together, metric),
+        _format(_mean(scores), metric),
         _format(_mean(alone), metric),
         "",
         "",
@@ -182,12 +185,6 @@ def _which(status: Status) -> str:
     if share is None:
         return ""
     return share_in_words(share)
-
-
-def _score(status: Status) -> float | None:
-    """The figure that the task is judged by; None before the first evaluation."""
-    metric = metric_in(status.figures)
-    return status.figures.get(metric.recorded_as)
 
 
 def _format(score: float | None, metric: Metric) -> str:

@@ -203,24 +203,28 @@ def _interval(summary: Summary, interval: Interval) -> str:
 def worse_than_mean(summary: Summary) -> str:
     """Where clients would do better without a model; empty where all models are of use."""
     parts = []
+    verb = "has"
     for entry in summary.entries:
         clients = entry.worse_than_mean
         if entry.rate_kind != summary.shown_rate or not clients:
             continue
-        part = f"{clients:.3g} with {entry.title}"
+        with_what = entry.title
         if len(summary.table.columns) > 1:
-            part += f" ({entry.column})"
-        parts.append(part)
+            with_what += f", {entry.column}"
+        many = f"{clients:.3g}"
+        if not parts:
+            # The first number says of how many, and what is counted.
+            many += f" of {count(summary.clients, 'client')}"
+        if parts or clients != 1:
+            verb = "have"
+        parts.append(f"{many} ({with_what})")
     if not parts:
         return ""
 
-    often = ""
+    told = f"{listed(parts)} {verb} a model worse than the mean of their own training targets."
     if len(summary.table.seeds) > 1:
-        often = " on average over runs"
-    return (
-        f"Worse than predicting the mean of their own training targets are the models of so many "
-        f"of {count(summary.clients, 'client')}{often}: {listed(parts)}."
-    )
+        told = f"On average over runs, {told}"
+    return told
 
 
 def trust(summary: Summary) -> str:

@@ -126,8 +126,12 @@ class Metric:
         if math.isinf(value):
             return "diverged"
         if self.in_percent:
-            return f"{self.scaled(value):.1f}"
-        return f"{value:.3g}"
+            shown = f"{self.scaled(value):.1f}"
+        else:
+            shown = f"{value:.3g}"
+        if shown.startswith("-"):
+            shown = MINUS + shown.removeprefix("-")
+        return shown
 
     def spread(self, sd: float | None) -> str:
         """What follows a figure: its standard deviation, or nothing."""
