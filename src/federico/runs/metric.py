@@ -125,10 +125,9 @@ class Metric:
             return UNDEFINED
         if math.isinf(value):
             return "diverged"
+        shown = f"{value:.3g}"
         if self.in_percent:
             shown = f"{self.scaled(value):.1f}"
-        else:
-            shown = f"{value:.3g}"
         if shown.startswith("-"):
             shown = MINUS + shown.removeprefix("-")
         return shown
