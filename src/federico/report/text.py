@@ -202,7 +202,7 @@ def _interval(summary: Summary, interval: Interval) -> str:
 
 def worse_than_mean(summary: Summary) -> str:
     """Where clients would do better without a model; empty where all models are of use."""
-    parts = []
+    parts: list[str] = []
     verb = "has"
     for entry in summary.entries:
         clients = entry.worse_than_mean
