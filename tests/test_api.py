@@ -264,12 +264,19 @@ def test_regression_does_not_depend_on_the_units_of_its_targets(
         )
 
 
+def test_models_are_not_judged_on_targets_of_any_scale(run: Callable[..., federico.Run]) -> None:
+    raw = {"standardize_targets": False}
+    with pytest.raises(ConfigError, match=r"standardize_targets = false: .* preset = 'paper'"):
+        run(clients=lines_in(10.0, 50.0), training=raw, **LINES)
+
+
 @pytest.mark.parametrize("standardize", [True, False])
 def test_a_client_predicts_in_the_units_in_which_it_was_scored(
     run: Callable[..., federico.Run], tmp_path: Path, standardize: bool
 ) -> None:
     clients = lines_in(10.0, 50.0)
-    found = run(clients=clients, training={"standardize_targets": standardize}, **LINES)
+    settings = {**LINES, "methods": ["local"]}
+    found = run(clients=clients, training={"standardize_targets": standardize}, **settings)
 
     figures = found.records("local")[-1].figures
     assert figures is not None

@@ -192,13 +192,17 @@ class LateExchange(SimulatedExchange):
         return super().pull(round_index, wanted)
 
 
-def test_trust_is_not_final_before_somebody_was_met(method: Build, blobs: Clients) -> None:
+def test_who_meets_others_only_after_trust_is_final_finds_collaborators(
+    method: Build, blobs: Clients
+) -> None:
     federico = method("federico", blobs(SIZES), rounds=ROUNDS, connect=LateExchange)
     assert isinstance(federico, Federico)
-    final = []
-    for round_index in range(1, ROUNDS + 1):
+    for round_index in range(1, 8):
         federico.round(round_index)
-        final.append(not federico.is_judging)
-    assert federico.last_judging_round == 4
-    assert final.index(True) + 1 == 9
+    assert not federico.is_judging
+    assert federico.together.tolist() == [0] * len(SIZES), "nobody to learn with"
+
+    for round_index in range(8, ROUNDS + 1):
+        federico.round(round_index)
     assert all(len(row.peers) > 1 for row in federico.posteriors.values())
+    assert (federico.together > 0).any()

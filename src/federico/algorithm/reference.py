@@ -233,7 +233,17 @@ class ReferenceFederation:
         left = self.neighbors - len(waiting)
         rng = stream(self.seed, "sample", self.names[i], t)
         drawn = draw_by_weight(np.array(others), np.array(weights), left, rng)
-        return sorted([*waiting, *drawn.tolist()])
+        chosen = {*waiting, *drawn.tolist()}
+
+        # If few are trusted, peers never met are tried.
+        strangers: list[int] = []
+        for j in range(len(self.x)):
+            if j != i and j not in self.gain[i] and j not in self.waiting[i]:
+                strangers.append(j)
+        left = self.neighbors - len(chosen)
+        if left > 0:
+            chosen |= set(rng.permutation(np.array(strangers, dtype=np.int64))[:left].tolist())
+        return sorted(chosen)
 
     def trusted_others(self, i: int) -> list[int]:
         """The other peers whose models are worth training for peer i."""
@@ -256,6 +266,9 @@ class ReferenceFederation:
         if self.has_private_model:
             weights = {b: self.weight_of(i, b) for b in visited}
             self.together[i] = self.compare_with_alone(i, evidence, weights)
+            if self.ceiling[i] and self.together_ceiling[i] == 1 and self.together[i] > 0:
+                # Who trusted nobody when trust became final has found a collaborator now.
+                self.together_ceiling[i] = self.together[i]
 
     def evidence(
         self, i: int, phi: FloatArray, prior_powers: tuple[float, ...] = PRIOR_POWERS
@@ -351,7 +364,8 @@ class ReferenceFederation:
         self.for_training[i] = list(range(len(self.x[i])))
         self.trainer.forget(i, "twin")
         self.ceiling[i] = dict(self.gain[i])
-        self.together_ceiling[i] = self.together[i]
+        if self.together[i] > 0:
+            self.together_ceiling[i] = self.together[i]
 
     def forget_negligible(self, i: int) -> None:
         """Drop the optimizers kept for models of negligible weight, except for its own model."""
@@ -422,8 +436,8 @@ class ReferenceFederation:
         for update in received:
             if update.sender == b:
                 length = float(np.linalg.norm(update.delta))
-        self.own_lengths[b].append(length)
-        mean = sum(self.own_lengths[b]) / len(self.own_lengths[b])
+                self.own_lengths[b].append(length)
+        mean = sum(self.own_lengths[b]) / max(1, len(self.own_lengths[b]))
         return REACH * max(length, mean)
 
     def drawn_back(

@@ -130,6 +130,13 @@ class Setup:
         options = experiment.method_options(method)
         kind = experiment.method(method)
         kind.check(options, len(self.clients), self.layout)
+        standardized = experiment.training.standardize_targets
+        is_regression = self.schema.task == "regression"
+        if is_regression and not standardized and kind.needs_standardized_targets(options):
+            raise ConfigError(
+                "training.standardize_targets = false: models are judged in standard units; "
+                f"leave it out, or set {method}.preset = 'paper'"
+            )
 
         # Clients without samples here are elsewhere.
         present = [client for client in self.clients if len(client.train)]

@@ -42,7 +42,8 @@ NOT_PART_OF_A_CELL = {
     "figure",
     "origin",
 }
-"""Keys of an experiment that change no number of a cell after a given round."""
+"""Keys of an experiment that are not part of what a cell is. Results are told apart by seed and
+rounds beside it; a run that is given more rounds than it was planned with resumes where it is."""
 
 
 class Split(Options):

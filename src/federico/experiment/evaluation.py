@@ -6,6 +6,7 @@ import numpy as np
 
 from federico.learning.learner import Scores
 from federico.methods.method import Method, Mixtures
+from federico.types import FloatArray
 
 
 @dataclass(frozen=True)
@@ -18,6 +19,8 @@ class Evaluation:
     """Of the model that each client trained alone, where the method trains one."""
     together: Scores | None = None
     """Of the collaborators' models without it."""
+    together_share: FloatArray | None = None
+    """How much the collaborators' models count in what each client predicts with."""
 
 
 def evaluate(method: Method, mixtures: Mixtures) -> Evaluation:
@@ -43,4 +46,5 @@ def evaluate(method: Method, mixtures: Mixtures) -> Evaluation:
         used=learner.scores(used).take(hosted),
         alone=learner.scores(alone).take(hosted),
         together=scores_together,
+        together_share=1 - share_alone[hosted],
     )

@@ -42,9 +42,12 @@ def record_round(
         figures = _figures(evaluation.used, clients)
         alone = _figures(evaluation.alone, clients)
         together = _figures(evaluation.together, clients)
+    shares = played.together
+    if evaluation is not None and evaluation.together_share is not None:
+        shares = evaluation.together_share  # of models as they are after the round
     together_share = None
-    if played.together is not None:
-        together_share = [_rounded(share) for share in played.together.tolist()]
+    if shares is not None:
+        together_share = [_rounded(share) for share in shares.tolist()]
 
     posterior, effective, on_own = _posteriors(
         played.posteriors, names, hosted, clients, distribution

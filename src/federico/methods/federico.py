@@ -97,7 +97,8 @@ class FedericoOptions(Options):
     held_out: float = Field(default=0.2, gt=0, lt=1)
     """Fraction of a peer's samples that it judges models by: at least one sample, but never all."""
     judging: float = Field(default=0.4, gt=0, le=1)
-    """Fraction of the rounds after which trust is final, and what was held out is trained on."""
+    """Fraction of the rounds after which trust can only fall, and what was held out is trained on.
+    With 1 it never is."""
     private_model: bool = True
     """Whether each peer also trains a model alone, which it shows to nobody: what it would be
     without the others, and a part of what it predicts with as far as the held-out samples ask for
@@ -108,7 +109,8 @@ class FedericoOptions(Options):
     say: Say = "mutual"
     """Who decides how much an update counts for. `mutual`: the sender, but not more than the owner
     of the model trusts the sender; `owner`: the owner's trust alone; `sender`: the sender alone, as
-    in the paper. An owner trusts nobody whom it has not evaluated, and evaluates senders next."""
+    in the paper. An owner trusts nobody whom it has not evaluated; with held-out evidence it
+    evaluates senders next."""
     sampler: Literal["epsilon_greedy", "uniform", "everyone"] = "epsilon_greedy"
     """How neighbors are chosen; `everyone` takes all others whatever `neighbors` says. Once trust
     is final, `epsilon_greedy` draws neighbors by trust."""
@@ -247,6 +249,11 @@ class Federico(Method):
             )
 
     @classmethod
+    def needs_standardized_targets(cls, options: FedericoOptions) -> bool:
+        """Held-out evidence in nats knows no units: a guess is 0, and a usual error is 1."""
+        return options.evidence == "held_out"
+
+    @classmethod
     def memory(cls, options: FedericoOptions, clients: int, rounds: int) -> Needs:
         """Every peer trains what it visits, and may keep an optimizer for every model it meets."""
         sampling_rounds = max(0, rounds - options.solo_rounds)
@@ -336,7 +343,7 @@ class Federico(Method):
 
     @property
     def last_judging_round(self) -> int:
-        """The round after which trust becomes final, once there is somebody to trust.
+        """The round after which trust becomes final.
 
         However few rounds there are, peers sample others by then.
         """
@@ -345,22 +352,9 @@ class Federico(Method):
         first_meeting = min(self.opt.solo_rounds + 1, rounds)
         return max(share, first_meeting)
 
-    def has_judged_enough(self, round_index: int) -> bool:
-        """Whether trust becomes final in this round.
-
-        On a network nobody else may be there yet: a peer that has met nobody goes on judging.
-        """
-        if round_index <= self.last_judging_round:
-            return False
-        for i, gains in self.gains.items():
-            others = gains.peers[gains.evaluated] != i
-            if others.any():
-                return True
-        return False
-
     def round(self, round_index: int) -> Round:
         """Algorithm 1, one pass of its outer loop, for all peers at once."""
-        is_final = self.is_judging and self.has_judged_enough(round_index)
+        is_final = self.is_judging and round_index > self.last_judging_round
         neighbors = self.candidates() if is_final else self.sample(round_index)
         visits = pull_neighbors(self, round_index, neighbors)
         self.e_step(visits, is_final=is_final)
@@ -395,12 +389,23 @@ class Federico(Method):
         return neighbors
 
     def _draw_by_trust(self, i: int, rng: np.random.Generator) -> IntArray:
-        """Neighbors of a peer whose trust is final: who waits to be evaluated, then by trust."""
+        """Neighbors of a peer whose trust is final.
+
+        Who waits to be evaluated comes first. Then neighbors are drawn by trust, and if few are
+        trusted, peers never met are tried.
+        """
         gains = self.gains[i]
         waiting = gains.peers[~gains.evaluated][: self.neighbors]
         peers, weights = self._trusted_others(i)
         drawn = draw_by_weight(peers, weights, self.neighbors - len(waiting), rng)
-        return np.union1d(waiting, drawn)
+        chosen = np.union1d(waiting, drawn)
+        left = self.neighbors - len(chosen)
+        if left == 0 or self.opt.strangers == "cautious":
+            return chosen
+
+        everybody = np.arange(self.context.count)
+        strangers = np.setdiff1d(everybody, [*gains.peers, i])
+        return np.union1d(chosen, rng.permutation(strangers)[:left])
 
     def candidates(self) -> list[IntArray]:
         """All other peers that each peer gives weight to: they are judged once more together."""
@@ -458,9 +463,14 @@ class Federico(Method):
         """The gate: how much each peer's mixture counts against what it trained alone."""
         weights = self._visit_weights(visits)
         together, temperatures = self._gate(visits, weights, judgement)
+        self.together[:] = together
         if self.is_judging:
             self.private_temperature[:] = temperatures
-        self.together[:] = together
+            return
+
+        # Who trusted nobody when trust became final may find collaborators later.
+        first = (self.together_ceiling == 1) & (together > 0)
+        self.together_ceiling[first] = together[first]
 
     def _gate(
         self, visits: Visits, weights: FloatArray, judgement: Judgement
@@ -484,7 +494,7 @@ class Federico(Method):
     def end_judging(self) -> None:
         """From now on trust does not rise any more, and all samples are trained on."""
         self.trust_is_final[:] = 1
-        self.together_ceiling = self.together.copy()
+        self.together_ceiling = np.where(self.together > 0, self.together, 1.0)
         for gains in self.gains.values():
             gains.settle()
         self.learner.release_held_out()
@@ -565,9 +575,10 @@ class Federico(Method):
         for b, positions in by_owner.by_client():
             place = np.searchsorted(self.context.hosted, b)
             length = own.lengths[positions[0]]
-            self.own_moves[place] += 1
-            self.own_path[place] += length
-            mean = self.own_path[place] / self.own_moves[place]
+            if b in updates.contributors[positions]:  # its own move is missing if it diverged
+                self.own_moves[place] += 1
+                self.own_path[place] += length
+            mean = self.own_path[place] / max(1, self.own_moves[place])
 
             # A peer whose model fits its own samples hardly moves it any more. That is no reason to
             # keep others from moving it.

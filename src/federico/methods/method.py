@@ -145,6 +145,11 @@ class Method(ABC):
         """Refuse options that do not go with the data or the model."""
 
     @classmethod
+    def needs_standardized_targets(cls, options: Any) -> bool:
+        """Whether regression only works on targets that every client has standardised."""
+        return False
+
+    @classmethod
     def memory(cls, options: Any, clients: int, rounds: int) -> Needs:
         """What must be held at most: here the models, of which every client trains one."""
         models = cls.models(options, [str(i) for i in range(clients)])
