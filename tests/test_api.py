@@ -266,7 +266,7 @@ def test_regression_does_not_depend_on_the_units_of_its_targets(
 
 def test_models_are_not_judged_on_targets_of_any_scale(run: Callable[..., federico.Run]) -> None:
     raw = {"standardize_targets": False}
-    with pytest.raises(ConfigError, match=r"standardize_targets = false: .* preset = 'paper'"):
+    with pytest.raises(ConfigError, match=r"standardize_targets = false: .*preset = 'paper'"):
         run(clients=lines_in(10.0, 50.0), training=raw, **LINES)
 
 
