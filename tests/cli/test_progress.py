@@ -90,4 +90,4 @@ def test_regression_shows_r2(shown: Callable[..., str]) -> None:
         "split={}",
         "model={kind='linear'}",
     ]
-    assert re.search(r"Local, seed 0: R2 -?\d\S*\n", shown(terminal=False, overrides=sine))
+    assert re.search(r"Local, seed 0: R2 \S?\d\S*\n", shown(terminal=False, overrides=sine))
