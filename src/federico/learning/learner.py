@@ -716,9 +716,18 @@ def without_lone_batches(samples: IntArray, held: IntArray, batch_size: int) -> 
     As many as in `held`, or one less; one more where it would be none otherwise. A client that
     cannot avoid it holds out nothing.
     """
-    left = (samples - held) % batch_size
-    is_lone = (left == 1) & (held > 0) & (batch_size > 1)
-    one_more_is_possible = (held == 1) & (samples > 2)
-    changed = np.where(one_more_is_possible, held + 1, held - 1)
+    trained_on = samples - held
+    last_batch = trained_on % batch_size  # 0 if all batches are full
+    holds_out = held > 0
+    is_lone = holds_out & (last_batch == 1)
+    if batch_size == 1:
+        is_lone[:] = False  # then every batch is of one sample
+
+    # One less would be none for who holds out a single sample.
+    holds_one = held == 1
+    has_more = samples > 2
+    fewer = held - 1
+    more = held + 1
+    changed = np.where(holds_one & has_more, more, fewer)
     fitting: IntArray = np.where(is_lone, changed, held)
     return fitting
