@@ -15,89 +15,14 @@ from tests.support.results import (
     two_columns,
 )
 
-PEOPLE = ["0", "1", "2", "3", "4", "5", "6", "7", "8"]
-
 
 @pytest.fixture(scope="module")
 def summary() -> Summary:
     return two_columns()
 
 
-def about(row: dict[str, float], distribution: list[int] | None = None) -> str:
-    """What is said of client 0, given its posterior and everybody's distribution."""
-    others = [{name: 1.0} for name in PEOPLE[1:]]
-    return next(text.collaborators(PEOPLE, distribution, [row, *others]))
-
-
-def test_nobody() -> None:
-    assert about({"0": 0.995, "1": 0.005}) == "Client 0 works alone."
-
-
-@pytest.mark.parametrize(("group", "whose"), [(0, "its own"), (1, "another")])
-def test_one_collaborator(group: int, whose: str) -> None:
-    assert about({"0": 0.4, "1": 0.6}, [0, group, 0, 1, 1, 1, 1, 1, 1]) == (
-        "Client 0 learns with 1 (60 %) and keeps 40 % for its own model. "
-        f"That peer is of {whose} distribution."
-    )
-
-
-@pytest.mark.parametrize(
-    ("groups", "sentence"),
-    [
-        ([0, 0], "Both are of its own distribution."),
-        ([1, 1], "Neither is of its own distribution."),
-        ([0, 1], "One of the two is of its own distribution."),
-    ],
-)
-def test_two_collaborators(groups: list[int], sentence: str) -> None:
-    told = about({"0": 0.35, "1": 0.31, "2": 0.34}, [0, *groups, 0, 1, 1, 1, 1, 1])
-
-    assert told == (
-        f"Client 0 learns with 2 (34 %) and 1 (31 %) and keeps 35 % for its own model. {sentence}"
-    )
-
-
-@pytest.mark.parametrize(
-    ("groups", "sentence"),
-    [
-        ([0, 0, 0], "All three are of its own distribution."),
-        ([1, 1, 1], "None of them is of its own distribution."),
-        ([0, 0, 1], "Two of the three are of its own distribution."),
-        ([0, 1, 1], "One of the three is of its own distribution."),
-    ],
-)
-def test_three_collaborators(groups: list[int], sentence: str) -> None:
-    told = about({"0": 0.1, "1": 0.4, "2": 0.3, "3": 0.2}, [0, *groups, 0, 1, 1, 1, 1])
-
-    assert told == (
-        "Client 0 learns with 1 (40 %), 2 (30 %) and 3 (20 %) and keeps 10 % for its own model. "
-        f"{sentence}"
-    )
-
-
-def test_many_are_cut_and_an_own_model_without_weight_is_said_so() -> None:
-    told = about(
-        {"1": 0.3, "2": 0.2, "3": 0.15, "4": 0.12, "5": 0.1, "6": 0.07, "7": 0.05, "8": 0.01}
-    )
-
-    assert told.endswith("5 (10 %) and 3 others (together 13 %) and gives its own model no weight.")
-
-
-def test_a_named_client_is_called_by_its_name() -> None:
-    posterior = [{"Basel": 0.5, "Bern": 0.5}, {"Bern": 1.0}]
-
-    assert list(text.collaborators(["Basel", "Bern"], None, posterior)) == [
-        "Basel learns with Bern (50 %) and keeps 50 % for its own model.",
-        "Bern works alone.",
-    ]
-
-
 def test_a_long_list_of_clients_is_cut_and_says_so() -> None:
-    names = [str(place) for place in range(text.MOST_CLIENTS + 1)]
-    posterior = [{name: 1.0} for name in names]
-
-    assert len(list(text.collaborators(names, None, posterior))) == text.MOST_CLIENTS
-    assert text.not_listed(len(names)) == "The first 100 of 101 clients are listed."
+    assert text.not_listed(text.MOST_CLIENTS + 1) == "The first 100 of 101 clients are listed."
     assert text.not_listed(text.MOST_CLIENTS) == ""
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from federico.report import text
+from federico.report.about_client import about_client
 from federico.report.aggregate import Population, Summary
 from federico.report.details import RunDetails
 from federico.report.figures import CAPTIONS, WORTH, trust_beside
@@ -103,7 +104,11 @@ def _collaborators(details: RunDetails) -> list[str]:
     shown = details.posteriors
     if shown is None:
         return []
-    return list(text.collaborators(shown.clients, shown.groups, shown.latest))
+    groups: dict[str, int] = {}
+    if shown.groups is not None:
+        groups = dict(zip(shown.clients, shown.groups, strict=True))
+    listed = shown.evidence[: text.MOST_CLIENTS]
+    return [about_client(evidence, groups) for evidence in listed]
 
 
 def _clients(summary: Summary) -> TextTable | None:

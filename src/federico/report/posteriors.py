@@ -12,6 +12,8 @@ from matplotlib.lines import Line2D
 from pydantic import TypeAdapter
 
 from federico.report import text
+from federico.report.about_client import ClientEvidence, evidence_of
+from federico.report.clusters import FoundClusters, found_clusters
 from federico.report.drawing import (
     GROUP_COLORS,
     INK,
@@ -64,6 +66,13 @@ class Posteriors:
     """The posterior after each round, for the clients (by number) that are drawn."""
     latest: list[dict[str, float]]
     """Every client's posterior after the last round."""
+    evidence: list[ClientEvidence]
+    """The same with what else is known of every client, for sentences about it."""
+
+    @cached_property
+    def clusters(self) -> FoundClusters:
+        """Who trusts whom, as the latest posteriors show it."""
+        return found_clusters(self.clients, self.latest)
 
     @cached_property
     def of_clients(self) -> bool:
@@ -112,6 +121,7 @@ def read_posteriors(cell: CellDir, drawn: Sequence[int] | None = None) -> Poster
         rounds=rounds,
         by_client=by_client,
         latest=last.posterior,
+        evidence=evidence_of(about, last),
     )
 
 

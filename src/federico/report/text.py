@@ -1,8 +1,7 @@
 """Results in sentences: the main result, how much was run, who learns with whom."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Sequence
 
 from federico.report.aggregate import (
     Command,
@@ -521,20 +520,6 @@ def _rows_from(summary: Summary, command: Command, rate_kind: ShownRate) -> str:
     return ", ".join(parts)
 
 
-def collaborators(
-    clients: Sequence[str],
-    distribution: Sequence[int] | None,
-    posterior: Sequence[Mapping[str, float]],
-) -> Iterator[str]:
-    """A sentence or two for each client, for the first hundred."""
-    groups: dict[str, int] = {}
-    if distribution is not None:
-        groups = dict(zip(clients, distribution, strict=True))
-    everyone = zip(clients, posterior, strict=True)
-    for client, row in islice(everyone, MOST_CLIENTS):
-        yield _about(client, row, groups)
-
-
 def not_listed(clients: int) -> str:
     """Says that a list of clients was cut, where it was."""
     if clients <= MOST_CLIENTS:
@@ -583,60 +568,3 @@ def _is_or_are(number: int) -> str:
     if number == 1:
         return "is"
     return "are"
-
-
-def _about(client: str, row: Mapping[str, float], groups: Mapping[str, int]) -> str:
-    """Whom a client learns with, the most trusted first, and whether they are the right ones."""
-    peers = []
-    for peer, weight in row.items():
-        if peer != client and weight >= COLLABORATOR:
-            peers.append(peer)
-    if not peers:
-        return f"{called(client)} works alone."
-    peers.sort(key=lambda peer: -row[peer])
-
-    # "1 other" would take as much room as its name.
-    rest: list[str] = []
-    if len(peers) > MOST_NAMED + 1:
-        rest = peers[MOST_NAMED:]
-    named = []
-    for peer in peers[: len(peers) - len(rest)]:
-        named.append(f"{peer} ({percent(row[peer])})")
-    if rest:
-        together = sum(row[peer] for peer in rest)
-        named.append(f"{len(rest)} others (together {percent(together)})")
-
-    own = row.get(client, 0.0)
-    kept = "gives its own model no weight"
-    if own >= COLLABORATOR:
-        kept = f"keeps {percent(own)} for its own model"
-    sentence = f"{called(client)} learns with {listed(named)} and {kept}."
-    return f"{sentence} {_right_ones(client, peers, groups)}".rstrip()
-
-
-def _right_ones(client: str, peers: Sequence[str], groups: Mapping[str, int]) -> str:
-    """How many collaborators are of the client's own distribution; empty where none is known."""
-    if not groups:
-        return ""
-    of_peers = [groups.get(peer) for peer in peers]
-    right = of_peers.count(groups[client])
-    total = len(peers)
-    if total == 1 and right == 0:
-        return "That peer is of another distribution."
-    return f"{_how_many(right, total)} of its own distribution."
-
-
-def _how_many(right: int, total: int) -> str:
-    """Some of all collaborators as the subject of a sentence, with its verb."""
-    if total == 1:
-        return "That peer is"
-    if total == 2 and right == 2:
-        return "Both are"
-    if total == 2 and right == 0:
-        return "Neither is"
-    if right == total:
-        return f"All {in_words(total)} are"
-    if right == 0:
-        return "None of them is"
-    some = in_words(right).capitalize()
-    return f"{some} of the {in_words(total)} {_is_or_are(right)}"
