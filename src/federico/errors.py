@@ -58,6 +58,12 @@ class NetworkError(FedericoError):
     exit_code = 7
 
 
+class PeerDownError(FedericoError):
+    """A peer that should run does not run, or gives no sign of life."""
+
+    exit_code = 8
+
+
 class ProtocolError(FedericoError):
     """Another peer sent something that it may not send.
 

@@ -3,7 +3,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,9 @@ import pytest
 from federico.cli.launch import result_table
 from federico.experiment.build import prepare
 from federico.experiment.config import load
+from federico.network.waits import Wait
 from federico.runs.comparison import Comparison
+from federico.runs.lock import locked
 from federico.runs.metric import metric_of
 from federico.site import preflight
 from federico.site.local_federation import create_federation, with_clients
@@ -50,6 +52,14 @@ STATUS = Status(
 
 
 @pytest.fixture
+def running(site: Path) -> Iterator[Path]:
+    """The same site while a peer runs there, which holds the lock of the state folder."""
+    with locked(site.parent / "state"):
+        write_status(site.parent / "state", STATUS)
+        yield site
+
+
+@pytest.fixture
 def site(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The site file of one of four."""
     monkeypatch.setattr(preflight, "SEARCH_SECONDS", 0.0)
@@ -57,12 +67,10 @@ def site(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_status_tells_round_accuracy_trust_and_who_is_away(
-    federico: Command, site: Path, monkeypatch: pytest.MonkeyPatch
+    federico: Command, running: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "160")
-    (site.parent / "state").mkdir()
-    write_status(site.parent / "state", STATUS)
-    text = federico("peer", "status", site).out
+    text = federico("peer", "status", running).out
     assert (
         "0 in tiny: training, round 3 of 30, accuracy 87.5 % on its own test data; "
         "2.0 MB sent and 1.0 MB received to train, 0.5 MB sent and 0.2 MB received to evaluate"
@@ -78,56 +86,102 @@ def test_status_tells_round_accuracy_trust_and_who_is_away(
     assert "not finite" in text
 
 
-def test_status_tells_whether_the_federation_is_worth_it(federico: Command, site: Path) -> None:
-    (site.parent / "state").mkdir()
-    write_status(site.parent / "state", STATUS)
-    text = federico("peer", "status", site).out
+def test_status_tells_whether_the_federation_is_worth_it(federico: Command, running: Path) -> None:
+    text = federico("peer", "status", running).out
     assert (
         "Is it worth it? alone 76.0 %, with collaborators 88.0 %: together counts 86 %; "
         "0 predicts mostly together (86 %)" in text
     )
-    found = json.loads(federico("peer", "status", site, "--json").out)["comparison"]
+    found = json.loads(federico("peer", "status", running, "--json").out)["comparison"]
     assert found["alone"]["accuracy"] == 0.76
     assert found["together_share"] == 0.86
 
 
-def test_status_claims_nothing_before_the_first_evaluation(federico: Command, site: Path) -> None:
-    (site.parent / "state").mkdir()
+def test_status_claims_nothing_before_the_first_evaluation(
+    federico: Command, running: Path
+) -> None:
     begun = replace(STATUS, figures={}, evaluated=0, comparison=None)
-    write_status(site.parent / "state", begun)
-    text = federico("peer", "status", site).out
+    write_status(running.parent / "state", begun)
+    text = federico("peer", "status", running).out
     assert "round 3 of 30; " in text
     assert "alone" not in text
 
 
-def test_status_says_how_old_its_figures_are(federico: Command, site: Path) -> None:
-    (site.parent / "state").mkdir()
-    write_status(site.parent / "state", replace(STATUS, evaluated=2))
-    text = federico("peer", "status", site).out
+def test_status_says_how_old_its_figures_are(federico: Command, running: Path) -> None:
+    write_status(running.parent / "state", replace(STATUS, evaluated=2))
+    text = federico("peer", "status", running).out
     assert "accuracy 87.5 % on its own test data after round 2; " in text
 
 
 @pytest.mark.parametrize(
-    "change", [{"pid": 2**22 + 1}, {"phase": "finished"}, {"phase": "stopped"}], ids=str
+    ("change", "code", "said"),
+    [
+        ({}, 8, "0: not running: it ended without a word, as a process does that is killed"),
+        (
+            {"phase": "failed", "exit_code": 7, "error": "port in use"},
+            8,
+            "0: not running: it ended with exit code 7: port in use",
+        ),
+        ({"phase": "finished", "exit_code": 0}, 0, ""),
+        ({"phase": "stopped", "exit_code": 0}, 0, ""),
+    ],
+    ids=str,
 )
 def test_a_peer_that_has_ended_says_nothing_of_others_now(
-    federico: Command, site: Path, change: dict
+    federico: Command, site: Path, change: dict, code: int, said: str
 ) -> None:
+    """Also where its process number belongs to another process by now, as that of this test."""
     (site.parent / "state").mkdir()
     write_status(site.parent / "state", replace(STATUS, **change))
-    text = federico("peer", "status", site).out
+    answer = federico("peer", "status", site)
+    text = answer.out
+    assert answer.code == code
+    assert said in answer.err
+    found = json.loads(federico("peer", "status", site, "--json").out)
+    assert not found["running"]
+    assert found["exit_code"] == change.get("exit_code")
     assert "not running" in text
     assert "yes" not in text
     assert "when this site ended" in text
 
 
-def test_status_for_scripts(federico: Command, site: Path) -> None:
-    (site.parent / "state").mkdir()
-    write_status(site.parent / "state", STATUS)
+def test_status_for_scripts(federico: Command, running: Path) -> None:
     assert (
-        json.loads(federico("peer", "status", site, "--json").out)["members"]["3"]["reputation"]
+        json.loads(federico("peer", "status", running, "--json").out)["members"]["3"]["reputation"]
         == "paused"
     )
+
+
+def test_a_peer_without_a_sign_of_life_hangs(federico: Command, running: Path) -> None:
+    write_status(running.parent / "state", replace(STATUS, updated=time.time() - 300))
+    answer = federico("peer", "status", running)
+    assert answer.code == 8
+    assert "running, but without a sign of life for 300 s" in answer.err
+
+
+def test_status_says_who_is_waited_for_and_how_long(federico: Command, running: Path) -> None:
+    now = time.time()
+    waits = [Wait("2", "its model", now - 12, now + 48)]
+    write_status(running.parent / "state", replace(STATUS, waits=waits))
+    answer = federico("peer", "status", running)
+    assert answer.code == 0
+    assert "Waits for 2 (its model, for 12 s, at most 48 s more)" in answer.out
+
+
+@pytest.mark.parametrize(
+    ("days", "said"),
+    [
+        (60.01, "Renewal of the certificate in 60 days"),
+        (3.01, "The certificate ends in 3.0 days; renew it now with `federico pki renew`"),
+        (-1.0, "The certificate has expired"),
+    ],
+)
+def test_status_says_when_to_renew_the_certificate(
+    federico: Command, running: Path, days: float, said: str
+) -> None:
+    ends = time.time() + days * 24 * 3600
+    write_status(running.parent / "state", replace(STATUS, certificate_ends=ends))
+    assert said in federico("peer", "status", running).out
 
 
 def test_no_status_yet(federico: Command, site: Path) -> None:
@@ -198,10 +252,8 @@ finally:
 """
 
 
-def test_status_is_quick_because_nothing_heavy_is_imported(site: Path) -> None:
-    (site.parent / "state").mkdir()
-    write_status(site.parent / "state", STATUS)
-    command = [sys.executable, "-c", WHAT_WAS_IMPORTED, "peer", "status", str(site)]
+def test_status_is_quick_because_nothing_heavy_is_imported(running: Path) -> None:
+    command = [sys.executable, "-c", WHAT_WAS_IMPORTED, "peer", "status", str(running)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "round 3 of 30" in done.stdout
     assert done.stderr == ""

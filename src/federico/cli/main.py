@@ -46,7 +46,7 @@ app = typer.Typer(
     help="Decentralised, personalised federated learning with the right collaborators.",
     epilog="Exit codes: 0 success, 1 unexpected error, 2 invalid option or experiment, "
     "3 invalid data, 4 unusable run directory, 5 missing package, 6 invalid key or certificate, "
-    "7 network error, 130 interrupted.",
+    "7 network error, 8 peer not running, 130 interrupted.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

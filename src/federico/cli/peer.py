@@ -1,6 +1,5 @@
 """`federico peer run`, `check` and `status`."""
 
-import os
 import time
 from dataclasses import asdict
 from datetime import datetime
@@ -16,11 +15,16 @@ from federico.cli.console import PLAIN, out, print_json
 from federico.cli.logs import logging_to
 from federico.cli.options import Json, Quiet
 from federico.cli.signals import stop_on_signals
+from federico.errors import PeerDownError
 from federico.runs.comparison import Comparison, describe_comparison, share_in_words
+from federico.runs.lock import is_locked
+from federico.site.life import peer_fault
 from federico.site.status import (
     MemberStatus,
     Status,
+    describe_renewal,
     describe_score,
+    describe_waits,
     find_state_folder,
     read_status,
 )
@@ -53,13 +57,12 @@ def run(file: SiteFile, quiet: Quiet = False) -> None:
 
     Resumes if interrupted. SIGTERM or Ctrl-C: finish the round, save, leave.
     """
-    from federico.runs.atomic import disk_errors
     from federico.site.runner import run_peer
     from federico.site.site_file import load_site
+    from federico.site.state_folder import make_state_folder
 
     site = load_site(file)
-    with disk_errors(site.state):
-        site.state.mkdir(parents=True, exist_ok=True)
+    make_state_folder(site.state)
     with logging_to(site.state / "peer.log", quiet=quiet):
         run_peer(site, stop_on_signals())
 
@@ -102,15 +105,34 @@ def _raise_first_error(file: Path, findings: "list[Finding]") -> None:
 
 @peer_app.command("status")
 def status(file: SiteFile, json: Json = False) -> None:
-    """Show how the peer is doing: round, score, alone or together, bytes, who is away."""
-    current = read_status(find_state_folder(file))
+    """Show how the peer is doing: round, score, alone or together, who is away or waited for.
+
+    Fit for a health check: the exit code is 0 as long as the peer runs and gives signs of life, and
+    after it has finished or was told to stop; it is 8 for a peer that has died or hangs.
+    """
+    state_folder = find_state_folder(file)
+    current = read_status(state_folder)
+    running = is_locked(state_folder)
+    fault = peer_fault(state_folder, current)
     if json:
-        print_json(asdict(current))
-        return
-    out.print(_headline(current), **PLAIN)
-    if current.comparison is not None:
-        out.print(_worth(current, current.comparison), **PLAIN)
-    out.print(_member_table(current))
+        print_json(asdict(current) | {"running": running, "fault": fault})
+    else:
+        _print_status(current, running=running)
+    if fault:
+        raise PeerDownError(f"{current.name}: {fault}")
+
+
+def _print_status(status: Status, *, running: bool) -> None:
+    now = time.time()
+    out.print(_headline(status), **PLAIN)
+    if status.comparison is not None:
+        out.print(_worth(status, status.comparison), **PLAIN)
+    if running and status.waits:
+        out.print(f"Waits for {describe_waits(status.waits, now)}", **PLAIN)
+    if status.certificate_ends is not None:
+        renewal = describe_renewal(status.certificate_ends, now)
+        out.print(renewal[0].upper() + renewal[1:], **PLAIN)
+    out.print(_member_table(status, running=running))
 
 
 def _headline(status: Status) -> str:
@@ -145,8 +167,7 @@ def _worth(status: Status, comparison: Comparison) -> str:
     return f"Is it worth it? {describe_comparison(comparison)}; {status.name} predicts {which}"
 
 
-def _member_table(status: Status) -> Table:
-    running = _is_running(status)
+def _member_table(status: Status, *, running: bool) -> Table:
     weights = {name: f"{weight:.1%}" for name, weight in status.posterior.items()}
 
     table = Table("member", "here", "trust", "reputation")
@@ -160,19 +181,6 @@ def _member_table(status: Status) -> Table:
             _reputation(member),
         )
     return table
-
-
-def _is_running(status: Status) -> bool:
-    """Whether the peer that wrote the status still runs: one that was killed could not say."""
-    if status.phase in ("finished", "stopped"):
-        return False
-    try:
-        os.kill(status.pid, 0)  # signal 0 is not delivered: it only asks whether it could be
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass  # it is there, and somebody else's
-    return True
 
 
 def _presence(member: MemberStatus, *, running: bool) -> str:

@@ -32,6 +32,7 @@ from federico.network.reputation import Reputation
 from federico.network.roster import Roster
 from federico.network.server import PeerServer
 from federico.network.update_store import UpdateStore
+from federico.network.waits import Waits
 from federico.network.wire.encoding import square_sum
 from federico.network.wire.messages import LATEST, RefusedError
 from federico.network.wire.schema import ModelSchema
@@ -70,6 +71,7 @@ class NetworkExchange:
         self.traffic = Traffic(participants)
         self.reputation = Reputation(limits)
         self.presence = Presence(session, roster, me)
+        self.waits = Waits()
         self._bank = bank
         self._terms = terms
         self._lockstep = lockstep
@@ -139,8 +141,7 @@ class NetworkExchange:
     def collect(self, round_index: int) -> Updates:
         """See `Exchange.collect`. The own model may change from here on."""
         if self._lockstep:
-            seconds = self._sender.deadline().left
-            self.presence.wait_finished(self._terms.roster.members, round_index, seconds)
+            self._wait_until_finished(round_index)
 
         # Before there is an update of one's own, the model itself is the measure.
         own_length = self._own_length or float(self._bank.hosted_rows[0].norm())
@@ -153,6 +154,16 @@ class NetworkExchange:
 
         self._server.release_row()
         return self._updates.gather(self._terms.number, arrived)
+
+    def _wait_until_finished(self, round_index: int) -> None:
+        """Wait until each member that is here has pushed its updates of the round."""
+        seconds = self._sender.deadline().left
+        wanted = f"to finish round {round_index}"
+        with ExitStack() as noted:
+            for name in self._terms.roster.members:
+                if name != self._terms.name and self.presence.here(name):
+                    noted.enter_context(self.waits.waiting(name, wanted, seconds))
+            self.presence.wait_finished(self._terms.roster.members, round_index, seconds)
 
     def stop_waiting(self) -> None:
         """Wait for nobody from now on: what is under way ends with what has come.
@@ -246,8 +257,11 @@ class NetworkExchange:
     ) -> Callable[[], bool]:
         client = self._owners[owner]
 
+        name = self._terms.roster.members[owner]
+
         def fetch() -> bool:
-            return client.fetch(version, row, deadline, patient=patient, purpose=purpose)
+            with self.waits.waiting(name, "its model", deadline.left):
+                return client.fetch(version, row, deadline, patient=patient, purpose=purpose)
 
         return self._guarded(owner, fetch)
 
@@ -265,7 +279,8 @@ class NetworkExchange:
             if not np.isfinite(self._updates.length(row)):
                 log.warning("an update for %s is not finite: not sent", name)
                 return False
-            return client.deliver(row, coefficient, round_index, deadline)
+            with self.waits.waiting(name, "to take an update", deadline.left):
+                return client.deliver(row, coefficient, round_index, deadline)
 
         return self._guarded(owner, deliver)
 

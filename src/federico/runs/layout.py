@@ -15,9 +15,7 @@ to it; where a setting of a row has changed, running it again is refused and ano
 chosen. Nothing here needs torch.
 """
 
-import fcntl
 import json
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -26,15 +24,12 @@ from pathlib import Path
 from typing import Any
 
 from federico.errors import RunError
-from federico.runs.atomic import disk_errors, publish_text
+from federico.runs.atomic import publish_text
+from federico.runs.lock import locked
 from federico.runs.records import Record, read_records, read_spent
 from federico.runs.results import RateKind
 from federico.stopwatch import Spent
 from federico.types import Task
-
-LOCK = ".lock"
-LOCK_POLL = 0.1
-"""Seconds between two attempts to get a lock that is waited for."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +130,7 @@ class CellDir:
     @contextmanager
     def locked(self, patience: float = 0.0) -> Iterator[None]:
         """Keep a second process out of this cell, or wait so many seconds for one to leave."""
-        with _locked(self.path, patience):
+        with locked(self.path, patience):
             yield
 
 
@@ -160,7 +155,7 @@ class RunDir:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Keep a second process out while this one writes."""
-        with _locked(self.path):
+        with locked(self.path):
             yield
 
 
@@ -183,28 +178,6 @@ def another_experiment(path: Path, difference: str) -> RunError:
         f"{path}: holds another experiment ({difference}). "
         "Choose another --name, or delete the folder to start over"
     )
-
-
-@contextmanager
-def _locked(folder: Path, patience: float = 0.0) -> Iterator[None]:
-    """Hold the lock of a folder, which is made if it is not there."""
-    with disk_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        file = (folder / LOCK).open("w")
-    with file:
-        end = time.monotonic() + patience
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() >= end:
-                    raise RunError(
-                        f"{folder}: another process is running this experiment; "
-                        "wait for it or stop it"
-                    ) from None
-                time.sleep(LOCK_POLL)
-        yield
 
 
 def _read_json(path: Path) -> dict[str, Any]:

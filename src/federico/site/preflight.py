@@ -20,8 +20,8 @@ from federico.site.certificates import check_certificate
 from federico.site.prepare import prepare_site
 from federico.site.probe import NobodyThereError, probe, split_address
 from federico.site.site_file import Site
+from federico.site.status import EXPIRES_SOON_DAYS
 
-EXPIRES_SOON = timedelta(days=14)
 SEARCH_SECONDS = 4.0
 """Seconds for the session to find the other members, and for their answers."""
 Grade = Literal["ok", "wait", "wrong"]
@@ -77,7 +77,7 @@ def _check_own_certificate(site: Site) -> str:
         f"{certificate.name}, issued by {certificate.issuer}, "
         f"valid until {certificate.last:%F %H:%M} UTC"
     )
-    if certificate.last - now < EXPIRES_SOON:
+    if certificate.last - now < timedelta(days=EXPIRES_SOON_DAYS):
         message += "; renew it soon"
     return message
 

@@ -36,6 +36,7 @@ from federico.runs import checkpoint
 from federico.runs.layout import CellDir
 from federico.runs.records import Journal, Record, read_last_record, read_records
 from federico.site.certificates import check_certificate
+from federico.site.life import reported_life
 from federico.site.prepare import prepare_site
 from federico.site.site_file import Site
 from federico.site.state_folder import open_state_folder
@@ -50,26 +51,39 @@ SEARCH_SECONDS = 5.0
 
 def run_peer(site: Site, stop: threading.Event) -> None:
     """Check everything that can be checked, then run the peer until it is done or told to stop."""
-    check_certificate(site.identity)
-    setup = prepare_site(site)
-    compat.keep_freed_memory()
-    compat.use_threads(setup.experiment.system.threads)
-    for warning in setup.warnings:
-        log.warning(warning)
-
     federation = site.federation
-    log.info("%s joins %s, version %s", site.name, federation.name, federation.roster.version)
+    with (
+        open_state_folder(site) as state_folder,
+        reported_life(state_folder, federation.name, site.name, federation.rounds),
+    ):
+        check_certificate(site.identity)
+        setup = prepare_site(site)
+        compat.keep_freed_memory()
+        compat.use_threads(setup.experiment.system.threads)
+        for warning in setup.warnings:
+            log.warning(warning)
 
-    with open_state_folder(site) as state_folder, _open_network(site) as network:
-        members = len(federation.members)
-        # As many processes as members, each of which hosts one.
-        hosting = Hosting(members, site.member_index, members)
-        storage = peer_storage(setup, site.federation.limits, site.state)
-        method = setup.hosted_method("federico", hosting, network.connect, storage)
-        try:
-            SitePeer(site, setup, state_folder, method, network.exchange, stop).run()
-        finally:
-            network.exchange.close()
+        log.info("%s joins %s, version %s", site.name, federation.name, federation.roster.version)
+        with _open_network(site) as network:
+            _run_in_network(site, setup, state_folder, network, stop)
+
+
+def _run_in_network(
+    site: Site,
+    setup: Setup,
+    state_folder: Path,
+    network: "NetworkConnection",
+    stop: threading.Event,
+) -> None:
+    members = len(site.federation.members)
+    # As many processes as members, each of which hosts one.
+    hosting = Hosting(members, site.member_index, members)
+    storage = peer_storage(setup, site.federation.limits, site.state)
+    method = setup.hosted_method("federico", hosting, network.connect, storage)
+    try:
+        SitePeer(site, setup, state_folder, method, network.exchange, stop).run()
+    finally:
+        network.exchange.close()
 
 
 class NetworkConnection:
@@ -189,13 +203,21 @@ class SitePeer:
         presence = self._exchange.presence
         deadline = time.monotonic() + self._site.options.wait_for_members
         while not self._stop.is_set() and time.monotonic() < deadline:
+            missing = [name for name in self._others if not presence.here(name)]
+            self._note_waits(missing, "to join", deadline)
             all_here = presence.wait(self._site.federation.members, POLL_SECONDS)
             if all_here:
-                return
+                break
+        self._note_waits([], "to join", deadline)
 
         missing = [name for name in self._others if not presence.here(name)]
         if missing and not self._stop.is_set():
             self._warn_of_missing(missing)
+
+    def _note_waits(self, members: list[str], wanted: str, deadline: float) -> None:
+        """Say in the status that exactly these members are waited for now."""
+        seconds = deadline - time.monotonic()
+        self._exchange.waits.wait_only_for(members, wanted, seconds)
 
     def _warn_of_missing(self, missing: list[str]) -> None:
         alone = ""
@@ -309,6 +331,7 @@ class SitePeer:
             behind = [name for name in self._others if presence.furthest_round(name) < self._rounds]
             if not behind:
                 return
+            self._note_waits(behind, "to finish its rounds", min(latest_end, expected_until))
             if any(presence.here(name) for name in behind):
                 expected_until = max(expected_until, now + SEARCH_SECONDS)
             self._stop.wait(POLL_SECONDS)

@@ -17,18 +17,28 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from federico.errors import RunError
-from federico.runs.atomic import publish_text
-from federico.runs.layout import RunDir
+from federico.runs.atomic import disk_errors, publish_text
+from federico.runs.lock import locked
 from federico.site.site_file import Site
+
+LOCK_PATIENCE = 2.0
+"""Seconds to wait for the lock of a state folder."""
 
 
 @contextmanager
 def open_state_folder(site: Site) -> Iterator[Path]:
     """The state folder, for as long as the block lasts this process's alone."""
-    folder = RunDir(site.state)
-    with folder.locked():
+    make_state_folder(site.state)
+    # Whoever looks whether a peer runs holds the lock for a moment.
+    with locked(site.state, LOCK_PATIENCE):
         _refuse_other_federation(site)
-        yield folder.path
+        yield site.state
+
+
+def make_state_folder(folder: Path) -> None:
+    """Make a state folder that nobody else on this machine can look into."""
+    with disk_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
 
 
 def _refuse_other_federation(site: Site) -> None:
@@ -40,7 +50,13 @@ def _refuse_other_federation(site: Site) -> None:
         publish_text(path, json.dumps(this_site))
         return
 
-    found = json.loads(path.read_text(encoding="utf-8"))
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise RunError(
+            f"{path}: cannot be read ({error}); restore the state folder from a backup with "
+            "`federico peer restore`, or move it away to start over"
+        ) from None
     if found != this_site:
         raise RunError(
             f"{site.state}: holds the state of another site, or of another version of the "

@@ -5,19 +5,23 @@ read that says where the state folder is.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from federico.errors import ConfigError, RunError
+from federico.network.waits import Wait
 from federico.runs.atomic import publish_text
 from federico.runs.comparison import Comparison
 from federico.runs.metric import metric_in
 
 STATUS_FILE = "status.json"
 SMALLEST_SHOWN_WEIGHT = 0.01
-Phase = Literal["joining", "training", "serving", "finished", "stopped"]
+Phase = Literal["starting", "joining", "training", "serving", "finished", "stopped", "failed"]
+EXPIRES_SOON_DAYS = 14
+"""A certificate that ends within so many days should be renewed now."""
+SECONDS_A_DAY = 24 * 3600
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,16 @@ class Status:
     """Bytes received to evaluate, and for the personal model."""
     members: dict[str, MemberStatus] = field(default_factory=dict)
     """All other members by name."""
+    started: float = 0.0
+    """When the process was started, in seconds since 1970."""
+    exit_code: int | None = None
+    """How the process ended; None as long as it runs, and for one that was killed."""
+    error: str = ""
+    """What ended the process, if it failed."""
+    waits: list[Wait] = field(default_factory=list)
+    """The members that the peer waits for now."""
+    certificate_ends: float | None = None
+    """When the site's certificate expires, in seconds since 1970."""
 
 
 def find_state_folder(site_file: Path) -> Path:
@@ -112,7 +126,33 @@ def _parse(text: str) -> Status:
     comparison = fields.pop("comparison")
     if comparison is not None:
         comparison = Comparison(**comparison)
-    return Status(**fields, comparison=comparison, members=members)
+    waits = [Wait(**wait) for wait in fields.pop("waits")]
+    return Status(**fields, comparison=comparison, members=members, waits=waits)
+
+
+def describe_waits(waits: Iterable[Wait], now: float) -> str:
+    """For whom a peer waits and how long, in one line; empty if for nobody."""
+    parts = []
+    for wait in waits:
+        waited = max(0.0, now - wait.since)
+        left = max(0.0, wait.until - now)
+        parts.append(
+            f"{wait.member} ({wait.wanted}, for {waited:.0f} s, at most {left:.0f} s more)"
+        )
+    return ", ".join(parts)
+
+
+def describe_renewal(certificate_ends: float, now: float) -> str:
+    """When a certificate has to be renewed."""
+    days = (certificate_ends - now) / SECONDS_A_DAY
+    if days < 0:
+        return "the certificate has expired; renew it with `federico pki renew`"
+    if days < EXPIRES_SOON_DAYS:
+        return (
+            f"the certificate ends in {days:.1f} days; renew it now with `federico pki renew`, "
+            "and put the new one in its place"
+        )
+    return f"renewal of the certificate in {days:.0f} days"
 
 
 def describe_score(figures: Mapping[str, float | None]) -> str:

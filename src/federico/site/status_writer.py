@@ -10,15 +10,20 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from federico.errors import RunError
 from federico.network.exchange import NetworkExchange
 from federico.runs.comparison import describe_comparison
 from federico.runs.records import Record
+from federico.site.certificates import read_certificate
 from federico.site.site_file import Site
 from federico.site.status import (
+    EXPIRES_SOON_DAYS,
+    SECONDS_A_DAY,
     MemberStatus,
     Phase,
     Status,
     describe_posterior,
+    describe_renewal,
     describe_score,
     write_status,
 )
@@ -42,6 +47,9 @@ class StatusWriter:
         self._site = site
         self._state_folder = state_folder
         self._exchange = exchange
+        self._started = time.time()
+        self._certificate_ends = read_certificate(site.identity.certificate).last.timestamp()
+        self._warned_of_end = 0.0
         self._phase: Phase = "joining"
         self._last_record: Record | None = None
         self._last_evaluated: Record | None = None
@@ -59,6 +67,7 @@ class StatusWriter:
 
     def __enter__(self) -> Self:
         """Start the thread that writes between rounds."""
+        self._warn_of_certificate()
         self._thread.start()
         return self
 
@@ -108,16 +117,29 @@ class StatusWriter:
 
     def _write_regularly(self) -> None:
         while not self._closed.wait(SECONDS_BETWEEN_WRITES):
+            self._warn_of_certificate()
             self._write()
+
+    def _warn_of_certificate(self) -> None:
+        """Once a day say in the log that the certificate is about to end, while it is."""
+        now = time.time()
+        ends_soon = self._certificate_ends - now < EXPIRES_SOON_DAYS * SECONDS_A_DAY
+        if ends_soon and now - self._warned_of_end > SECONDS_A_DAY:
+            self._warned_of_end = now
+            log.warning(describe_renewal(self._certificate_ends, now))
 
     def _write(self) -> None:
         with self._lock:
             # Until then each round takes the traffic for its record.
             if self._phase in AFTER_THE_ROUNDS:
                 self._add_unrecorded_traffic()
-            write_status(self._state_folder, self._status())
+            try:
+                write_status(self._state_folder, self.current())
+            except RunError as error:  # a full disk or too many open files: it may pass
+                log.warning("the status could not be written: %s", error)
 
-    def _status(self) -> Status:
+    def current(self) -> Status:
+        """What the peer has to say about itself now."""
         federation = self._site.federation
         others = [name for name in federation.members if name != self._site.name]
         status = Status(
@@ -133,6 +155,9 @@ class StatusWriter:
             evaluation_sent=self._evaluation_sent,
             evaluation_received=self._evaluation_received,
             members={name: self._member_status(name) for name in others},
+            started=self._started,
+            waits=self._exchange.waits.current,
+            certificate_ends=self._certificate_ends,
         )
         if self._last_record is not None:
             status = _with_round(status, self._last_record)
