@@ -392,7 +392,7 @@ def test_descending_for_nobody_moves_nothing(
     ours = learner(blobs(RAGGED), optimizer=optimizer)
     bank = bank_for(ours)
     before = bank.rows.clone()
-    ours.descend(bank, np.array([], dtype=np.int64), ours.zeros(0))
+    ours.descend(bank, np.array([], dtype=np.int64), ours.zeros(0), round_index=1)
     assert torch.equal(bank.rows, before)
 
 
@@ -402,7 +402,7 @@ def test_descending_steps_the_owners_named_and_nobody_else(ragged: Learner) -> N
     gradients = ragged.gradient(bank, Visits.of([(0, 1), (2, 3)]), 1).as_tensor()
     optimizer = torch.optim.Adam([plain], lr=0.01)
     for _ in range(3):
-        ragged.descend(bank, np.array([1, 3]), gradients)
+        ragged.descend(bank, np.array([1, 3]), gradients, round_index=1)
         plain.grad = torch.zeros_like(plain)
         plain.grad[[1, 3]] = gradients
         optimizer.step()

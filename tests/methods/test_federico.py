@@ -194,8 +194,8 @@ def test_a_model_that_everybody_left_is_trained_by_its_owner_as_if_alone(paper: 
     for peer in (played, alone):
         peer.e_step(Visits.of([(i, i) for i in range(4)]))
     everybody_trusts_the_second = [[0.0, 1.0, 0.0, 0.0]] * 4
-    played.update(played.m_step(set_posterior(played, everybody_trusts_the_second), 1))
-    alone.update(alone.m_step(Visits.of([(i, i) for i in range(4)]), 1))
+    played.update(1, played.m_step(set_posterior(played, everybody_trusts_the_second), 1))
+    alone.update(1, alone.m_step(Visits.of([(i, i) for i in range(4)]), 1))
     for i in (0, 2, 3):
         assert torch.equal(played.bank.rows[i], alone.bank.rows[i])
     assert not torch.equal(played.bank.rows[1], alone.bank.rows[1])
@@ -206,7 +206,7 @@ def test_an_anchored_peer_trains_its_own_model_however_little_it_trusts_it(paper
     updates = played.m_step(set_posterior(played, FIRST_TRUSTS_LITTLE), 2)
     assert updates.owners[updates.contributors == 0].tolist() == [0, 1]
     before = played.bank.rows[0].clone()
-    played.update(updates)
+    played.update(1, updates)
     own = updates.rows.as_tensor()[(updates.owners == 0) & (updates.contributors == 0)][0]
     others = updates.take(np.flatnonzero((updates.owners == 0) & (updates.contributors != 0)))
     weights = torch.from_numpy(others.coefficients / others.coefficients.sum())
@@ -221,7 +221,7 @@ def test_an_owner_without_contributions_stands_still_with_its_optimizer(paper: B
     )
     before, moments = played.bank.rows.clone(), played.learner.states.state()["moments"].clone()
     nobody_trusts_3 = [[0.5, 0.3, 0.2, 0.0]] * 4
-    played.update(played.m_step(set_posterior(played, nobody_trusts_3), 3))
+    played.update(1, played.m_step(set_posterior(played, nobody_trusts_3), 3))
     assert torch.equal(played.bank.rows[3], before[3])
     assert torch.equal(played.learner.states.state()["moments"][3], moments[3])
     assert not torch.equal(played.bank.rows[0], before[0])
@@ -378,7 +378,7 @@ def test_statistics_follow_the_option_and_counters_the_owner(
     visits = pull_neighbors(played, 1, played.sample(1))
     played.e_step(visits)
     updates = played.m_step(visits, 1)
-    played.update(updates)
+    played.update(1, updates)
     moved = (played.bank.rows - before)[:, first:]
     for b in range(3):
         to_b = updates.owners == b

@@ -4,12 +4,13 @@ All that can be wrong with data, model and options is found here.
 """
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from federico import compat
 from federico.data.dataset import Client, Dataset, Schema
@@ -22,12 +23,15 @@ from federico.exchange.processes import ProcessGroup, SingleProcess
 from federico.exchange.protocol import Exchange, Hosting
 from federico.experiment.config import Experiment, Split
 from federico.experiment.machine_memory import refuse_too_large
+from federico.experiment.training_options import Training
 from federico.learning.bank import Bank
 from federico.learning.batches import to_input
 from federico.learning.layout import ModelLayout
 from federico.learning.learner import ClientData, Learner
 from federico.learning.models import Factory
+from federico.learning.pretrained import read_pretrained, start_hints
 from federico.learning.rows import RowStorage
+from federico.learning.training_rules import check_loss, class_weight_table
 from federico.methods.context import MethodContext
 from federico.methods.method import Method
 from federico.options import Options
@@ -89,6 +93,7 @@ class Setup:
             seed=self.seed,
             device=device(self.experiment.system.device),
             storage=storage,
+            rules=training.rules(),
         )
         method = build_method(
             self.experiment.method(name),
@@ -283,17 +288,29 @@ def assemble(
     """Build the model and check it against the data of all members that have some here."""
     schema = dataset.schema
     present = [client for client in members if len(client.train)]
-    layout = _model_layout(experiment, schema, factory)
+    start = read_pretrained(experiment.training.pretrained)
+    layout = _model_layout(experiment, seed, schema, factory, start)
     _check_model(layout, schema, present[0])
+    _check_training(experiment.training, layout, schema, present[0])
 
-    warnings = [*experiment.data.hints(schema), *warnings_for(present, schema)]
+    warnings = [
+        *experiment.data.hints(schema),
+        *warnings_for(present, schema),
+        *start_hints(start, [slot.name for slot in (*layout.base_slots, *layout.slots)]),
+    ]
     setup = Setup(experiment, seed, schema, shares, members, layout, _digest(dataset), warnings)
     for method in experiment.methods:
         setup.check_cell(experiment, method)
     return setup
 
 
-def _model_layout(experiment: Experiment, schema: Schema, factory: Factory | None) -> ModelLayout:
+def _model_layout(
+    experiment: Experiment,
+    seed: int,
+    schema: Schema,
+    factory: Factory | None,
+    start: Mapping[str, Tensor],
+) -> ModelLayout:
     """The model that everybody trains, unless it is too large or its precisions disagree."""
     _check_precision(experiment)
     dtype = getattr(torch, experiment.system.dtype)
@@ -303,7 +320,8 @@ def _model_layout(experiment: Experiment, schema: Schema, factory: Factory | Non
         refuse_too_large(make, dtype)
 
     mixed = experiment.training.precision == "bfloat16"
-    return ModelLayout(make, dtype, mixed=mixed)
+    freeze = experiment.training.shared == "trainable"
+    return ModelLayout(make, dtype, mixed=mixed, start=start, freeze=freeze, seed=seed)
 
 
 def _check_precision(experiment: Experiment) -> None:
@@ -348,6 +366,32 @@ def _check_model(layout: ModelLayout, schema: Schema, client: Client) -> None:
         raise ConfigError(
             f"model: it gives outputs of shape {shape}, the data needs ({schema.outputs},)"
         )
+
+
+@torch.no_grad()
+def _check_training(
+    training: Training, layout: ModelLayout, schema: Schema, client: Client
+) -> None:
+    """Refuse rules of training that do not go with the model or the data."""
+    rules = training.rules()
+    if rules.class_weights is not None:
+        if schema.task == "regression":
+            raise ConfigError("training.class_weights: regression has no classes; take it out")
+        class_weight_table(rules.class_weights, [], schema.outputs)
+    if training.weight_decay > 0 and layout.holds_frozen_parameters:
+        raise ConfigError(
+            "training.weight_decay: some parameters of the model are frozen, and would decay; "
+            "set training.shared = 'trainable', which leaves them alone"
+        )
+    if rules.loss is not None:
+        x = to_input(torch.from_numpy(client.train.x[:2]), layout.dtype)
+        targets = torch.from_numpy(client.train.y[:2])
+        if schema.task == "regression":
+            targets = targets.to(layout.dtype)
+        else:
+            targets = targets.to(torch.int64)
+        with torch.enable_grad():
+            check_loss(rules.loss, layout.new().eval()(x), targets)
 
 
 def _check_batches(

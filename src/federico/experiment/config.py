@@ -23,8 +23,8 @@ from federico.data.sources import Source
 from federico.data.sources.digits import Digits
 from federico.errors import ConfigError
 from federico.experiment.grid_options import GridOptions, GridRow
+from federico.experiment.training_options import Training, files_beside
 from federico.learning.models import MLP, ModelOptions
-from federico.learning.optimizers import Adam, OptimizerOptions
 from federico.methods.method import Method
 from federico.methods.registry import METHODS, OwnMethod, find_own_methods
 from federico.options import Options
@@ -61,25 +61,6 @@ class Split(Options):
     samples, in order to choose options without looking at test data."""
     seed: NonNegativeInt | None = None
     """Seed of noise, partition and split; the run's own seed if not set."""
-
-
-class Training(Options):
-    """Local training, the same for every method."""
-
-    optimizer: OptimizerOptions = Adam()
-    """What each client trains with."""
-    batch_size: PositiveInt = 50
-    """Samples per step; the last batch of an epoch may be smaller and is not dropped."""
-    local_epochs: PositiveInt = 1
-    """Passes over a client's data per round."""
-    standardize_targets: bool = True
-    """Whether regression scales targets to mean 0 and deviation 1, by what each client's own
-    training samples show. Predictions and all figures of a report are in the targets' own units
-    either way."""
-    precision: Literal["float32", "bfloat16"] = "float32"
-    """Precision in which layers compute. `bfloat16` halves the time for convolutions on processors
-    that support it; results differ by more than rounding. Models, losses, optimizers and messages
-    keep their precision, and `federico predict` does not use it."""
 
 
 class System(Options):
@@ -261,7 +242,7 @@ def read(path: Path, overrides: Iterable[str] = ()) -> dict[str, Any]:
         raw["methods"] = [_counted_from(path.parent, entry) for entry in raw["methods"]]
     for override in overrides:
         _override(raw, override)
-    return raw
+    return files_beside(raw, path.parent)
 
 
 def _counted_from(folder: Path, method: object) -> object:
@@ -333,6 +314,7 @@ def cell_options(experiment: Experiment, method: str) -> dict[str, Any]:
     """Every setting that can change a number of this method's cells."""
     others = {*METHODS, *experiment.own_methods} - {method}
     options = experiment.model_dump(mode="json", exclude=NOT_PART_OF_A_CELL | others)
+    options["training"] = experiment.training.meaning()
     options["dtype"] = experiment.system.dtype
     if method in experiment.own_methods:
         options["source of the method"] = experiment.own_methods[method].source

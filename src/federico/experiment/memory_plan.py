@@ -248,7 +248,7 @@ def _in_memory(setup: Setup, *, seeds_held: int = 1, ranks: int = 1) -> dict[str
         "libraries": libraries + LATER_BYTES,
         # The data of all seeds is held, and that of the one at work is there as tensors too.
         "data": data * len(setup.experiment.seeds) + _divided(tensors, ranks),
-        "workspace": _workspace(setup),
+        "workspace": _workspace(setup) + setup.layout.base.nbytes,
     }
 
 

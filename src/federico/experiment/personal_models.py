@@ -23,6 +23,7 @@ from federico.runs.bundle import (
     HEADER,
     MODELS_FILE,
     Header,
+    base_tensors,
     folder_name,
     replace_folder,
     save_folder,
@@ -125,6 +126,7 @@ def _common_header(setup: Setup, method: str) -> dict[str, Any]:
         "schema": setup.schema,
         "model": setup.experiment.model,
         "dtype": setup.experiment.system.dtype,
+        "has_base": bool(setup.layout.base_slots),
         "table": table,
     }
 
@@ -175,6 +177,7 @@ def _tensors(setup: Setup, everything: dict[str, Tensor]) -> dict[str, Tensor]:
     counts = np.bincount(clients, minlength=len(setup.clients))
     tensors = {
         "rows": rows,
+        **base_tensors(setup.layout),
         "mixture.counts": torch.from_numpy(counts),
         "mixture.models": torch.from_numpy(models),
         "mixture.weights": everything["visits.weights"][torch.from_numpy(order)],

@@ -53,8 +53,17 @@ class ProblemCache:
 def model_key(cell: Cell) -> str:
     """What is the same for cells that train the same kind of model."""
     experiment = cell.experiment
+    training = experiment.training
     model = experiment.model.model_dump_json()
-    return f"{experiment.system.dtype} {experiment.training.precision} {model}"
+    parts: list[object] = [
+        experiment.system.dtype,
+        training.precision,
+        training.pretrained,
+        training.shared,
+    ]
+    if training.shared == "trainable":
+        parts.append(cell.seed)  # what is frozen may be drawn
+    return f"{parts} {model}"
 
 
 def problem_key(cell: Cell) -> str:

@@ -254,9 +254,9 @@ class Looped:
         self._work = work[0]
         self._grad = grad[0]
         # Autograd adds up gradients in place, and so writes them into the row.
-        parameters = self.module.parameters()
-        for parameter, slot in zip(parameters, layout.parameter_slots, strict=True):
-            parameter.grad = slot.view(self._grad)
+        parameters = dict(self.module.named_parameters())
+        for slot in layout.parameter_slots:
+            parameters[slot.name].grad = slot.view(self._grad)
 
     def hold(self, rows: Tensor) -> None:
         """See `Engine.hold`. The module stays bound to one row: other rows are copied there."""
@@ -273,7 +273,7 @@ class Looped:
 
     def gradient(self, x: Tensor, y: Tensor, weights: Tensor) -> None:
         """See `Engine.gradient`."""
-        self.module.train()
+        self._layout.training_mode(self.module)
         self._grad.zero_()
         outputs = self._forward(x[0])  # [samples, outputs]
         losses = self._objective(outputs, y[0])
@@ -305,6 +305,7 @@ class Vmapped:
         self._objective = objective
         self._grad = grad
         self._module = layout.bind(work[0], self.counters)
+        layout.training_mode(self._module)
         self.hold(work)
 
     def hold(self, rows: Tensor) -> None:
@@ -344,9 +345,9 @@ class Vmapped:
 
 
 def vmappable(layout: ModelLayout) -> bool:
-    """Whether only gradients change the model: no batch-norm statistics, no frozen parameters."""
+    """Whether only gradients change a row: no batch-norm statistics, no frozen parameters in it."""
     has_buffers = layout.size > layout.parameters
     has_counters = len(layout.counters) > 0
     if has_buffers or has_counters:
         return False
-    return all(parameter.requires_grad for parameter in layout.template.parameters())
+    return not layout.holds_frozen_parameters

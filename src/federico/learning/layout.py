@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from federico import compat, rng
 from federico.errors import ConfigError
+from federico.learning.pretrained import refuse_strange_start
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,9 @@ class ModelLayout:
     A row holds the parameters, then the float buffers (batch-norm statistics travel and average
     like parameters). Counters (single whole numbers, such as batch norm's) are not part of the row:
     they stay with the owner.
+
+    Tensors that are frozen are not part of the row either. They are the base: one for all models,
+    held once.
     """
 
     def __init__(
@@ -70,9 +74,19 @@ class ModelLayout:
         dtype: torch.dtype = torch.float32,
         *,
         mixed: bool = False,
+        start: Mapping[str, Tensor] | None = None,
+        freeze: bool = False,
+        seed: int = 0,
+        base: Mapping[str, Tensor] | None = None,
     ) -> None:
-        """`mixed`: products of layers in bfloat16, all else in `dtype`."""
+        """`mixed`: products of layers in bfloat16, all else in `dtype`.
+
+        Every new model has the tensors of `start`; what is not there is drawn. With `freeze`, all
+        that gradients cannot move is in the base: as in a new model of this seed, or as in `base`
+        where that is given.
+        """
         self._make = make
+        self._start = start or {}
         self.dtype = dtype
         self.mixed = mixed
 
@@ -90,12 +104,23 @@ class ModelLayout:
             elif buffer.dim() == 0:
                 counters[name] = int(buffer)
 
-        self.slots = _lay_out(parameters | float_buffers)
-        self.parameter_slots = self.slots[: len(parameters)]
+        frozen = _frozen_tensors(module) if freeze else {}
+        learned = {name: tensor for name, tensor in parameters.items() if name not in frozen}
+        if not learned:
+            raise ConfigError("model: all its parameters are frozen, so there is nothing to learn")
+        moving = {name: tensor for name, tensor in float_buffers.items() if name not in frozen}
+
+        self.slots = _lay_out(learned | moving)
+        self.parameter_slots = self.slots[: len(learned)]
         self.parameters = sum(slot.size for slot in self.parameter_slots)
         """How many numbers of a row are parameters; they come first."""
         self.size = sum(slot.size for slot in self.slots)
         """How many numbers a row has."""
+
+        self.base_slots = _lay_out(frozen)
+        self.base = self._make_base(base, seed)
+        """The tensors that no row holds, end to end: the same for all models."""
+        self._frozen_statistics = _modules_with_frozen_buffers(module, frozen)
 
         self.counters = tuple(counters)
         self._initial_counters = torch.tensor([*counters.values()], dtype=torch.int64)
@@ -131,15 +156,16 @@ class ModelLayout:
         tensors: dict[str, Tensor] = dict(module.named_parameters())
         if self.size > self.parameters:
             tensors |= dict(module.named_buffers())
-        self._fill(row, tensors)
+        _fill(self.slots, row, tensors)
         return row
 
     def bind(self, row: Tensor, counters: Tensor) -> nn.Module:
-        """A module whose tensors *are* views of `row` and `counters`.
+        """A module whose tensors *are* views of `row`, `counters` and the base.
 
         Write those and the module changes.
         """
         module = self.new().to(row.device)
+        base = self.base.to(row.device)  # not a copy where it is there already
         for path, counter in zip(self.counters, counters, strict=True):
             _set_tensor(module, path, counter)
 
@@ -149,6 +175,8 @@ class ModelLayout:
             **dict(module.named_buffers(remove_duplicate=False)),
         }
         view_of = {id(tensors[slot.name]): slot.view(row) for slot in self.slots}
+        for slot in self.base_slots:
+            view_of[id(tensors[slot.name])] = slot.view(base)
         bound: dict[int, Tensor] = {}
         for path, tensor in tensors.items():
             if id(tensor) not in view_of:
@@ -157,6 +185,21 @@ class ModelLayout:
                 bound[id(tensor)] = _like(tensor, view_of[id(tensor)])
             _set_tensor(module, path, bound[id(tensor)])
         return module
+
+    @property
+    def holds_frozen_parameters(self) -> bool:
+        """Whether a row has parameters that no gradient moves."""
+        parameters = dict(self.template.named_parameters())
+        return not all(parameters[slot.name].requires_grad for slot in self.parameter_slots)
+
+    def training_mode(self, module: nn.Module) -> None:
+        """Put a module of this model into training mode, but for what is frozen.
+
+        A batch norm that is frozen keeps its statistics and uses them.
+        """
+        module.train()
+        for path in self._frozen_statistics:
+            module.get_submodule(path).eval()
 
     @contextmanager
     def precision(self, device: torch.device) -> Iterator[None]:
@@ -174,17 +217,29 @@ class ModelLayout:
         """
         return {slot.name: slot.in_order(row, room) for slot in self.slots}
 
-    def from_named(self, tensors: dict[str, Tensor]) -> Tensor:
+    def named_base(self) -> dict[str, Tensor]:
+        """The base as named tensors, as a state dict would show them."""
+        room = torch.empty_like(self.base)
+        return {slot.name: slot.in_order(self.base, room) for slot in self.base_slots}
+
+    def from_named(self, tensors: Mapping[str, Tensor]) -> Tensor:
         """The row of such named tensors; names and shapes must be this model's."""
-        wanted = {slot.name: slot.shape for slot in self.slots}
-        found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
-        if wanted != found:
-            raise ConfigError(
-                f"model: the stored tensors {found} are not those of this model {wanted}"
-            )
+        _refuse_others(self.slots, tensors)
         row = torch.empty(self.size, dtype=self.dtype)
-        self._fill(row, tensors)
+        _fill(self.slots, row, tensors)
         return row
+
+    def _make_base(self, given: Mapping[str, Tensor] | None, seed: int) -> Tensor:
+        """The row of what is frozen: as it was stored, or as a new model has it."""
+        base = torch.empty(sum(slot.size for slot in self.base_slots), dtype=self.dtype)
+        if given is not None:
+            _refuse_others(self.base_slots, given)
+            _fill(self.base_slots, base, given)
+        elif self.base_slots:
+            module = self._made(rng.key(seed, "model", "base") % 2**63)
+            tensors: dict[str, Tensor] = dict(module.named_parameters())
+            _fill(self.base_slots, base, tensors | dict(module.named_buffers()))
+        return base
 
     def _made(self, seed: int) -> nn.Module:
         """What the user's function makes, with random numbers from this seed."""
@@ -195,11 +250,10 @@ class ModelLayout:
             raise ConfigError(
                 f"model: expected a function that returns a torch.nn.Module, got {kind}"
             )
+        if self._start:
+            refuse_strange_start(self._start, module.state_dict())
+            module.load_state_dict(self._start, strict=False)
         return module
-
-    def _fill(self, row: Tensor, tensors: Mapping[str, Tensor]) -> None:
-        for slot in self.slots:
-            slot.view(row).copy_(tensors[slot.name].detach())
 
     def _refuse_shared_tensors(self, module: nn.Module) -> None:
         """Two modules that share tensors would train each other."""
@@ -210,6 +264,58 @@ class ModelLayout:
                 "model: the function returns the same module every time, or one with the same "
                 "parts; let it create all of them"
             )
+
+
+def _frozen_tensors(module: nn.Module) -> dict[str, Tensor]:
+    """The parameters that no gradient moves, and the float buffers that go with them.
+
+    A buffer is frozen where the parameters of its module are. Where that has none, the parameters
+    of the module around it decide.
+    """
+    frozen: dict[str, Tensor] = {}
+    for name, parameter in module.named_parameters():
+        if not parameter.requires_grad:
+            frozen[name] = parameter
+    for name, buffer in module.named_buffers():
+        if buffer.is_floating_point() and not _around_learns(module, name):
+            frozen[name] = buffer
+    return frozen
+
+
+def _around_learns(module: nn.Module, name: str) -> bool:
+    """Whether the smallest module around this tensor that has parameters has one to learn."""
+    owner, _, _ = name.rpartition(".")
+    while True:
+        parameters = list(module.get_submodule(owner).parameters())
+        if parameters or not owner:
+            return any(parameter.requires_grad for parameter in parameters)
+        owner, _, _ = owner.rpartition(".")
+
+
+def _modules_with_frozen_buffers(
+    module: nn.Module, frozen: Mapping[str, Tensor]
+) -> tuple[str, ...]:
+    """The modules, by path, whose own buffers are frozen, such as a batch norm's statistics."""
+    found: dict[str, None] = {}
+    for name, _ in module.named_buffers():
+        owner, _, _ = name.rpartition(".")
+        if name in frozen:
+            found[owner] = None
+    return tuple(found)
+
+
+def _fill(slots: tuple[Slot, ...], row: Tensor, tensors: Mapping[str, Tensor]) -> None:
+    """Write the named tensors to their places in the row."""
+    for slot in slots:
+        slot.view(row).copy_(tensors[slot.name].detach())
+
+
+def _refuse_others(slots: tuple[Slot, ...], tensors: Mapping[str, Tensor]) -> None:
+    """Names and shapes must be those of the slots."""
+    wanted = {slot.name: slot.shape for slot in slots}
+    found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    if wanted != found:
+        raise ConfigError(f"model: the stored tensors {found} are not those of this model {wanted}")
 
 
 def _set_tensor(module: nn.Module, path: str, tensor: Tensor) -> None:

@@ -19,9 +19,10 @@ from federico.learning.batches import Batch, ClientSamples
 from federico.learning.calibration import Calibration
 from federico.learning.layout import ModelLayout
 from federico.learning.metrics import classification_figures, regression_figures
-from federico.learning.objectives import mixable, objective_for
+from federico.learning.objectives import Objective, OwnObjective, mixable, objective_for
 from federico.learning.optimizers import Optimizer, OptimizerStates, PairStates
 from federico.learning.rows import Rows, RowStorage
+from federico.learning.training_rules import TrainingRules, class_weight_table
 from federico.learning.visits import Visits
 from federico.learning.workers import WorkerPool, Workspace
 from federico.rng import key, stream
@@ -177,8 +178,10 @@ class Learner:
         seed: int,
         device: torch.device | str = "cpu",
         storage: RowStorage | None = None,
+        rules: TrainingRules | None = None,
     ) -> None:
         self.layout = layout
+        self.rules = rules or TrainingRules()
         self.task = task
         self.optimizer = optimizer
         self.batch_size = batch_size
@@ -208,7 +211,11 @@ class Learner:
         """The optimizer's state of each (client, owner) pair, kept between rounds."""
 
         example = self.data["train"].example()
-        self.workers = WorkerPool(layout, self.objective, example, self.device)
+        trained_by: Objective = self.objective
+        if self.rules.loss is not None:
+            trained_by = OwnObjective(self.rules.loss, task)
+        self.workers = WorkerPool(layout, trained_by, example, self.device)
+        self._class_weights = self._weights_of_classes()
 
         # Losses are summed and probabilities mixed in double precision, where the device has it.
         self._precise = torch.float32 if self.device.type == "mps" else torch.float64
@@ -239,6 +246,17 @@ class Learner:
         dtype = self.layout.dtype
         rows = self.storage.empty(count, size, dtype=dtype, device=self.device, every_round=True)
         return rows.zero_()
+
+    def _weights_of_classes(self) -> Tensor | None:
+        """How much the samples of each client and class count, [clients, classes]; None: alike."""
+        weights = self.rules.class_weights
+        if weights is None:
+            return None
+        everything = self.data["all"]
+        clients = range(len(self.names))
+        labels = [everything.targets_of(client).cpu().numpy() for client in clients]
+        table = class_weight_table(weights, labels, self.outputs_count)
+        return torch.from_numpy(table).to(self.device, self.layout.dtype)
 
     def hold_out(self, fraction: float, *, lone_batches: bool = True) -> None:
         """Take a fraction of every client's training samples out of training, to judge models by.
@@ -527,7 +545,8 @@ class Learner:
                     targets = data.targets(batch.index)
                     # A sum, not a mean: every sample counts once, and padding not at all.
                     each_once = (batch.weights > 0).to(total.dtype)
-                    workspace.engine.gradient(inputs, targets, each_once)
+                    weights = self._by_class(each_once, stack.visits, targets)
+                    workspace.engine.gradient(inputs, targets, weights)
 
                     # Visits whose clients have no samples left come last, and get nothing more.
                     count = len(batch.weights)
@@ -538,7 +557,7 @@ class Learner:
         self.workers.map(differentiate, stacks)
         return gradients
 
-    def descend(self, bank: Bank, owners: IntArray, gradients: Tensor) -> None:
+    def descend(self, bank: Bank, owners: IntArray, gradients: Tensor, round_index: int) -> None:
         """One optimizer step at each owner with the gradient gathered for its model, in place."""
         if len(owners) == 0:
             return  # torch refuses to take a step of no tensors
@@ -551,7 +570,11 @@ class Learner:
         places = bank.places(owners)
         parameters = [bank.rows[place, :size] for place in places]
         parameter_gradients = list(gradients[:, :size].unbind())
-        self.optimizer.step(parameters, parameter_gradients, states)
+        factor = self.rules.schedule.factor(round_index)
+        rate = self.optimizer.learning_rate * factor
+        for row, gradient in zip(parameters, parameter_gradients, strict=True):
+            self.rules.prepare_step(row[None], gradient[None], rate)
+        self.optimizer.step(parameters, parameter_gradients, states, factor)
 
     def _run_epochs(
         self, workspace: Workspace, visits: Visits, states: PairStates, training: LocalTraining
@@ -566,6 +589,8 @@ class Learner:
         # Views of the rows, made once for all steps.
         parameters = list(work.unbind())
         gradients = list(grad.unbind())
+        factor = self.rules.schedule.factor(training.round_index)
+        rate = self.optimizer.learning_rate * factor
 
         for epoch in range(training.epochs):
             orders = self._orders(visits, data, training.round_index, epoch)
@@ -576,15 +601,25 @@ class Learner:
                 for batch in batches:
                     inputs = data.inputs(batch.index)
                     targets = data.targets(batch.index)
-                    workspace.engine.gradient(inputs, targets, batch.weights)
+                    weights = self._by_class(batch.weights, visits, targets)
+                    workspace.engine.gradient(inputs, targets, weights)
 
                     # Visits whose clients have no samples left come last, and take no step.
                     active = len(batch.weights)
                     if training.proximal is not None:
                         training.proximal.add_to(grad[:active], work[:active])
+                    self.rules.prepare_step(work[:active], grad[:active], rate)
                     self.optimizer.step(
-                        parameters[:active], gradients[:active], states.first(active)
+                        parameters[:active], gradients[:active], states.first(active), factor
                     )
+
+    def _by_class(self, weights: Tensor, visits: Visits, targets: Tensor) -> Tensor:
+        """The weights of a batch's samples, times those of their classes, [visits, samples]."""
+        if self._class_weights is None:
+            return weights
+        clients = torch.from_numpy(visits.clients[: len(weights)]).to(targets.device)
+        table = self._class_weights[clients]  # [visits, classes]
+        return weights * table.gather(1, targets)
 
     def _orders(
         self, visits: Visits, data: ClientSamples, round_index: int, epoch: int

@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from federico.learning.calibration import Calibration
+from federico.learning.training_rules import LossFunction
 from federico.types import Task
 
 
@@ -65,6 +66,35 @@ class SquaredError:
 
     def guess(self, outputs: int) -> float:
         """See `Objective`: values have no scale of their own."""
+        return inf
+
+
+class OwnObjective:
+    """Somebody's own loss of a sample, in the place of the task's; its slope is autograd's."""
+
+    def __init__(self, loss: LossFunction, task: Task) -> None:
+        self._loss = loss
+        self._task = task
+
+    def __call__(self, outputs: Tensor, y: Tensor) -> Tensor:
+        """See `Objective`."""
+        samples = outputs.shape[:-1]
+        flat_outputs = outputs.flatten(0, -2)  # [all samples, outputs]
+        flat_targets = y.flatten()
+        if self._task == "regression":
+            flat_targets = y.flatten(0, -2)
+        return self._loss(flat_outputs, flat_targets).view(samples)
+
+    def slope(self, outputs: Tensor, y: Tensor, weights: Tensor) -> Tensor:
+        """See `Objective`."""
+        with torch.enable_grad():
+            leaf = outputs.detach().requires_grad_()
+            total = (self(leaf, y) * weights).sum()
+            (slope,) = torch.autograd.grad(total, leaf)
+        return slope
+
+    def guess(self, outputs: int) -> float:
+        """See `Objective`: nothing is known about such a loss."""
         return inf
 
 

@@ -39,11 +39,24 @@ class Optimizer(Protocol):
     """What the learner asks of an optimizer."""
 
     @property
+    def learning_rate(self) -> float:
+        """Step size."""
+
+    @property
     def moments(self) -> int:
         """How many rows of state the optimizer keeps per pair."""
 
-    def step(self, parameters: list[Tensor], gradients: list[Tensor], states: PairStates) -> None:
-        """Take one step with every row of parameters, in place."""
+    def step(
+        self,
+        parameters: list[Tensor],
+        gradients: list[Tensor],
+        states: PairStates,
+        factor: float = 1.0,
+    ) -> None:
+        """Take one step with every row of parameters, in place.
+
+        `factor` multiplies the learning rate.
+        """
 
 
 class Adam(Options):
@@ -64,7 +77,13 @@ class Adam(Options):
         """Two: the mean of gradients and that of their squares."""
         return 2
 
-    def step(self, parameters: list[Tensor], gradients: list[Tensor], states: PairStates) -> None:
+    def step(
+        self,
+        parameters: list[Tensor],
+        gradients: list[Tensor],
+        states: PairStates,
+        factor: float = 1.0,
+    ) -> None:
         """See `Optimizer.step`."""
         means, squares = states.moments
         compat.adam_step(
@@ -73,7 +92,7 @@ class Adam(Options):
             means,
             squares,
             states.steps,
-            learning_rate=self.learning_rate,
+            learning_rate=self.learning_rate * factor,
             beta1=self.beta1,
             beta2=self.beta2,
             eps=self.eps,
@@ -94,7 +113,13 @@ class SGD(Options):
         """One, the velocity, if there is momentum."""
         return 1 if self.momentum else 0
 
-    def step(self, parameters: list[Tensor], gradients: list[Tensor], states: PairStates) -> None:
+    def step(
+        self,
+        parameters: list[Tensor],
+        gradients: list[Tensor],
+        states: PairStates,
+        factor: float = 1.0,
+    ) -> None:
         """See `Optimizer.step`."""
         compat.add_one(states.steps)
         velocities: list[Tensor | None] = [None] * len(parameters)
@@ -107,7 +132,7 @@ class SGD(Options):
             foreach=True,
             weight_decay=0.0,
             momentum=self.momentum,
-            lr=self.learning_rate,
+            lr=self.learning_rate * factor,
             dampening=0.0,
             nesterov=False,
             maximize=False,

@@ -143,7 +143,8 @@ def draws(layout: ModelLayout, sample: Tensor) -> bool:
     The answer is True, the safe one, if the trial fails.
     """
     row = torch.zeros(layout.size, dtype=layout.dtype)
-    module = layout.bind(row, layout.initial_counters()).train()
+    module = layout.bind(row, layout.initial_counters())
+    layout.training_mode(module)
     two_samples = sample.cpu().expand(2, *sample.shape)  # batch norm refuses to train on one
     with compat.seeded(0), torch.no_grad():
         before = torch.get_rng_state()

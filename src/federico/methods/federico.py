@@ -366,7 +366,7 @@ class Federico(Method):
         self.push_updates(round_index, updates)
         del updates  # free the memory of what was sent before adding up what has arrived
         self.train_alone(round_index)
-        self.update(self.collect(round_index))
+        self.update(round_index, self.collect(round_index))
         together = self.together.copy() if self.has_private_models else None
         return Round(neighbors, list(self.posteriors.values()), together)
 
@@ -603,7 +603,7 @@ class Federico(Method):
         return trusted
 
     @timed("update")
-    def update(self, updates: Updates) -> None:
+    def update(self, round_index: int, updates: Updates) -> None:
         """Equation (6) at the owners: deltas are averaged, gradients summed into an optimizer."""
         updates = self.weigh(finite(updates))
         if self.opt.m_step == "epochs":
@@ -616,7 +616,7 @@ class Federico(Method):
             positions.tolist(), updates.coefficients.tolist(), updates.rows, strict=True
         ):
             totals[position].add_(gradient, alpha=coefficient)
-        self.learner.descend(self.bank, owners, totals)
+        self.learner.descend(self.bank, owners, totals, round_index)
 
     def predictors(self, round_index: int) -> Mixtures:
         """Each peer predicts with its posterior over models, without negligible weights.

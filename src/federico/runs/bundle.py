@@ -4,13 +4,14 @@ A bundle comes from a run, where all clients share two files (`client_models.py`
 of its own that can be moved to another machine:
 
     <folder>/  bundle.json         everything but the models
-               models.safetensors  the models of the mixture, tensors called <number>/<name>
+               models.safetensors  the models of the mixture, tensors called <number>/<name>;
+                                   what they share because it was frozen, once, as base/<name>
 """
 
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -40,6 +41,8 @@ from federico.types import Array, FloatArray
 FORMAT = 1
 HEADER_FILE = "bundle.json"
 MODELS_FILE = "models.safetensors"
+BASE = "base/"
+"""What the names of tensors begin with that all models of a file share."""
 LONGEST_NAME = 200
 """Characters that a folder name may have."""
 
@@ -82,6 +85,8 @@ class Header:
     comparison: Comparison | None = None
     """What the client reached alone, with its collaborators and with this model, on its test data;
     None where the method trains no model alone."""
+    has_base: bool = False
+    """Whether the models share tensors that were frozen, which are stored once."""
     format: int = FORMAT
 
     @property
@@ -100,11 +105,18 @@ Rows: TypeAlias = Callable[[ModelLayout], list[Tensor]]
 class Bundle:
     """One client's personal model: a few models under its posterior."""
 
-    def __init__(self, header: Header, read_rows: Rows, factory: Factory | None = None) -> None:
+    def __init__(
+        self,
+        header: Header,
+        read_rows: Rows,
+        factory: Factory | None = None,
+        read_base: Callable[[], dict[str, Tensor]] = dict,
+    ) -> None:
         """`factory` makes the module, where the run was given one in Python."""
         self.header = header
         self._read_rows = read_rows
         self._factory = factory
+        self._read_base = read_base
 
     def __repr__(self) -> str:
         models = f"{len(self.header.owners)} models"
@@ -190,7 +202,9 @@ class Bundle:
         factory = self._factory
         if factory is None:
             factory = self.header.model.factory(tuple(schema.input_shape), schema.outputs)
-        return ModelLayout(factory, getattr(torch, self.header.dtype))
+        base = self._read_base() if self.header.has_base else None
+        dtype = getattr(torch, self.header.dtype)
+        return ModelLayout(factory, dtype, freeze=self.header.has_base, base=base)
 
     @cached_property
     def _predictor(self) -> MixturePredictor:
@@ -211,16 +225,22 @@ def open_folder(folder: Path, factory: Factory | None = None) -> Bundle:
         stored = _stored_models(folder / MODELS_FILE, digest)
         rows = []
         for k in range(len(header.owners)):
-            prefix = f"{k}/"
-            model = {
-                name.removeprefix(prefix): tensor
-                for name, tensor in stored.items()
-                if name.startswith(prefix)
-            }
-            rows.append(layout.from_named(model))
+            rows.append(layout.from_named(tensors_below(f"{k}/", stored)))
         return rows
 
-    return Bundle(header, read_rows, factory)
+    def read_base() -> dict[str, Tensor]:
+        return tensors_below(BASE, _stored_models(folder / MODELS_FILE, digest))
+
+    return Bundle(header, read_rows, factory, read_base)
+
+
+def tensors_below(prefix: str, stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors whose names start like this, by the rest of their names."""
+    found: dict[str, Tensor] = {}
+    for name, tensor in stored.items():
+        if name.startswith(prefix):
+            found[name.removeprefix(prefix)] = tensor
+    return found
 
 
 def save_folder(folder: Path, header: Header, layout: ModelLayout, rows: Sequence[Tensor]) -> None:
@@ -229,7 +249,7 @@ def save_folder(folder: Path, header: Header, layout: ModelLayout, rows: Sequenc
     with disk_errors(folder):
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
-        tensors = {}
+        tensors = base_tensors(layout)
         for k, row in enumerate(rows):
             on_cpu = row.cpu()
             named = layout.named(on_cpu, torch.empty_like(on_cpu))
@@ -248,6 +268,11 @@ def save_folder(folder: Path, header: Header, layout: ModelLayout, rows: Sequenc
             sync(written)
         replace_folder(partial, folder)
         sync(folder.parent)
+
+
+def base_tensors(layout: ModelLayout) -> dict[str, Tensor]:
+    """What all models share because it is frozen, by the names it has in a file."""
+    return {f"{BASE}{name}": tensor for name, tensor in layout.named_base().items()}
 
 
 def folder_name(client: str) -> str:

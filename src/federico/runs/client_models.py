@@ -3,6 +3,7 @@
     clients/  index.json          what all clients have in common, their names, owners of models,
                                   what each is alone, together and as used
               models.safetensors  rows            [models, size]     each model once
+                                  base/<name>     what all models share because it was frozen
                                   mixture.counts  [clients]          models in each mixture
                                   mixture.models  [all of them]      which rows they are
                                   mixture.weights [all of them]
@@ -27,10 +28,12 @@ from federico.errors import ConfigError, RunError
 from federico.learning.layout import ModelLayout
 from federico.learning.models import Factory
 from federico.runs.bundle import (
+    BASE,
     MODELS_FILE,
     Bundle,
     damaged,
     read_json_header,
+    tensors_below,
     validated_header,
 )
 from federico.runs.comparison import Comparisons
@@ -70,7 +73,10 @@ def open_client(cell: CellDir, name: str, factory: Factory | None = None) -> Bun
         _check_layout(layout, index["slots"])
         return _read_rows(folder / MODELS_FILE, models, index["sha256"])
 
-    return Bundle(header, read_rows, factory)
+    def read_base() -> dict[str, Tensor]:
+        return tensors_below(BASE, tensors)
+
+    return Bundle(header, read_rows, factory, read_base)
 
 
 def slots_of(layout: ModelLayout) -> list[list[Any]]:

@@ -17,7 +17,7 @@ from pydantic import (
 
 from federico.config_file import read_tables, validated
 from federico.data.dataset import Schema, TableColumn
-from federico.experiment.config import Training
+from federico.experiment.training_options import Training, files_beside
 from federico.learning.models import MLP, ModelOptions
 from federico.methods.federico import FedericoOptions
 from federico.network.limits import Limits
@@ -135,6 +135,7 @@ class FederationOptions(Options):
     def digest(self) -> bytes:
         """SHA-256 of what the file means: comments, order and explicit defaults do not matter."""
         meaning = self.model_dump(mode="json")
+        meaning["training"] = self.training.meaning()
         return hashlib.sha256(json.dumps(meaning, sort_keys=True).encode()).digest()
 
     @property
@@ -145,5 +146,5 @@ class FederationOptions(Options):
 
 def load_federation(path: Path) -> FederationOptions:
     """Read a federation file, or say all that is wrong with it."""
-    tables = read_tables(path, "federation file")
+    tables = files_beside(read_tables(path, "federation file"), path.parent)
     return validated(FederationOptions, tables, str(path))

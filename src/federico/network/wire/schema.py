@@ -6,7 +6,7 @@ Every size is known from here before a byte of it is allocated.
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import ceil, prod
 
@@ -31,13 +31,20 @@ class ModelSchema:
     """Type of the numbers in memory."""
     wire: str
     """Type of the numbers that travel: `float16` and `bfloat16` halve the bytes and round."""
+    base: str = ""
+    """Hash of the tensors that do not travel because everybody has them; empty if there are none.
+    Rows mean nothing to a member with another base."""
 
     @classmethod
     def of_layout(cls, layout: ModelLayout, wire: str | None = None) -> "ModelSchema":
         """The schema of the rows that this layout describes."""
         shapes = {slot.name: slot.shape for slot in layout.slots}
         dtype = str(layout.dtype).removeprefix("torch.")
-        return cls.of(shapes, dtype, wire)
+        schema = cls.of(shapes, dtype, wire)
+        if not layout.base_slots:
+            return schema
+        digest = hashlib.sha256(layout.base.numpy().data).hexdigest()
+        return replace(schema, base=digest)
 
     @classmethod
     def of(
@@ -53,8 +60,11 @@ class ModelSchema:
 
     @cached_property
     def hash(self) -> bytes:
-        """SHA-256 of the schema: equal only where names, shapes, order and types are equal."""
-        text = json.dumps([self.slots, self.dtype, self.wire])
+        """SHA-256 of the schema: equal only where names, shapes, order, types and base are."""
+        described = [self.slots, self.dtype, self.wire]
+        if self.base:
+            described.append(self.base)
+        text = json.dumps(described)
         return hashlib.sha256(text.encode()).digest()
 
 

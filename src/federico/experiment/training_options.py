@@ -1,0 +1,107 @@
+"""The table `[training]`: how every client trains, whatever the method."""
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
+
+from federico.learning.optimizers import Adam, OptimizerOptions
+from federico.learning.schedules import Constant, Schedule
+from federico.learning.training_rules import TrainingRules, import_loss
+from federico.options import Options
+from federico.own_code import absolute_reference, is_reference
+
+FIRST_KEYS = {"optimizer", "batch_size", "local_epochs", "standardize_targets", "precision"}
+"""Keys that are always part of what a cell is. Others are only where they are set, so that results
+from before there were such keys keep their names."""
+
+
+class Training(Options):
+    """Local training, the same for every method."""
+
+    optimizer: OptimizerOptions = Adam()
+    """What each client trains with."""
+    batch_size: PositiveInt = 50
+    """Samples per step; the last batch of an epoch may be smaller and is not dropped."""
+    local_epochs: PositiveInt = 1
+    """Passes over a client's data per round."""
+    standardize_targets: bool = True
+    """Whether regression scales targets to mean 0 and deviation 1, by what each client's own
+    training samples show. Predictions and all figures of a report are in the targets' own units
+    either way."""
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """Precision in which layers compute. `bfloat16` halves the time for convolutions on processors
+    that support it; results differ by more than rounding. Models, losses, optimizers and messages
+    keep their precision, and `federico predict` does not use it."""
+    shared: Literal["all", "trainable"] = "all"
+    """What of a model is learned and sent: `all`, or with `trainable` only the parameters that have
+    `requires_grad`, such as a head on a frozen backbone, or LoRA. The rest is the same for all
+    clients and held once."""
+    pretrained: Path | None = None
+    """A safetensors file with weights that every model starts from, named as in the model's
+    `state_dict` and looked for beside this file. Tensors that are not in it start at random."""
+    loss: str | None = Field(default=None, pattern=r"^[^:]+:\w+$")
+    """Your own loss, `file.py:function` (relative to this file) or `package.module:function`. It is
+    given outputs and targets of a batch and returns the loss of each sample. Models are trained by
+    it; all figures, and the trust in models, stay as they are."""
+    class_weights: Literal["balanced"] | tuple[PositiveFloat, ...] | None = None
+    """How much the samples of each class count in training: a number for each class in the order of
+    the labels, or `balanced`, by which all classes of a client count the same."""
+    weight_decay: NonNegativeFloat = 0.0
+    """Decoupled weight decay, as of AdamW: before each step all parameters are multiplied by
+    1 - learning rate * this."""
+    clip_norm: PositiveFloat | None = None
+    """The largest length of a gradient; longer ones are scaled down to it. No clipping if not
+    set."""
+    schedule: Schedule = Constant()
+    """How the learning rate changes from round to round."""
+
+    def rules(self) -> TrainingRules:
+        """What the learner does around each step; somebody's own loss is imported."""
+        return TrainingRules(
+            loss=None if self.loss is None else import_loss(self.loss),
+            class_weights=self.class_weights,
+            weight_decay=self.weight_decay,
+            clip_norm=self.clip_norm,
+            schedule=self.schedule,
+        )
+
+    def meaning(self) -> dict[str, Any]:
+        """All that can change a number, with the content of files instead of their places."""
+        unset = set()
+        for name, field in type(self).model_fields.items():
+            if name not in FIRST_KEYS and getattr(self, name) == field.default:
+                unset.add(name)
+        meaning = self.model_dump(mode="json", exclude=unset)
+        if self.pretrained is not None:
+            meaning["pretrained"] = _content_hash(self.pretrained)
+        if self.loss is not None:
+            place, _, name = self.loss.rpartition(":")
+            if place.endswith(".py"):
+                meaning["loss"] = f"{_content_hash(Path(place))}:{name}"
+        return meaning
+
+
+def files_beside(tables: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """The tables of a file in this folder, with absolute paths in the table `training`."""
+    training = tables.get("training")
+    if not isinstance(training, Mapping):
+        return dict(tables)
+
+    located = dict(training)
+    pretrained = training.get("pretrained")
+    if isinstance(pretrained, str | Path):
+        located["pretrained"] = str((folder / pretrained).resolve())
+    loss = training.get("loss")
+    if isinstance(loss, str) and is_reference(loss):
+        located["loss"] = absolute_reference(loss, folder)
+    return {**tables, "training": located}
+
+
+def _content_hash(file: Path) -> str:
+    """SHA-256 of a file; of nothing if it is not there, which is said when it is used."""
+    if not file.is_file():
+        return ""
+    return hashlib.sha256(file.read_bytes()).hexdigest()
