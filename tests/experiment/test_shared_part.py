@@ -1,0 +1,169 @@
+"""Sharing only what is trainable: a head on a frozen backbone, and LoRA on a small transformer."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+import federico
+from federico.runs.bundle import open_folder
+from federico.errors import ConfigError
+from federico.experiment.build import prepare
+from federico.experiment.config import validate
+from federico.learning.bank import Bank
+from federico.learning.layout import ModelLayout
+from federico.network.wire.schema import ModelSchema
+from federico.types import Array
+
+Clients = dict[str, tuple[Array, Array]]
+
+
+class FrozenBackbone(nn.Module):
+    """A frozen backbone with batch norm, and a head to learn."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.backbone = nn.Sequential(nn.Linear(6, 32), nn.BatchNorm1d(32), nn.ReLU())
+        self.backbone.requires_grad_(False)
+        self.head = nn.Linear(32, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        outputs: Tensor = self.head(self.backbone(x))
+        return outputs
+
+
+HEAD_BYTES = (32 * 2 + 2) * 4
+
+
+@pytest.fixture
+def clients() -> Clients:
+    random = np.random.default_rng(0)
+    direction = random.normal(size=6)
+    made: Clients = {}
+    for name in ("north", "south", "west"):
+        x = random.normal(size=(60, 6)).astype(np.float32)
+        made[name] = (x, (x @ direction > 0).astype(np.int64))
+    return made
+
+
+def run(
+    clients: Clients, folder: Path, model: Callable[[], nn.Module], **settings: object
+) -> federico.Run:
+    training = {"shared": "trainable", "batch_size": 20}
+    given = {"rounds": 4, "methods": ["federico", "fedavg"], "training": training, **settings}
+    return federico.run(clients=clients, model=model, directory=folder, **given)
+
+
+def test_only_the_head_travels(clients: Clients, tmp_path: Path) -> None:
+    records = run(clients, tmp_path, FrozenBackbone).records("fedavg")
+    down = 3 * HEAD_BYTES
+    up = 3 * (HEAD_BYTES + 8)  # with the coefficient of each update
+    assert records[0].moved == down + up
+
+
+def test_a_frozen_batch_norm_stays_as_it_was(clients: Clients, tmp_path: Path) -> None:
+    layout = ModelLayout(FrozenBackbone, freeze=True)
+    before = layout.base.clone()
+    run(clients, tmp_path, FrozenBackbone)
+    module = layout.bind(torch.zeros(layout.size), layout.initial_counters())
+    layout.training_mode(module)
+    module(torch.randn(8, 6))
+    assert torch.equal(layout.base, before)
+
+
+def test_it_learns_and_a_model_that_leaves_is_complete(clients: Clients, tmp_path: Path) -> None:
+    done = run(clients, tmp_path, FrozenBackbone, rounds=20)
+    x, y = clients["north"]
+    personal = done.client("north")
+    assert (personal.predict(x) == y).mean() > 0.75
+
+    personal.save(tmp_path / "away")
+    shutil.rmtree(done.path)
+    moved = open_folder(tmp_path / "away", FrozenBackbone)
+    np.testing.assert_array_equal(moved.probabilities(x), personal.probabilities(x))
+
+
+def test_more_rounds_later_give_the_same_numbers(clients: Clients, tmp_path: Path) -> None:
+    whole = run(clients, tmp_path / "whole", FrozenBackbone)
+    run(clients, tmp_path / "resumed", FrozenBackbone, rounds=2)
+    resumed = run(clients, tmp_path / "resumed", FrozenBackbone)
+    x, _ = clients["south"]
+    expected = whole.client("south").probabilities(x)
+    np.testing.assert_array_equal(resumed.client("south").probabilities(x), expected)
+
+
+def test_the_base_is_held_once_for_all_clients() -> None:
+    def large() -> nn.Module:
+        frozen = nn.Linear(1000, 1000)
+        frozen.requires_grad_(False)
+        return nn.Sequential(frozen, nn.ReLU(), nn.Linear(1000, 2))
+
+    layout = ModelLayout(large, freeze=True)
+    names = {client: str(client) for client in range(100)}
+    bank = Bank.start(layout, 0, names, torch.device("cpu"))
+    assert layout.base.numel() == 1000 * 1001
+    assert bank.rows.shape == (100, 1000 * 2 + 2)
+
+    # Two modules at work read the same numbers.
+    first, second = (layout.bind(row, layout.initial_counters()) for row in bank.rows[:2])
+    addresses = {next(module.parameters()).data_ptr() for module in (first, second)}
+    assert addresses == {layout.base.data_ptr()}
+
+
+def test_members_with_another_base_are_told_apart() -> None:
+    ours = ModelSchema.of_layout(ModelLayout(FrozenBackbone, freeze=True, seed=0))
+    same = ModelSchema.of_layout(ModelLayout(FrozenBackbone, freeze=True, seed=0))
+    other = ModelSchema.of_layout(ModelLayout(FrozenBackbone, freeze=True, seed=1))
+    assert ours.size * 4 == HEAD_BYTES
+    assert ours.hash == same.hash
+    assert ours.hash != other.hash
+
+
+def test_a_model_that_is_all_frozen_is_refused() -> None:
+    def frozen() -> nn.Module:
+        return nn.Linear(64, 10).requires_grad_(False)
+
+    experiment = validate({"training": {"shared": "trainable"}})
+    with pytest.raises(ConfigError, match="all its parameters are frozen"):
+        prepare(experiment, 0, factory=frozen)
+
+
+class TinyTransformer(nn.Module):
+    """Six numbers as a sequence of tokens, one layer of attention, two classes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Linear(1, 16)
+        self.query = nn.Linear(16, 16)
+        self.value = nn.Linear(16, 16)
+        self.classifier = nn.Linear(16, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        tokens = self.embed(x.unsqueeze(-1))
+        query = self.query(tokens)
+        weights = torch.softmax(query @ tokens.transpose(1, 2) / 4, dim=-1)
+        outputs: Tensor = self.classifier((weights @ self.value(tokens)).mean(1))
+        return outputs
+
+
+def lora() -> nn.Module:
+    peft = pytest.importorskip("peft")
+    options = peft.LoraConfig(
+        r=2, target_modules=["query", "value"], modules_to_save=["classifier"], lora_dropout=0.1
+    )
+    adapted: nn.Module = peft.get_peft_model(TinyTransformer(), options)
+    return adapted
+
+
+def test_lora_on_a_transformer(clients: Clients, tmp_path: Path) -> None:
+    trainable = sum(p.numel() for p in lora().parameters() if p.requires_grad)
+    done = run(clients, tmp_path, lora)
+
+    moved = done.records("fedavg")[0].moved
+    assert moved == 3 * (2 * 4 * trainable + 8)
+    x, _ = clients["north"]
+    assert done.client("north").probabilities(x).shape == (60, 2)
