@@ -10,13 +10,13 @@ import torch
 from torch import Tensor, nn
 
 import federico
-from federico.runs.bundle import open_folder
 from federico.errors import ConfigError
 from federico.experiment.build import prepare
 from federico.experiment.config import validate
 from federico.learning.bank import Bank
 from federico.learning.layout import ModelLayout
 from federico.network.wire.schema import ModelSchema
+from federico.runs.bundle import open_folder
 from federico.types import Array
 
 Clients = dict[str, tuple[Array, Array]]
