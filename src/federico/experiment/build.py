@@ -5,7 +5,7 @@ All that can be wrong with data, model and options is found here.
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from federico import compat
-from federico.data.dataset import Client, Dataset, Schema
+from federico.data.dataset import Client, Dataset, Samples, Schema
 from federico.data.files import data_folder
 from federico.data.partition import Partition, subsample
 from federico.data.rotation import turned
@@ -27,7 +27,7 @@ from federico.experiment.training_options import Training
 from federico.learning.bank import Bank
 from federico.learning.batches import to_input
 from federico.learning.layout import ModelLayout
-from federico.learning.learner import ClientData, Learner
+from federico.learning.learner import ClientData, Learner, held_out
 from federico.learning.models import Factory
 from federico.learning.pretrained import read_pretrained, start_hints
 from federico.learning.rows import RowStorage
@@ -35,6 +35,7 @@ from federico.learning.training_rules import check_loss, class_weight_table
 from federico.methods.context import MethodContext
 from federico.methods.method import Method
 from federico.options import Options
+from federico.rng import stream
 from federico.types import IntArray
 
 Connect = Callable[[Bank, int], Exchange]
@@ -113,17 +114,35 @@ class Setup:
         keep = slice(None) if hosted else slice(0)
         train = client.train.take(keep)
         test = client.test.take(keep)
+        aside = None
+        if self.experiment.training.keep_best > 0:
+            train, aside = self._divided(client.id, train)
 
         scale = client.target_scale
         if scale is None or not self.standardizes_targets:
-            return ClientData(client.id, (train.x, train.y), (test.x, test.y))
+            set_aside = None if aside is None else (aside.x, aside.y)
+            return ClientData(client.id, (train.x, train.y), (test.x, test.y), set_aside=set_aside)
         return ClientData(
             client.id,
             (train.x, scale(train.y)),
             (test.x, scale(test.y)),
             scale.mean,
             scale.spread,
+            None if aside is None else (aside.x, scale(aside.y)),
         )
+
+    def _divided(self, name: str, samples: Samples) -> tuple[Samples, Samples]:
+        """A client's samples for training, and those it sets aside; both in their old order."""
+        aside = int(self._set_aside(np.array([len(samples)]))[0])
+        order = stream(self.seed, "set aside", name).permutation(len(samples))
+        return samples.take(np.sort(order[aside:])), samples.take(np.sort(order[:aside]))
+
+    def _set_aside(self, samples: IntArray) -> IntArray:
+        """How many training samples each client sets aside to choose the round to keep."""
+        fraction = self.experiment.training.keep_best
+        if fraction == 0:
+            return np.zeros_like(samples)
+        return held_out(samples, fraction)
 
     def check_cell(self, experiment: Experiment, method: str) -> None:
         """Refuse a cell whose method or batches do not go with these clients and this model.
@@ -146,7 +165,8 @@ class Setup:
         # Clients without samples here are elsewhere.
         present = [client for client in self.clients if len(client.train)]
         samples = np.array([len(client.train) for client in present])
-        trained = kind.trains_on(options, samples)
+        aside = replace(self, experiment=experiment)._set_aside(samples)
+        trained = kind.trains_on(options, samples - aside)
         names = [client.id for client in present]
         _check_batches(self.layout, names, trained, experiment.training.batch_size)
 

@@ -10,6 +10,7 @@ resumes from the last checkpoints, and the end is that of a run that nobody dist
 Worker processes (`--jobs`) end with the process that started them.
 """
 
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from federico import compat
 from federico.data.dataset import Dataset
 from federico.errors import ConfigError, FedericoError, RunError
 from federico.exchange.processes import ProcessGroup, SingleProcess
+from federico.experiment.best_round import is_best, mean_loss, note_best
 from federico.experiment.build import Setup
 from federico.experiment.config import Experiment, System
 from federico.experiment.description import describe
@@ -460,15 +462,33 @@ def run_cell(
             # Nobody resumes a tuning run or predicts with it: its models would only fill the disk.
             if team.rank == 0:
                 checkpoint.remove_all(folder.path / "checkpoint")
-        else:
-            predictors = method.predictors(cell.rounds)
-            comparisons = None
-            if team.rank == 0:
-                comparisons = _last_comparisons(folder)
-            clients = folder.path / "clients"
-            save_clients(clients, setup, method, predictors, team, comparisons)
+                shutil.rmtree(folder.path / "clients", ignore_errors=True)
+        elif setup.experiment.training.keep_best == 0:
+            _save_clients(folder, setup, method, method.predictors(cell.rounds), team)
         if team.rank == 0:
             folder.finish(cell.rounds)
+
+
+def _save_clients(
+    folder: CellDir, setup: Setup, method: Method, predictors: Mixtures, team: ProcessGroup
+) -> None:
+    """Write the personal models of the round that was recorded last."""
+    comparisons = None
+    if team.rank == 0:
+        comparisons = _last_comparisons(folder)
+    save_clients(folder.path / "clients", setup, method, predictors, team, comparisons)
+
+
+def _save_clients_if_best(
+    folder: CellDir, setup: Setup, method: Method, round_index: int, team: ProcessGroup
+) -> None:
+    """Write the personal models of this round if no round before it was better."""
+    predictors = method.predictors(round_index)
+    loss = mean_loss(method, predictors, team)
+    if team.broadcast(team.rank == 0 and is_best(folder.path, loss)):
+        _save_clients(folder, setup, method, predictors, team)
+        if team.rank == 0:
+            note_best(folder.path, round_index, loss)
 
 
 def _last_comparisons(folder: CellDir) -> Comparisons | None:
@@ -510,10 +530,11 @@ def _play_rounds(
     with checkpoint.Writer(checkpoints, journal.records) as writer:
         for round_index in range(done + 1, rounds + 1):
             last = round_index == rounds
+            evaluate = last or round_index % system.evaluate_every == 0
             part = play_round(
                 method,
                 round_index,
-                evaluate=last or round_index % system.evaluate_every == 0,
+                evaluate=evaluate,
                 distribution=setup.shares.distribution,
             )
             with clock("record"):
@@ -522,6 +543,8 @@ def _play_rounds(
                 if team.rank == 0:
                     record = Record.joined(parts)
                     journal.append(record)
+                if evaluate and setup.experiment.training.keep_best > 0:
+                    _save_clients_if_best(folder, setup, method, round_index, team)
 
             saving = team.broadcast(checkpoint_due(system, round_index, writer, last=last))
             state = {}

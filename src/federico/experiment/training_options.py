@@ -58,6 +58,11 @@ class Training(Options):
     schedule: Schedule = Constant()
     """How the learning rate changes from round to round."""
 
+    keep_best: float = Field(default=0.0, ge=0, le=0.5)
+    """Fraction of each client's training samples that is set aside, never trained on, to find the
+    evaluated round whose personal models are kept: the one with the lowest mean loss on them. 0
+    sets nothing aside and keeps those of the last round."""
+
     def rules(self) -> TrainingRules:
         """What the learner does around each step; somebody's own loss is imported."""
         return TrainingRules(

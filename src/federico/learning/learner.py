@@ -28,8 +28,9 @@ from federico.learning.workers import WorkerPool, Workspace
 from federico.rng import key, stream
 from federico.types import Array, FloatArray, IntArray, Task
 
-DataPart = Literal["train", "held_out", "all", "test"]
-"""Which of a client's samples: `all` are those for training and those held out of it."""
+DataPart = Literal["train", "held_out", "all", "test", "set aside"]
+"""Which of a client's samples: `all` are those for training and those held out of it. Those set
+aside belong to neither: the round to keep is chosen by them."""
 
 EVALUATION_NUMBERS = 1 << 18
 """Input numbers per evaluation batch; more would push the activations out of the cache."""
@@ -52,6 +53,9 @@ class ClientData:
     target_mean: FloatArray | None = None
     """By what the targets were standardised, [outputs]; None where they are in their own units."""
     target_spread: FloatArray | None = None
+    set_aside: tuple[Array, Array] | None = None
+    """Samples that are not trained on, by which the round to keep is chosen; None: there are none.
+    """
 
 
 @dataclass(frozen=True)
@@ -201,6 +205,9 @@ class Learner:
             "all": ClientSamples.load(train, task, layout.dtype, self.device),
             "test": ClientSamples.load(test, task, layout.dtype, self.device),
         }
+        aside = [client.set_aside for client in clients if client.set_aside is not None]
+        if aside:
+            self.data["set aside"] = ClientSamples.load(aside, task, layout.dtype, self.device)
         self._target_units = None
         if task == "regression":
             self._target_units = TargetUnits.of(clients, outputs)

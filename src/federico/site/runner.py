@@ -22,6 +22,7 @@ import zenoh
 from federico import compat
 from federico.exchange.processes import SingleProcess
 from federico.exchange.protocol import ByteCount, Hosting, Purpose
+from federico.experiment.best_round import is_best, mean_loss, note_best
 from federico.experiment.build import Setup
 from federico.experiment.memory_plan import peer_storage
 from federico.experiment.personal_models import save_hosted_clients
@@ -248,7 +249,10 @@ class SitePeer:
         evaluate = round_index == self._rounds or round_index % every == 0
 
         record = play_round(self._method, round_index, evaluate=evaluate)
-        if round_index == self._rounds:
+        if self._keeps_best:
+            if evaluate:
+                self._save_personal_model_if_best(record)
+        elif round_index == self._rounds:
             # Before the record is written, as the models read for it count in this round.
             self._save_personal_model(record)
             record = _add_traffic(record, self._exchange.traffic.take())
@@ -267,6 +271,19 @@ class SitePeer:
         state = self._method.state()
         writer.save(round_index, self._journal.size(), state)
 
+    @property
+    def _keeps_best(self) -> bool:
+        """Whether the personal model is that of the best round instead of the last."""
+        return self._setup.experiment.training.keep_best > 0
+
+    def _save_personal_model_if_best(self, record: Record) -> None:
+        """Save the personal model of this round if no round before it was better."""
+        predictors = self._method.predictors(record.round)
+        loss = mean_loss(self._method, predictors, SingleProcess())
+        if is_best(self._state_folder, loss):
+            self._save_personal_model(record)
+            note_best(self._state_folder, record.round, loss)
+
     def _save_personal_model(self, last: Record) -> None:
         """Save the personal model in the form that `federico predict` reads.
 
@@ -283,7 +300,7 @@ class SitePeer:
         A peer that is told so in its first round since it was started need not have the models of
         others yet. The personal model of an earlier start may have them, so it stays.
         """
-        if rounds_played <= 1 and self._personal_model.exists():
+        if self._personal_model.exists() and (rounds_played <= 1 or self._keeps_best):
             return
         last = read_last_record(self._state_folder)
         if last is not None:
