@@ -23,6 +23,11 @@ def import_object(reference: str, option: str) -> object:
         else:
             module = importlib.import_module(place)
         found: object = getattr(module, name)
+    except FileNotFoundError:
+        raise ConfigError(
+            f"{option}: {reference!r} cannot be imported: No such file: {Path(place).absolute()}; "
+            "paths start from the folder of the file that names them"
+        ) from None
     except Exception as error:  # whatever the user's file does when it is run
         raise ConfigError(f"{option}: {reference!r} cannot be imported: {error}") from error
     return found

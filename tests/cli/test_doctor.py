@@ -1,3 +1,4 @@
+import importlib.metadata
 import json
 import resource
 import subprocess
@@ -119,3 +120,20 @@ def test_model_that_cannot_fit_is_refused_without_being_made(tiny: Path) -> None
     assert done.returncode == 2, done.stderr
     assert done.stderr.startswith("error: model: one alone takes 149.")
     assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 4 << 20, "in kilobytes"
+
+
+def test_cuda_without_a_gpu_is_told_how_to_get_rid_of_it(
+    federico: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed = importlib.metadata.version
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: False)
+
+    def with_cuda(name: str) -> str:
+        return "2.13.0+cu126" if name == "torch" else installed(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", with_cuda)
+    facts = json.loads(federico("doctor", "--json").out)
+    assert "download.pytorch.org/whl/cpu" in facts["note"]
+
+    monkeypatch.undo()
+    assert "note" not in json.loads(federico("doctor", "--json").out)

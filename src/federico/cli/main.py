@@ -9,6 +9,7 @@ from typer.core import TyperGroup
 
 from federico import compat
 from federico.cli.doctor import doctor
+from federico.cli.init import init
 from federico.cli.launch import launch
 from federico.cli.methods import methods
 from federico.cli.options import Json, Quiet
@@ -48,11 +49,11 @@ app = typer.Typer(
     "3 invalid data, 4 unusable run directory, 5 missing package, 6 invalid key or certificate, "
     "7 network error, 8 peer not running, 130 interrupted.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 data_app = typer.Typer(help="Download and list data sets.", no_args_is_help=True)
+app.command()(init)
 app.command()(run)
 app.command()(reproduce)
 app.command()(report)

@@ -32,7 +32,7 @@ def existing(
 ) -> Path:
     """The path itself, or a `MissingFileError` with the remedy if nothing is there."""
     if not path.exists():
-        raise MissingFileError(f"{path}: not found: {remedy}")
+        raise MissingFileError(f"{path.absolute()}: not found: {remedy}")
     return path
 
 

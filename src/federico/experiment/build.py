@@ -271,11 +271,14 @@ def load_problem(experiment: Experiment, seed: int, dataset: Dataset | None = No
 def _load(experiment: Experiment, data_seed: int) -> Dataset:
     """The data; where a file is missing, the error says where it can be had."""
     try:
-        return experiment.data.load(data_folder(), data_seed)
+        return experiment.located_data.load(data_folder(), data_seed)
     except MissingFileError as error:
+        message = str(error)
+        if "path" in experiment.data.model_fields_set:
+            message += f". Nor is it beside the experiment file, in {experiment.folder.resolve()}"
         if experiment.origin:
-            raise MissingFileError(f"{error}. {experiment.origin}") from error
-        raise
+            message += f". {experiment.origin}"
+        raise MissingFileError(message) from error
 
 
 def draw(split: Split, dataset: Dataset, seed: int) -> Dataset:
@@ -334,7 +337,7 @@ def _model_layout(
     """The model that everybody trains, unless it is too large or its precisions disagree."""
     _check_precision(experiment)
     dtype = getattr(torch, experiment.system.dtype)
-    make = factory or experiment.model.factory(schema.input_shape, schema.outputs)
+    make = factory or experiment.located_model.factory(schema.input_shape, schema.outputs)
     is_own_code = factory is not None or experiment.model.kind == "import"
     if not is_own_code:  # somebody's own code may need a real device
         refuse_too_large(make, dtype)

@@ -24,7 +24,7 @@ from federico.data.sources.digits import Digits
 from federico.errors import ConfigError
 from federico.experiment.grid_options import GridOptions, GridRow
 from federico.experiment.training_options import Training, files_beside
-from federico.learning.models import MLP, ModelOptions
+from federico.learning.models import MLP, ModelOptions, beside
 from federico.methods.method import Method
 from federico.methods.registry import METHODS, OwnMethod, find_own_methods
 from federico.options import Options
@@ -41,6 +41,7 @@ NOT_PART_OF_A_CELL = {
     "paper",
     "figure",
     "origin",
+    "folder",
 }
 """Keys of an experiment that are not part of what a cell is. Results are told apart by seed and
 rounds beside it; a run that is given more rounds than it was planned with resumes where it is."""
@@ -118,6 +119,9 @@ class Experiment(Options):
     """A figure in the style of the paper, in addition to the usual ones."""
     origin: str = ""
     """Where the data can be had, in a sentence: it is said when a file of the data is missing."""
+    folder: Path = Field(default=Path(), validate_default=True)
+    """Folder that the files named here are looked for in first, relative to this file; data that is
+    not there is looked for in the folder that FEDERICO_DATA names, or else in `data`."""
 
     @field_validator("methods")
     @classmethod
@@ -130,6 +134,12 @@ class Experiment(Options):
                     f"allowed: {', '.join(known)}, or your own as file.py:Class"
                 )
         return methods
+
+    @field_validator("folder")
+    @classmethod
+    def _absolute(cls, folder: Path) -> Path:
+        """Where files are looked for must not depend on where a later process is started."""
+        return folder.resolve()
 
     @field_validator("methods", "seeds")
     @classmethod
@@ -159,6 +169,16 @@ class Experiment(Options):
         if self.grid.rows:
             return self.grid.rows
         return tuple(GridRow(name=method, method=method) for method in self.methods)
+
+    @property
+    def located_data(self) -> Source:
+        """The data, with absolute paths to the files that lie in the experiment's folder."""
+        return self.data.beside(self.folder)
+
+    @property
+    def located_model(self) -> ModelOptions:
+        """The model, with an absolute path if it is one's own in a file."""
+        return beside(self.model, self.folder)
 
     def data_seed(self, seed: int) -> int:
         """The seed of noise, partition and split in the run of this seed."""
@@ -238,11 +258,13 @@ def read(path: Path, overrides: Iterable[str] = ()) -> dict[str, Any]:
     """The tables of an experiment file, changed by the overrides, not validated yet."""
     raw = read_tables(path, "experiment file")
     raw.setdefault("name", path.stem)
+    folder = path.parent / str(raw.get("folder", ""))
+    raw["folder"] = str(folder.resolve())
     if isinstance(raw.get("methods"), list):
-        raw["methods"] = [_counted_from(path.parent, entry) for entry in raw["methods"]]
+        raw["methods"] = [_counted_from(folder, entry) for entry in raw["methods"]]
     for override in overrides:
         _override(raw, override)
-    return files_beside(raw, path.parent)
+    return files_beside(raw, folder)
 
 
 def _counted_from(folder: Path, method: object) -> object:

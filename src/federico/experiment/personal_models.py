@@ -124,7 +124,7 @@ def _common_header(setup: Setup, method: str) -> dict[str, Any]:
         "method": method,
         "seed": setup.seed,
         "schema": setup.schema,
-        "model": setup.experiment.model,
+        "model": setup.experiment.located_model,
         "dtype": setup.experiment.system.dtype,
         "has_base": bool(setup.layout.base_slots),
         "table": table,

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from itertools import pairwise
 from math import prod
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, PositiveInt
@@ -11,7 +12,7 @@ from torch.nn import functional
 
 from federico.errors import ConfigError
 from federico.options import Options
-from federico.own_code import import_object
+from federico.own_code import absolute_reference, import_object
 
 Shape = tuple[int, ...]
 Factory = Callable[[], nn.Module]
@@ -80,8 +81,8 @@ class Imported(Options):
 
     kind: Literal["import"]
     path: str = Field(pattern=r"^[^:]+:\w+$")
-    """Where the class is: `package.module:Class`, or `file.py:Class` relative to where you start
-    federico."""
+    """Where the class is: `package.module:Class`, or `file.py:Class` relative to the folder of the
+    file that says so."""
     arguments: dict[str, Any] = Field(default_factory=dict)
     """Keyword arguments for the class."""
 
@@ -112,6 +113,13 @@ class PythonModel(Options):
 ModelOptions = Annotated[
     Linear | MLP | CNN2 | ResNet18 | Imported | PythonModel, Field(discriminator="kind")
 ]
+
+
+def beside(model: ModelOptions, folder: Path) -> ModelOptions:
+    """The same model; if its class is in a file, that is looked for in this folder."""
+    if not isinstance(model, Imported):
+        return model
+    return model.model_copy(update={"path": absolute_reference(model.path, folder)})
 
 
 def perceptron(widths: tuple[int, ...]) -> nn.Sequential:

@@ -105,7 +105,7 @@ def federation_options(setup: Setup, **changes: object) -> FederationOptions:
         "seed": setup.seed,
         "dtype": experiment.system.dtype,
         "sample": SampleOptions.from_schema(setup.schema),
-        "model": experiment.model,
+        "model": experiment.located_model,
         "training": experiment.training,
         "federico": experiment.method_options("federico"),
     }
@@ -139,7 +139,7 @@ def _create_site(folder: Path, setup: Setup, name: str, address: str, dialled: l
         listen=(address,),
         connect=tuple(other for other in dialled if other != address),
         wait_for_members=WAIT_FOR_MEMBERS,
-        data=experiment.data,
+        data=experiment.located_data,
         partition=experiment.partition,
         split=experiment.split.model_copy(update={"seed": experiment.data_seed(setup.seed)}),
         threads=1,

@@ -24,7 +24,7 @@ def prepare_site(site: Site) -> Setup:
 
     # A site may have only some of the targets: what they are is for the federation to say.
     agreed = site.federation.sample.as_schema()
-    loaded = experiment.data.for_task(agreed.task).load(data_folder(), data_seed)
+    loaded = experiment.located_data.for_task(agreed.task).load(data_folder(), data_seed)
     drawn = draw(experiment.split, loaded, data_seed)
     dataset = conform(drawn, agreed)
 

@@ -19,6 +19,7 @@ from federico.data.partition import Partitioning
 from federico.data.sources import Source
 from federico.errors import IdentityError
 from federico.experiment.config import Experiment, Split, System, validate
+from federico.learning.models import beside
 from federico.network.session import Addresses, Identity
 from federico.options import Options
 from federico.site.federation_file import FederationOptions, PeerName, load_federation
@@ -61,7 +62,8 @@ class SiteOptions(Options):
     keep_serving: float = Field(default=60.0, ge=0)
     """Seconds to keep serving others after the last round, if they have not finished."""
     data: Source
-    """The site's own samples."""
+    """The site's own samples; files are looked for beside the site file, then in the data
+    folder."""
     partition: Partitioning | None = None
     """For trying it out: divide the data as an experiment would, and take one part; if not set, all
     of the data is the site's."""
@@ -136,6 +138,7 @@ class Site:
         """The experiment that a simulation of this one peer would be given."""
         federation = self.federation
         options = self.options
+        federation_folder = (self.folder / options.federation).parent
         system = System(
             dtype=federation.dtype,
             threads=options.threads,
@@ -150,7 +153,8 @@ class Site:
             "rounds": federation.rounds,
             "data": options.data,
             "split": options.split,
-            "model": federation.model,
+            "model": beside(federation.model, federation_folder),
+            "folder": self.folder,
             "training": federation.training,
             "federico": federation.federico,
             "system": system,

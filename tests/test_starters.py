@@ -1,0 +1,71 @@
+"""`federico init` writes experiments that run as they are."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from federico.starters import EXAMPLES, STARTERS
+
+Command = Callable[..., Any]
+
+
+def test_every_starting_point_has_a_folder_and_a_line() -> None:
+    assert {folder.name for folder in EXAMPLES.iterdir()} == set(STARTERS)
+
+
+@pytest.mark.parametrize(
+    ("kind", "file"),
+    [
+        ("digits", "digits.toml"),
+        ("table", "patients.toml"),
+        ("images", "images.toml"),
+        ("model", "own-model.toml"),
+    ],
+)
+def test_what_is_written_runs_from_any_folder(
+    federico: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, file: str
+) -> None:
+    """Files that the experiment names lie beside it, wherever the command is started."""
+    monkeypatch.chdir(tmp_path)
+    answer = federico("init", kind, "--directory", "mine")
+    assert answer.code == 0
+    assert f"federico run {file}" in answer.out
+    short = ["--set", "rounds=1", "--set", "seeds=[0]", "--set", 'methods=["federico"]']
+    answer = federico("run", f"mine/{file}", "--quiet", *short)
+    assert answer.code == 0, answer.err
+
+
+def test_nothing_is_overwritten(federico: Command, tmp_path: Path) -> None:
+    mine = tmp_path / "new-patients.csv"
+    mine.write_text("mine")
+    answer = federico("init", "table", "--directory", tmp_path)
+    assert answer.code == 2
+    assert str(mine) in answer.err
+    assert mine.read_text() == "mine"
+    assert list(tmp_path.iterdir()) == [mine]
+
+
+def test_a_kind_that_is_not_there_is_answered_with_those_that_are(federico: Command) -> None:
+    answer = federico("init", "tabel")
+    assert answer.code == 2
+    assert "did you mean 'table'?" in answer.err
+
+
+def test_a_missing_file_is_named_with_the_folders_that_were_searched(
+    federico: Command, tmp_path: Path
+) -> None:
+    federico("init", "table", "--directory", tmp_path)
+    answer = federico("run", tmp_path / "patients.toml", "--set", "data.path=gone.csv")
+    assert answer.code == 3
+    assert str(Path("data/gone.csv").absolute()) in answer.err or "FEDERICO_DATA" in answer.err
+    assert f"beside the experiment file, in {tmp_path.resolve()}" in answer.err
+
+
+def test_a_missing_module_is_named_by_its_absolute_path(federico: Command, tmp_path: Path) -> None:
+    federico("init", "model", "--directory", tmp_path)
+    (tmp_path / "nets.py").unlink()
+    answer = federico("run", tmp_path / "own-model.toml")
+    assert answer.code == 2
+    assert str(tmp_path.resolve() / "nets.py") in answer.err
