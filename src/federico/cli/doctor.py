@@ -17,6 +17,12 @@ if TYPE_CHECKING:
 
 PACKAGES = ("federico", "torch", "numpy", "scikit-learn", "pydantic", "safetensors")
 
+UNUSED_CUDA = (
+    "this torch is a build for CUDA, but there is no GPU; a build for CPUs saves gigabytes: choose "
+    "CPU at https://pytorch.org/get-started/locally and add --force-reinstall to its pip line"
+)
+"""What is said where gigabytes of CUDA libraries lie idle."""
+
 
 def doctor(
     file: Annotated[Path | None, typer.Argument(help="Experiment file to check.")] = None,
@@ -47,11 +53,18 @@ def _machine() -> dict[str, str]:
     for name in PACKAGES:
         facts[name] = importlib.metadata.version(name)
     facts["device"] = str(device("auto"))
+    if "cu" in local_version(facts["torch"]) and facts["device"] == "cpu":
+        facts["note"] = UNUSED_CUDA
     facts["cores"] = str(os.cpu_count())
     facts["memory free"] = gib(available_bytes())
     folder = data_folder()
     facts["data folder"] = f"{folder} ({'there' if folder.exists() else 'not there'})"
     return facts
+
+
+def local_version(version: str) -> str:
+    """What follows the plus sign of a version: `cpu` or `cu126` for builds of torch."""
+    return version.partition("+")[2]
 
 
 def _heaviest(file: Path, overrides: list[str]) -> tuple["MemoryPlan", int]:
