@@ -14,12 +14,7 @@ from typing import Any
 
 from federico.experiment.build import Setup, prepare
 from federico.experiment.config import validate
-from federico.site.local_federation import (
-    LaunchedPeer,
-    create_federation,
-    raise_failures,
-    start_peer,
-)
+from federico.site.local_federation import LaunchedPeer, create_federation
 
 WIDTHS = {"large": 1930, "small": 8}
 
@@ -42,6 +37,13 @@ def setup_of(width: int, chosen: argparse.Namespace) -> Setup:
         else {},
     }
     return prepare(validate(experiment), 0)
+
+
+def raise_failures(peers: list[LaunchedPeer]) -> None:
+    """End the measurement if a peer has failed."""
+    failures = [peer.failure for peer in peers if peer.failure]
+    if failures:
+        raise SystemExit("\n".join(failures))
 
 
 def watch(peers: list[LaunchedPeer]) -> dict[str, int]:
@@ -68,11 +70,13 @@ def measure(setup: Setup) -> tuple[dict[str, int], bool]:
     """The peaks, and whether models lay on the disk."""
     with tempfile.TemporaryDirectory(dir=".") as folder:
         peers = [
-            start_peer(site)
+            LaunchedPeer(site, restarts=0)
             for site in create_federation(Path(folder), setup, limits={"deadline": 120.0}).values()
         ]
         try:
-            return watch(peers), "are kept on disk" in (peers[0].folder / "output.txt").read_text()
+            return watch(peers), "are kept on disk" in (
+                peers[0].folder / "state" / "peer.log"
+            ).read_text()
         finally:
             for peer in peers:
                 peer.process.kill()

@@ -1,6 +1,6 @@
 """`federico launch`."""
 
-import signal
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -15,6 +15,7 @@ from rich.table import Table
 from federico.cli.console import PLAIN, err, out, print_json
 from federico.cli.options import Json, Overrides, Quiet
 from federico.cli.signals import leave_on_sigterm
+from federico.errors import NetworkError
 from federico.runs.comparison import share_in_words
 from federico.runs.metric import Metric, metric_of
 from federico.site.status import Status, describe_posterior, describe_score
@@ -34,16 +35,22 @@ def launch(
         Path | None,
         typer.Option(help="Folder for certificates and sites (default: a temporary one)."),
     ] = None,
+    restarts: Annotated[
+        int, typer.Option(help="How often a peer that has died is started again.", min=0)
+    ] = 3,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Try a federation of real peer processes on this machine, with temporary certificates."""
+    """Try a federation of real peer processes on this machine, with temporary certificates.
+
+    The death of one peer does not end the others: it is shown as gone and started again. With
+    --directory the same command resumes what was interrupted; without, nothing is kept.
+    """
     from federico.experiment.build import prepare
     from federico.experiment.config import load
     from federico.site.local_federation import (
         check_peer_count,
-        create_federation,
-        raise_failures,
+        open_federation,
         train_alone,
         with_clients,
     )
@@ -53,14 +60,24 @@ def launch(
     setup = prepare(experiment, experiment.seeds[0])
     check_peer_count(setup, peers)
 
-    with _folder(directory) as folder:
-        site_files = list(create_federation(folder, setup).values())
-        with _running_peers(site_files) as launched:
-            _watch(launched, quiet=quiet or json)
-            raise_failures(launched)
-        statuses = [peer.status for peer in launched if peer.status]
+    try:
+        with _folder(directory) as folder:
+            site_files = list(open_federation(folder, setup).values())
+            with _running_peers(site_files, restarts) as launched:
+                _watch(launched, quiet=quiet or json)
+            last_statuses = [peer.status for peer in launched]
+    except KeyboardInterrupt:
+        _say_interrupted(directory)
+        sys.exit(130)
 
-    alone = train_alone(setup)
+    failures = [peer.failure for peer in launched if peer.failure]
+    statuses = []
+    alone = []
+    for status, score in zip(last_statuses, train_alone(setup), strict=True):
+        if status is not None:
+            statuses.append(status)
+            alone.append(score)
+
     metric = metric_of(setup.schema.task)
     if json:
         print_json(_result_as_json(statuses, alone, metric))
@@ -68,6 +85,15 @@ def launch(
         out.print(result_table(statuses, alone, metric))
         if directory is not None:
             out.print(f"Sites, logs and personal models are in {directory}", **PLAIN)
+    if failures:
+        raise NetworkError("\n".join(failures))
+
+
+def _say_interrupted(directory: Path | None) -> None:
+    message = "stopped; nothing is kept. With --directory the same command would resume"
+    if directory is not None:
+        message = f"stopped; start the same command again to resume from {directory}"
+    err.print(message, **PLAIN)
 
 
 @contextmanager
@@ -81,32 +107,39 @@ def _folder(directory: Path | None) -> Iterator[Path]:
 
 
 @contextmanager
-def _running_peers(site_files: list[Path]) -> Iterator["list[LaunchedPeer]"]:
+def _running_peers(site_files: list[Path], restarts: int) -> Iterator["list[LaunchedPeer]"]:
     """Start the peers; however the block ends, none is left behind."""
-    from federico.site.local_federation import start_peer
+    from federico.site.local_federation import LaunchedPeer, stop_peers
 
-    launched = []
+    launched: list[LaunchedPeer] = []
     try:
         for site_file in site_files:
-            launched.append(start_peer(site_file))
+            launched.append(LaunchedPeer(site_file, restarts))
         yield launched
     finally:
-        for peer in launched:
-            if peer.process.poll() is None:
-                peer.process.send_signal(signal.SIGTERM)
-        for peer in launched:
-            peer.process.wait()
+        stop_peers(launched)
 
 
 def _watch(peers: "list[LaunchedPeer]", *, quiet: bool) -> None:
-    """Show a live table until all peers have ended or one has failed."""
+    """Show a live table until all peers have ended; those that die are started again."""
+    said: dict[str, str] = {}
     with Live(console=err, auto_refresh=False, transient=True) as live:
-        while any(peer.process.poll() is None for peer in peers):
+        while any(peer.active for peer in peers):
+            for peer in peers:
+                _say_failure(peer, said, quiet=quiet)
+                peer.tend()
             if not quiet and err.is_terminal:
                 live.update(_progress_table(peers), refresh=True)
-            if any(peer.failure for peer in peers):
-                return
             time.sleep(REFRESH_SECONDS)
+
+
+def _say_failure(peer: "LaunchedPeer", said: dict[str, str], *, quiet: bool) -> None:
+    """Say once that a peer is gone, and whether it comes back."""
+    failure = peer.failure
+    if failure and said.get(peer.name) != failure and not quiet:
+        next_step = "it is started again" if peer.comes_back else "it stays away"
+        err.print(f"{failure}; {next_step}, the others go on", **PLAIN)
+    said[peer.name] = failure
 
 
 def _progress_table(peers: "list[LaunchedPeer]") -> Table:
@@ -120,13 +153,21 @@ def _progress_table(peers: "list[LaunchedPeer]") -> Table:
             continue
         table.add_row(
             peer.name,
-            status.phase,
+            _phase(peer, status),
             f"{status.round}/{status.rounds}",
             describe_score(status.figures),
             describe_posterior(status.posterior, SHOWN_COLLABORATORS),
             f"{status.sent / 1e6:.2f}",
         )
     return table
+
+
+def _phase(peer: "LaunchedPeer", status: Status) -> str:
+    if peer.comes_back:
+        return "gone, starts again"
+    if peer.failure:
+        return "gone"
+    return status.phase
 
 
 def _result_as_json(

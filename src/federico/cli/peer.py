@@ -1,7 +1,11 @@
-"""`federico peer run`, `check` and `status`."""
+"""`federico peer run`, `check`, `status` and `drain`."""
 
+import os
+import signal
 import time
-from dataclasses import asdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +16,7 @@ from rich.text import Text
 from typer.core import TyperGroup
 
 from federico.cli.console import PLAIN, out, print_json
-from federico.cli.logs import logging_to
+from federico.cli.logs import Log, LogStyle, logging_to
 from federico.cli.options import Json, Quiet
 from federico.cli.signals import stop_on_signals
 from federico.errors import PeerDownError
@@ -32,6 +36,7 @@ from federico.site.status import (
 if TYPE_CHECKING:
     from federico.site.preflight import Finding
 
+DRAIN_POLL_SECONDS = 0.1
 GRADE_COLORS = {"ok": "green", "wait": "yellow", "wrong": "bold red"}
 
 
@@ -52,7 +57,15 @@ SiteFile = Annotated[Path, typer.Argument(help="Site file (TOML).")]
 
 
 @peer_app.command("run")
-def run(file: SiteFile, quiet: Quiet = False) -> None:
+def run(
+    file: SiteFile,
+    quiet: Quiet = False,
+    log: Log = LogStyle.TEXT,
+    metrics: Annotated[
+        int | None,
+        typer.Option(help="Serve figures for Prometheus at this port of 127.0.0.1.", max=65535),
+    ] = None,
+) -> None:
     """Join, train and serve.
 
     Resumes if interrupted. SIGTERM or Ctrl-C: finish the round, save, leave.
@@ -62,9 +75,59 @@ def run(file: SiteFile, quiet: Quiet = False) -> None:
     from federico.site.state_folder import make_state_folder
 
     site = load_site(file)
+    if metrics is not None:
+        changed = site.options.model_copy(update={"metrics": f"127.0.0.1:{metrics}"})
+        site = replace(site, options=changed)
     make_state_folder(site.state)
-    with logging_to(site.state / "peer.log", quiet=quiet):
+    with private_files(), logging_to(site.state / "peer.log", quiet=quiet, style=log):
         run_peer(site, stop_on_signals())
+
+
+@contextmanager
+def private_files() -> Iterator[None]:
+    """Nobody else on this machine can read files that are made in the block."""
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+@peer_app.command("drain")
+def drain(
+    file: SiteFile,
+    within: Annotated[float, typer.Option(help="Seconds to wait for its end.", min=0)] = 90.0,
+) -> None:
+    """Stop the peer as SIGTERM does, and wait until it has saved and left."""
+    state_folder = find_state_folder(file)
+    pid = read_status(state_folder).pid
+    if is_locked(state_folder):
+        _terminate(pid)
+        deadline = time.monotonic() + within
+        while is_locked(state_folder):
+            if time.monotonic() > deadline:
+                raise PeerDownError(
+                    f"{file}: process {pid} has not ended within {within:g} s; "
+                    "`stop_within` in the site file bounds that"
+                )
+            time.sleep(DRAIN_POLL_SECONDS)
+    ended = read_status(state_folder)
+    out.print(f"{ended.name}: {ended.phase} after round {ended.round} of {ended.rounds}", **PLAIN)
+
+
+def _terminate(pid: int) -> None:
+    """Tell the process that holds the lock of a state folder to stop."""
+    try:
+        os.kill(pid, signal.SIGTERM)
+    except ProcessLookupError:
+        raise PeerDownError(
+            f"process {pid} is not to be seen from here: the peer runs in a container or on "
+            "another machine; drain it there"
+        ) from None
+    except PermissionError:
+        raise PeerDownError(
+            f"process {pid} belongs to another user; drain it as that user"
+        ) from None
 
 
 @peer_app.command("check")

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from federico.cli.logs import logging_to
+from federico.cli.logs import Log, LogStyle, logging_to
 from federico.cli.options import Quiet
 from federico.cli.signals import stop_on_signals
 
@@ -18,6 +18,7 @@ def relay(
         "keys"
     ),
     quiet: Quiet = False,
+    log: Log = LogStyle.TEXT,
 ) -> None:
     """Relay messages for sites that can only dial out.
 
@@ -25,5 +26,5 @@ def relay(
     """
     from federico.site.relay import run_relay
 
-    with logging_to(None, quiet=quiet):
+    with logging_to(None, quiet=quiet, style=log):
         run_relay(federation, name, keys, listen, stop_on_signals())

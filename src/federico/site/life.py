@@ -4,7 +4,9 @@ A peer that is killed cannot say so. But the lock of its state folder is free th
 at the status sees that nobody is there any more. Nothing here imports torch.
 """
 
+import logging
 import os
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -15,6 +17,7 @@ from federico.errors import FedericoError, RunError
 from federico.runs.lock import is_locked
 from federico.site.status import Phase, Status, read_status, write_status
 
+log = logging.getLogger(__name__)
 SILENCE_SECONDS = 60.0
 """A peer that runs writes its status every few seconds; after so long without one it hangs."""
 LONGEST_ERROR = 500
@@ -33,6 +36,30 @@ def reported_life(state_folder: Path, federation: str, name: str, rounds: int) -
         _end(state_folder, exit_code, "failed", message[:LONGEST_ERROR])
         raise
     _end(state_folder, exit_code=0)
+
+
+@contextmanager
+def leaving_in_time(state_folder: Path, stop: threading.Event, seconds: float) -> Iterator[None]:
+    """Once told to stop, leave after so many seconds at the latest.
+
+    The round at hand is given up then, as in a crash: all that is saved is whole, and the next
+    start resumes from it.
+    """
+    done = threading.Event()
+
+    def watch() -> None:
+        stop.wait()
+        if done.wait(seconds):
+            return
+        log.warning("not ready to stop after %g s: the round at hand is given up", seconds)
+        _end(state_folder, 0, "stopped", "the round at hand was given up")
+        os._exit(0)  # nothing else ends a computation that goes on in another thread
+
+    threading.Thread(target=watch, name="leave in time", daemon=True).start()
+    try:
+        yield
+    finally:
+        done.set()
 
 
 def peer_fault(state_folder: Path, status: Status, now: float | None = None) -> str:

@@ -3,40 +3,59 @@
 import socket
 import subprocess
 import sys
+import time
+from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 
 import tomli_w
 from pydantic import ByteSize
 
 from federico.config_file import validated
-from federico.errors import ConfigError, NetworkError, RunError
+from federico.errors import ConfigError, RunError
 from federico.experiment.build import Setup
 from federico.experiment.config import Experiment
 from federico.experiment.runner import play_round
 from federico.options import Options
-from federico.runs.atomic import publish_text
+from federico.runs.atomic import disk_errors, publish_text
 from federico.runs.metric import metric_in
-from federico.site.certificates import approve_request, create_authority, create_request
+from federico.site.certificates import (
+    approve_request,
+    create_authority,
+    create_request,
+    renew_certificate,
+)
 from federico.site.federation_file import FederationOptions, SampleOptions
 from federico.site.site_file import SiteOptions
 from federico.site.status import Status, read_status
 
 HOST = "127.0.0.1"
+FEDERATION_FILE = "federation.toml"
 DIALLED = 2
 """How many peers the others are told to dial; they hear of the rest from these."""
 WAIT_FOR_MEMBERS = 60.0
 """Seconds that peers wait for each other: many processes on one machine take long to start."""
 
 
-@dataclass(frozen=True)
-class LaunchedPeer:
-    """The process of a peer, and the folder of its site."""
+RESTART_PAUSE = 1.0
+"""Seconds before a peer that has died is started again."""
+FINAL_CODES = (2, 3, 4, 5, 6)
+"""Exit codes of errors that a second start would only repeat, such as invalid data."""
+STOP_SECONDS = 90.0
+"""How long peers that are told to stop get; a peer bounds that itself (`stop_within`)."""
 
-    name: str
-    folder: Path
-    process: "subprocess.Popen[bytes]"
+
+class LaunchedPeer:
+    """The peer of a site, whose process is started again when it dies, a few times."""
+
+    def __init__(self, site_file: Path, restarts: int) -> None:
+        """`restarts`: how often it is started again at most."""
+        self.folder = site_file.parent
+        self.name = self.folder.name
+        self.restarts_left = restarts
+        self._site_file = site_file
+        self._died: float | None = None
+        self.process = self._start()
 
     @property
     def status(self) -> Status | None:
@@ -48,16 +67,60 @@ class LaunchedPeer:
 
     @property
     def failure(self) -> str:
-        """The exit code and the last line of output of a peer that failed; else empty."""
+        """The exit code and the last line of output of a peer that has failed; else empty."""
         code = self.process.poll()
         if not code:
             return ""
+        if code < 0:
+            return f"{self.name} was killed by signal {-code}"
         file = self.folder / "output.txt"
         output = file.read_text(encoding="utf-8", errors="replace").strip()
         last_line = "without a word"
         if output:
             last_line = output.splitlines()[-1]
         return f"{self.name} ended with code {code}: {last_line}"
+
+    @property
+    def comes_back(self) -> bool:
+        """Whether a peer that has failed will be started again."""
+        code = self.process.poll()
+        return bool(code) and code not in FINAL_CODES and self.restarts_left > 0
+
+    @property
+    def active(self) -> bool:
+        """Whether the peer runs, or will again."""
+        return self.process.poll() is None or self.comes_back
+
+    def tend(self) -> None:
+        """Start a peer that has died again, after a pause."""
+        if not self.comes_back:
+            return
+        if self._died is None:
+            self._died = time.monotonic()
+        elif time.monotonic() - self._died >= RESTART_PAUSE:
+            self._died = None
+            self.restarts_left -= 1
+            self.process = self._start()
+
+    def _start(self) -> "subprocess.Popen[bytes]":
+        # Quiet: the peer has a log of its own, which is rotated. Only errors go to this file.
+        command = [sys.executable, "-m", "federico", "peer", "run", "--quiet"]
+        with (self.folder / "output.txt").open("ab") as output:
+            return subprocess.Popen([*command, str(self._site_file)], stdout=output, stderr=output)
+
+
+def stop_peers(peers: Sequence[LaunchedPeer]) -> None:
+    """Tell all peers to stop, and wait for them; who does not leave in time is killed."""
+    for peer in peers:
+        if peer.process.poll() is None:
+            peer.process.terminate()
+    end = time.monotonic() + STOP_SECONDS
+    for peer in peers:
+        try:
+            peer.process.wait(max(0.0, end - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            peer.process.kill()
+            peer.process.wait()
 
 
 def with_clients(experiment: Experiment, peers: int) -> Experiment:
@@ -83,15 +146,45 @@ def create_federation(folder: Path, setup: Setup, **changes: object) -> dict[str
 
     `changes` are made to what the federation file would say. Returns the site files by name.
     """
+    with disk_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     create_authority(folder / "ca", f"{setup.experiment.name}-authority")
-    write_federation_file(folder / "federation.toml", federation_options(setup, **changes))
+    for name in setup.shares.ids:
+        request = create_request(folder / name / "keys", name, [HOST])
+        approve_request(request, folder / "ca")
+    site_files = _write_site_files(folder, setup)
+    # Last: where there is one, everything is there.
+    federation = federation_options(setup, **changes)
+    publish_text(folder / FEDERATION_FILE, federation_text(federation))
+    return site_files
 
+
+def open_federation(folder: Path, setup: Setup) -> dict[str, Path]:
+    """The federation of this experiment in a folder: the one that is there, or a new one.
+
+    One that is there keeps its keys and all that its peers have learned. Its peers get other
+    ports, as somebody else may use the earlier ones by now.
+    """
+    file = folder / FEDERATION_FILE
+    if not file.exists():
+        return create_federation(folder, setup)
+    if file.read_text(encoding="utf-8") != federation_text(federation_options(setup)):
+        raise RunError(
+            f"{folder}: holds another federation, of another experiment or number of peers; "
+            "choose another --directory, or delete this one to start over"
+        )
+    for name in setup.shares.ids:
+        renew_certificate(folder / name / "keys" / f"{name}.pem", folder / "ca")
+    return _write_site_files(folder, setup)
+
+
+def _write_site_files(folder: Path, setup: Setup) -> dict[str, Path]:
     names = setup.shares.ids
     addresses = free_addresses(len(names))
     dialled = addresses[:DIALLED]
     site_files = {}
     for name, address in zip(names, addresses, strict=True):
-        site_files[name] = _create_site(folder, setup, name, address, dialled)
+        site_files[name] = _write_site_file(folder, setup, name, address, dialled)
     return site_files
 
 
@@ -112,22 +205,20 @@ def federation_options(setup: Setup, **changes: object) -> FederationOptions:
     return FederationOptions.model_validate(options | changes)
 
 
-def write_federation_file(path: Path, federation: FederationOptions) -> None:
-    """Write a federation file.
+def federation_text(federation: FederationOptions) -> str:
+    """The text of a federation file.
 
     Options of the method that nobody has set are left out, as some follow from the members.
     """
     tables = federation.model_dump(mode="json", exclude_none=True)
     tables["federico"] = federation.federico.model_dump(exclude_unset=True)
-    publish_text(path, tomli_w.dumps(tables))
+    return tomli_w.dumps(tables)
 
 
-def _create_site(folder: Path, setup: Setup, name: str, address: str, dialled: list[str]) -> Path:
-    """Write the key, certificate and site file of one peer; returns the site file."""
-    site_folder = folder / name
-    request = create_request(site_folder / "keys", name, [HOST])
-    approve_request(request, folder / "ca")
-
+def _write_site_file(
+    folder: Path, setup: Setup, name: str, address: str, dialled: list[str]
+) -> Path:
+    """Write the site file of one peer; returns it."""
     experiment = setup.experiment
     memory = experiment.system.memory
     if memory is not None:
@@ -145,26 +236,10 @@ def _create_site(folder: Path, setup: Setup, name: str, address: str, dialled: l
         threads=1,
         memory=memory,
     )
-    site_file = site_folder / "site.toml"
+    site_file = folder / name / "site.toml"
     tables = options.model_dump(mode="json", exclude_none=True)
     publish_text(site_file, tomli_w.dumps(tables))
     return site_file
-
-
-def start_peer(site_file: Path) -> LaunchedPeer:
-    """Start the peer of a site; its output goes to a file beside the site file."""
-    folder = site_file.parent
-    command = [sys.executable, "-m", "federico", "peer", "run", str(site_file)]
-    with (folder / "output.txt").open("ab") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=output)
-    return LaunchedPeer(folder.name, folder, process)
-
-
-def raise_failures(peers: list[LaunchedPeer]) -> None:
-    """Raise an error if a peer has failed: there is no result to show then."""
-    failures = [peer.failure for peer in peers if peer.failure]
-    if failures:
-        raise NetworkError("\n".join(failures))
 
 
 def train_alone(setup: Setup) -> list[float | None]:

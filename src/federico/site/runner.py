@@ -6,7 +6,8 @@ started again resumes after its last checkpoint.
 What happens on SIGTERM and Ctrl-C: `cli/signals.py` sets the event `stop`. A peer that waits for
 members, or serves them, ends at once. A peer in the middle of a round stops waiting for others,
 ends the round with what has arrived, saves a checkpoint and its personal model, and ends with
-phase "stopped" and exit code 0. A crash costs the rounds since the last checkpoint.
+phase "stopped" and exit code 0. After `stop_within` seconds it gives the round up. A crash
+costs the rounds since the last checkpoint.
 """
 
 import logging
@@ -37,7 +38,8 @@ from federico.runs import checkpoint
 from federico.runs.layout import CellDir
 from federico.runs.records import Journal, Record, read_last_record, read_records
 from federico.site.certificates import check_certificate
-from federico.site.life import reported_life
+from federico.site.life import leaving_in_time, reported_life
+from federico.site.metrics import serving_metrics
 from federico.site.prepare import prepare_site
 from federico.site.site_file import Site
 from federico.site.state_folder import open_state_folder
@@ -56,6 +58,7 @@ def run_peer(site: Site, stop: threading.Event) -> None:
     with (
         open_state_folder(site) as state_folder,
         reported_life(state_folder, federation.name, site.name, federation.rounds),
+        leaving_in_time(state_folder, stop, site.options.stop_within),
     ):
         check_certificate(site.identity)
         setup = prepare_site(site)
@@ -165,7 +168,10 @@ class SitePeer:
         )
 
         earlier = read_records(self._state_folder)
-        with StatusWriter(self._site, self._state_folder, self._exchange, earlier) as status:
+        with (
+            StatusWriter(self._site, self._state_folder, self._exchange, earlier) as status,
+            serving_metrics(self._site.options.metrics, status.current),
+        ):
             if completed and completed == self._cell.rounds_done:
                 self._serve_again(status)
             else:

@@ -61,6 +61,12 @@ class SiteOptions(Options):
     are there."""
     keep_serving: float = Field(default=60.0, ge=0)
     """Seconds to keep serving others after the last round, if they have not finished."""
+    stop_within: PositiveFloat = 60.0
+    """Seconds that a peer which is told to stop may take to end its round; after that it gives the
+    round up and leaves."""
+    metrics: HostPort | None = None
+    """Address at which figures are served for Prometheus, such as 127.0.0.1:9464; nowhere if not
+    set. There is no password: use a loopback address, or a firewall."""
     data: Source
     """The site's own samples; files are looked for beside the site file, then in the data
     folder."""

@@ -58,7 +58,7 @@ class StatusWriter:
         self._evaluation_sent = 0
         self._evaluation_received = 0
 
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._write_regularly, name="status", daemon=True)
 
@@ -139,7 +139,11 @@ class StatusWriter:
                 log.warning("the status could not be written: %s", error)
 
     def current(self) -> Status:
-        """What the peer has to say about itself now."""
+        """What the peer has to say about itself now; any thread may ask."""
+        with self._lock:
+            return self._status()
+
+    def _status(self) -> Status:
         federation = self._site.federation
         others = [name for name in federation.members if name != self._site.name]
         status = Status(
