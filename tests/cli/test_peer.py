@@ -55,7 +55,7 @@ STATUS = Status(
 def running(site: Path) -> Iterator[Path]:
     """The same site while a peer runs there, which holds the lock of the state folder."""
     with locked(site.parent / "state"):
-        write_status(site.parent / "state", STATUS)
+        write_status(site.parent / "state", replace(STATUS, updated=time.time()))
         yield site
 
 
@@ -162,7 +162,7 @@ def test_a_peer_without_a_sign_of_life_hangs(federico: Command, running: Path) -
 def test_status_says_who_is_waited_for_and_how_long(federico: Command, running: Path) -> None:
     now = time.time()
     waits = [Wait("2", "its model", now - 12, now + 48)]
-    write_status(running.parent / "state", replace(STATUS, waits=waits))
+    write_status(running.parent / "state", replace(STATUS, updated=now, waits=waits))
     answer = federico("peer", "status", running)
     assert answer.code == 0
     assert "Waits for 2 (its model, for 12 s, at most 48 s more)" in answer.out

@@ -1,4 +1,4 @@
-"""`federico peer run`, `check`, `status` and `drain`."""
+"""`federico peer run`, `check`, `status`, `drain`, `backup` and `restore`."""
 
 import os
 import signal
@@ -128,6 +128,31 @@ def _terminate(pid: int) -> None:
         raise PeerDownError(
             f"process {pid} belongs to another user; drain it as that user"
         ) from None
+
+
+@peer_app.command("backup")
+def backup(
+    file: SiteFile,
+    target: Annotated[Path, typer.Argument(help="The file to write, such as monday.tar.")],
+) -> None:
+    """Save the state folder in one file, also while the peer runs; keys are not in it."""
+    from federico.site.backup import back_up
+
+    size = back_up(find_state_folder(file), target)
+    out.print(f"{target}: {size / 1e6:.1f} MB", **PLAIN)
+
+
+@peer_app.command("restore")
+def restore(
+    file: SiteFile, backup: Annotated[Path, typer.Argument(help="A file of `peer backup`.")]
+) -> None:
+    """Make the state folder again from a backup; the peer then resumes from there."""
+    from federico.site.backup import restore as restore_state
+    from federico.site.site_file import load_site
+
+    site = load_site(file)
+    restore_state(backup, site)
+    out.print(f"{site.state}: restored; start the peer to resume", **PLAIN)
 
 
 @peer_app.command("check")
