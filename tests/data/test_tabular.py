@@ -7,6 +7,7 @@ import pytest
 
 from federico.data.dataset import TableColumn
 from federico.data.tabular import (
+    TableFormat,
     category_texts,
     column_numbers,
     encode_columns,
@@ -22,9 +23,8 @@ def write(path: Path, text: str) -> Path:
 
 
 def test_gaps_are_empty_fields_and_markers(tmp_path: Path) -> None:
-    frame = read_table(
-        write(tmp_path / "a.csv", "a,b\n1,?\n,2\nNA,-9\n"), missing=("?", "NA", "-9")
-    )
+    file = write(tmp_path / "a.csv", "a,b\n1,?\n,2\nNA,-9\n")
+    frame = read_table(file, TableFormat(missing=("?", "NA", "-9")))
     assert frame["a"].isna().tolist() == [False, True, True]
     assert frame["b"].isna().tolist() == [True, False, True]
 
@@ -54,7 +54,7 @@ def test_malformed_files_are_named(
     tmp_path: Path, text: str, names: tuple[str, ...], message: str
 ) -> None:
     with pytest.raises(DataError, match=rf"bad\.csv: .*{message}") as caught:
-        read_table(write(tmp_path / "bad.csv", text), names)
+        read_table(write(tmp_path / "bad.csv", text), TableFormat(names=names))
     assert "\n" not in str(caught.value)
 
 
@@ -80,13 +80,14 @@ def test_leading_zeros_of_a_name_stay() -> None:
 @pytest.mark.parametrize("value", ["male", "inf"])
 def test_a_text_among_numbers_names_column_and_remedy(value: str) -> None:
     with pytest.raises(
-        DataError, match=f"^f: column 'sex' holds '{value}', which is not a number: .*'categorical'"
+        DataError,
+        match=f"^f: row 1: column 'sex' holds '{value}', which is not a number: .*'categorical'",
     ):
         column_numbers(pd.Series(["1", value, None], name="sex"), "f")
 
 
 def test_an_unknown_choice_is_refused() -> None:
-    with pytest.raises(DataError, match=r"^f: column 'cp' holds '9': known are 1, 2"):
+    with pytest.raises(DataError, match=r"^f: row 1: column 'cp' holds '9', known are 1, 2"):
         encode_columns(pd.DataFrame({"cp": ["1", "9"]}), (TableColumn("cp", ("1", "2")),), "f")
 
 

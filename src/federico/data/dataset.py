@@ -58,6 +58,16 @@ class Schema:
     columns: tuple[TableColumn, ...] = ()
     """The columns of a table, in order; empty where the data is not a table."""
 
+    @property
+    def sample_shape(self) -> tuple[int, ...]:
+        """Shape of one sample as it is given to a personal model.
+
+        For a table one number for each column, which the personal model turns into its inputs.
+        """
+        if self.columns:
+            return (len(self.columns),)
+        return self.input_shape
+
 
 @dataclass(frozen=True)
 class Client:

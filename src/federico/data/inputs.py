@@ -1,52 +1,149 @@
-"""New data for a trained model."""
+"""New data for a trained model, a number of rows at a time."""
 
-from collections.abc import Sequence
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from federico.data.arrays import as_inputs
 from federico.data.dataset import Schema, has_unusable_values
 from federico.data.files import read_npz
-from federico.data.tabular import MISSING, encode_columns, read_table, require_columns
+from federico.data.tabular import (
+    OTHER_VALUE,
+    STANDARD_INPUT,
+    TableOrigin,
+    Unknown,
+    category_texts,
+    column_values,
+    numbers_or_nan,
+    require_columns,
+    table_chunks,
+)
 from federico.errors import DataError
-from federico.types import Array
+from federico.types import Array, FloatArray, IntArray
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+UNKNOWN_LABEL = -2
+"""Stands for a label that is none of the model's classes."""
+NO_LABEL = -1
+"""Stands for a label that is missing."""
 
 
-def read_inputs(
-    path: Path, schema: Schema, *, names: Sequence[str] = (), missing: Sequence[str] = MISSING
+@dataclass(frozen=True)
+class NewRows:
+    """Some rows of new data."""
+
+    x: Array
+    """Samples as a personal model takes them, see `Schema.sample_shape`."""
+    ids: pd.DataFrame | None = None
+    """The columns that name the rows, where the data is a table."""
+    labels: IntArray | None = None
+    """Classes where the file has them, with `NO_LABEL` and `UNKNOWN_LABEL` where there is none."""
+    values: FloatArray | None = None
+    """For regression, the values to predict where the file has them; NaN where they are missing."""
+
+
+def read_samples(
+    path: Path, schema: Schema, origin: TableOrigin | None = None, unknown: Unknown = "error"
 ) -> Array:
-    """Inputs for a model of this schema, from a CSV, Parquet or npz file.
+    """All samples of a CSV, Parquet or npz file; see `new_rows`."""
+    (rows,) = new_rows(path, schema, origin, unknown=unknown)
+    return rows.x
 
-    Columns that the model was not trained on are ignored. `names` and `missing` mean what they
-    mean in the options of the table that it was trained on.
+
+def new_rows(
+    path: Path,
+    schema: Schema,
+    origin: TableOrigin | None = None,
+    *,
+    ids: Sequence[str] | None = None,
+    unknown: Unknown = "error",
+    at_once: int | None = None,
+) -> Iterator[NewRows]:
+    """The rows of a CSV, Parquet or npz file for a model of this schema, so many at once.
+
+    Columns that the model was not trained on are ignored. `origin` says how the training table was
+    read. `ids` are columns to keep; if not given, those of the training table that the file has.
+    `unknown` says what becomes of a category that the model has never seen.
     """
     if path.suffix.lower() == ".npz":
-        (array,) = read_npz(path, "x")
-        x = as_inputs(array, path)
-    else:
-        x = _read_table_inputs(path, schema, names, missing)
+        yield NewRows(_npz_samples(path, schema))
+        return
 
-    if x.shape[1:] != schema.input_shape:
-        raise DataError(
-            f"{path}: inputs of shape {x.shape[1:]}, where the model takes {schema.input_shape}"
-        )
-    if len(x) == 0:
-        raise DataError(f"{path}: holds no samples: at least one is needed")
-
-    # The standardizer of a table fills in missing values; nothing else does.
-    is_table = bool(schema.columns)
-    if has_unusable_values(x, allow_missing=is_table):
-        raise DataError(f"{path}: the inputs hold infinite or missing values: remove or fill them")
-    return x
-
-
-def _read_table_inputs(
-    path: Path, schema: Schema, names: Sequence[str], missing: Sequence[str]
-) -> Array:
-    if not schema.columns:
+    if not schema.columns or origin is None:
         raise DataError(
             f"{path}: this model was not trained on a table: "
             "give an npz file with an array named 'x'"
         )
-    frame = read_table(path, names, missing)
-    require_columns(frame, [column.name for column in schema.columns], path)
-    return encode_columns(frame, schema.columns, path)
+    is_empty = True
+    for frame in table_chunks(path, origin.format, at_once):
+        require_columns(frame, [column.name for column in schema.columns], path)
+        if len(frame):
+            is_empty = False
+            yield _table_rows(frame, path, schema, origin, ids, unknown)
+    if is_empty:
+        raise DataError(f"{path}: holds no samples: at least one is needed")
+
+
+def _npz_samples(path: Path, schema: Schema) -> Array:
+    (array,) = read_npz(path, "x")
+    x = as_inputs(array, path)
+    if x.shape[1:] != schema.sample_shape:
+        raise DataError(
+            f"{path}: inputs of shape {x.shape[1:]}, where the model takes {schema.sample_shape}"
+        )
+    if len(x) == 0:
+        raise DataError(f"{path}: holds no samples: at least one is needed")
+    # The personal model fills in missing values of a table, and of nothing else.
+    if has_unusable_values(x, allow_missing=bool(schema.columns)):
+        raise DataError(f"{path}: the inputs hold infinite or missing values: remove or fill them")
+    return x
+
+
+def _table_rows(
+    frame: pd.DataFrame,
+    path: Path,
+    schema: Schema,
+    origin: TableOrigin,
+    ids: Sequence[str] | None,
+    unknown: Unknown,
+) -> NewRows:
+    """What these rows of a table mean to the model."""
+    name = "standard input" if path == STANDARD_INPUT else path
+    decimal = origin.format.decimal
+    x = column_values(frame, schema.columns, name, decimal, unknown, OTHER_VALUE)
+
+    if ids is None:
+        kept = [column for column in origin.ids if column in frame.columns]
+    else:
+        require_columns(frame, ids, path)
+        kept = list(ids)
+
+    labels = None
+    values = None
+    if origin.target in frame.columns:
+        targets = frame[origin.target]
+        if schema.task == "regression":
+            values = numbers_or_nan(targets, decimal)
+        else:
+            labels = _labels(targets, schema, origin)
+    return NewRows(x, frame[kept], labels, values)
+
+
+def _labels(targets: pd.Series, schema: Schema, origin: TableOrigin) -> IntArray:
+    """The class of each row."""
+    if origin.above is not None:
+        numbers = numbers_or_nan(targets, origin.format.decimal)
+        above = (numbers > origin.above).astype(np.int64)
+        return np.where(np.isnan(numbers), NO_LABEL, above)
+
+    number_of = {name: number for number, name in enumerate(schema.label_names)}
+    texts = category_texts(targets)
+    found = texts.map(number_of).fillna(UNKNOWN_LABEL).to_numpy(dtype=np.int64)
+    return np.where(targets.isna(), NO_LABEL, found)

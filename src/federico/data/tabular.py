@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import lzma
+import re
 import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
 from federico.data.dataset import TableColumn
 from federico.data.files import existing, first_line
-from federico.errors import DataError
+from federico.errors import ConfigError, DataError
 from federico.types import Array, FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -21,6 +23,16 @@ if TYPE_CHECKING:
 
 MISSING = ("?", "NA", "NaN")
 """Texts that stand for a missing value unless the options name others."""
+STANDARD_INPUT = Path("-")
+"""The name under which a CSV file is read from standard input."""
+SEPARATORS = (";", "\t", "|", ",")
+"""What a file is likely to have between its fields, if it is not what the options say."""
+MOST_LISTED = 20
+"""Known categories that an error message lists."""
+
+Decimal: TypeAlias = Literal[".", ","]
+Unknown: TypeAlias = Literal["error", "missing"]
+"""What becomes of a category that training data did not have."""
 
 UNREADABLE_TABLE = (
     ValueError,
@@ -33,29 +45,80 @@ UNREADABLE_TABLE = (
 )
 """What pandas raises for a file that is no table, is damaged, or cannot be unpacked."""
 
+OTHER_COLUMN = "name the column in 'categorical' or 'ignore', or the text in 'missing'"
+"""What to do about a text among the numbers of a training table."""
+OTHER_VALUE = "correct it, or leave the field empty if the value is not known"
+"""What to do about it in new data, where the model has settled which columns hold numbers."""
 
-def read_table(
-    path: Path, names: Sequence[str] = (), missing: Sequence[str] = MISSING
-) -> pd.DataFrame:
-    """All columns of a file, with a missing value for each field that is empty or in `missing`.
+DATE = re.compile(r"\d{1,4}[-./]\d{1,2}[-./]\d{1,4}\b")
+DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+")
+POINTS_AMONG_DIGITS = re.compile(r"[+-]?\d*(\.\d+)+(,\d+)?")
 
-    `names` are the columns of a CSV file without a header line.
+
+@dataclass(frozen=True)
+class TableFormat:
+    """How the text of a CSV file is read; of Parquet only `missing` matters."""
+
+    names: tuple[str, ...] = ()
+    """The columns of a file without a header line."""
+    missing: tuple[str, ...] = MISSING
+    """Texts that stand for a missing value, besides the empty field."""
+    separator: str = ","
+    decimal: Decimal = "."
+    encoding: str = "utf-8"
+
+
+@dataclass(frozen=True)
+class TableOrigin:
+    """What must be known of a training table to read new rows of the same kind."""
+
+    format: TableFormat
+    target: str
+    """The column that is predicted."""
+    above: float | None = None
+    """The target is whether its column is above this number, where that was asked for."""
+    ids: tuple[str, ...] = ()
+    """Columns that name a row."""
+
+
+PLAIN = TableFormat()
+
+
+def read_table(path: Path, form: TableFormat = PLAIN) -> pd.DataFrame:
+    """All rows of a file, with a missing value for each field that is empty or marked so.
+
+    Rows are numbered from 1.
     """
-    existing(path)
-    is_parquet = path.suffix.lower() == ".parquet"
-    try:
-        frame = _read_parquet(path) if is_parquet else _read_csv(path)
-    except UNREADABLE_TABLE as error:
-        raise DataError(
-            f"{path}: not a readable CSV or Parquet file: {first_line(error)}"
-        ) from error
+    (frame,) = table_chunks(path, form)
+    return frame
 
-    if not is_parquet:
-        frame = _with_header(frame, names, path)
-    duplicated = frame.columns[frame.columns.duplicated()]
-    if len(duplicated):
-        raise DataError(f"{path}: two columns are named '{duplicated[0]}': rename one")
-    return frame.mask(frame.isin(_missing_values(missing)))
+
+def table_chunks(
+    path: Path, form: TableFormat = PLAIN, rows: int | None = None
+) -> Iterator[pd.DataFrame]:
+    """The same in pieces of so many rows, of which only one has to be in memory."""
+    if path != STANDARD_INPUT:
+        existing(path)
+    is_parquet = path.suffix.lower() == ".parquet"
+    pieces = _read_parquet(path, rows) if is_parquet else _read_csv(path, form, rows)
+
+    first_row = 1
+    header: list[str] = []
+    for piece in _readable(pieces, path, form):
+        frame = piece
+        if not is_parquet:
+            if not header:
+                header = _header(frame, form, path)
+                frame = frame if form.names else frame.iloc[1:]
+            frame = frame.set_axis(header, axis=1)
+        duplicated = frame.columns[frame.columns.duplicated()]
+        if len(duplicated):
+            raise DataError(f"{path}: two columns are named '{duplicated[0]}': rename one")
+
+        row_numbers = range(first_row, first_row + len(frame))
+        first_row += len(frame)
+        frame = _without_trailing_spaces(frame.set_axis(row_numbers, axis=0))
+        yield frame.mask(frame.isin(_missing_values(form.missing)))
 
 
 def require_columns(frame: pd.DataFrame, names: Sequence[str], path: Path) -> None:
@@ -89,36 +152,47 @@ def find_categories(values: pd.Series) -> tuple[str, ...]:
     return tuple(str(category) for category in found.iloc[order])
 
 
-def label_values(values: pd.Series) -> Array:
+def label_values(values: pd.Series, decimal: Decimal = ".") -> Array:
     """A column as numbers if all of it can be read as numbers, else as the texts it holds."""
-    import pandas as pd
-
     if values.dtype.kind in "mMb":
         return category_texts(values).to_numpy(dtype=str)
-    numbers = pd.to_numeric(values, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    numbers = numbers_or_nan(values, decimal)
     if np.isnan(numbers).any():
         return category_texts(values).to_numpy(dtype=str)
     return numbers
 
 
-def category_numbers(values: pd.Series, categories: Sequence[str], origin: object) -> IntArray:
-    """The position of each value among the categories, -1 where the value is missing."""
+def category_numbers(
+    values: pd.Series, categories: Sequence[str], origin: object, unknown: Unknown = "error"
+) -> IntArray:
+    """The position of each value among the categories, -1 where the value is missing.
+
+    `unknown` says what becomes of a value that is none of the categories.
+    """
     import pandas as pd
 
     found = category_texts(values)
-    unknown = found[found.notna() & ~found.isin(categories)]
-    if len(unknown):
-        known = ", ".join(categories)
+    others = found[found.notna() & ~found.isin(categories)]
+    if len(others) and unknown == "error":
+        known = ", ".join(categories[:MOST_LISTED])
+        if len(categories) > MOST_LISTED:
+            known += f" and {len(categories) - MOST_LISTED} more"
         raise DataError(
-            f"{origin}: column '{values.name}' holds '{unknown.iloc[0]}': known are {known}"
+            f"{origin}: row {others.index[0]}: column '{values.name}' holds '{others.iloc[0]}', "
+            f"known are {known}: correct it, or treat unknown categories as missing "
+            "(--unknown missing)"
         )
-    return pd.Categorical(found, categories=list(categories)).codes.astype(np.int64)
+    known_or_missing = found.mask(found.index.isin(others.index))
+    return pd.Categorical(known_or_missing, categories=list(categories)).codes.astype(np.int64)
 
 
-def column_numbers(values: pd.Series, origin: object) -> FloatArray:
-    """A column as numbers, NaN where a value is missing; errors name the `origin`."""
-    import pandas as pd
+def column_numbers(
+    values: pd.Series, origin: object, decimal: Decimal = ".", remedy: str = OTHER_COLUMN
+) -> FloatArray:
+    """A column as numbers, NaN where a value is missing; errors name the `origin`.
 
+    `remedy` says what to do about a text that is not a number.
+    """
     if values.dtype.kind in "mM":
         # pandas would count nanoseconds, and take a missing date for a very early one.
         raise DataError(
@@ -126,79 +200,190 @@ def column_numbers(values: pd.Series, origin: object) -> FloatArray:
             "write them as numbers, or name the column in 'ignore'"
         )
 
-    numbers = pd.to_numeric(values, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    numbers = numbers_or_nan(values, decimal)
     not_a_number = np.isnan(numbers) & values.notna().to_numpy()
     wrong = values[not_a_number | np.isinf(numbers)]
     if len(wrong):
+        text = str(wrong.iloc[0])
         raise DataError(
-            f"{origin}: column '{values.name}' holds '{wrong.iloc[0]}', which is not a number: "
-            "name the column in 'categorical' or 'ignore', or the text in 'missing'"
+            f"{origin}: row {wrong.index[0]}: column '{values.name}' holds '{text}', "
+            f"which is not a number: {_remedy(text, decimal, remedy)}"
         )
     return numbers
 
 
+def column_values(
+    frame: pd.DataFrame,
+    columns: Sequence[TableColumn],
+    origin: object,
+    decimal: Decimal = ".",
+    unknown: Unknown = "error",
+    remedy: str = OTHER_COLUMN,
+) -> FloatArray:
+    """One number for each column [rows, columns]: its number, or the position of its category.
+
+    NaN where a value is missing.
+    """
+    parts: list[FloatArray] = []
+    for column in columns:
+        values = frame[column.name]
+        if column.categories is None:
+            parts.append(column_numbers(values, origin, decimal, remedy))
+        else:
+            positions = category_numbers(values, column.categories, origin, unknown)
+            parts.append(np.where(positions < 0, np.nan, positions))
+    return np.column_stack(parts)
+
+
 def encode_columns(
-    frame: pd.DataFrame, columns: Sequence[TableColumn], origin: object
+    frame: pd.DataFrame,
+    columns: Sequence[TableColumn],
+    origin: object,
+    decimal: Decimal = ".",
 ) -> FloatArray:
     """The inputs of a model [rows, inputs]: one for a number, one for each category.
 
     Where a category is missing, all inputs of its column are NaN.
     """
+    values = column_values(frame, columns, origin, decimal)
     parts: list[Array] = []
-    for column in columns:
-        values = frame[column.name]
+    for place, column in enumerate(columns):
         if column.categories is None:
-            parts.append(column_numbers(values, origin)[:, None])
+            parts.append(values[:, [place]])
         else:
-            positions = category_numbers(values, column.categories, origin)
-            parts.append(_one_hot(positions, column.width))
+            parts.append(_one_hot(values[:, place], column.width))
     return np.hstack(parts)
 
 
-def _one_hot(positions: IntArray, width: int) -> FloatArray:
+def _one_hot(values: FloatArray, width: int) -> FloatArray:
     # The row of NaN stands last, where the position -1 finds it.
     rows = np.vstack([np.eye(width), np.full((1, width), np.nan)])
+    positions = np.nan_to_num(values, nan=-1).astype(np.int64)
     return rows[positions]
 
 
-def _read_parquet(path: Path) -> pd.DataFrame:
+def numbers_or_nan(values: pd.Series, decimal: Decimal) -> FloatArray:
+    """Each value as a number, NaN where it is missing or none."""
     import pandas as pd
 
-    frame = pd.read_parquet(path)
-    # Options name columns by text, and a frame may have been written with numbers as names.
-    return frame.set_axis([str(name) for name in frame.columns], axis=1)
+    if decimal == "," and values.dtype.kind not in "biuf":
+        texts = values.astype("str")
+        # `1.234` may be 1234 or 1.234: where the comma is the decimal mark, it is no number.
+        unambiguous = texts.where(~texts.str.contains(".", regex=False, na=False))
+        values = unambiguous.str.replace(",", ".", regex=False)
+    return pd.to_numeric(values, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
 
 
-def _read_csv(path: Path) -> pd.DataFrame:
+def _remedy(text: str, decimal: Decimal, otherwise: str) -> str:
+    """What to do about a text that should be a number."""
+    if decimal == "." and DECIMAL_COMMA.fullmatch(text):
+        return "if the comma is the decimal mark, set decimal to ','"
+    if DATE.match(text):
+        return f"it looks like a date; write it as a number, such as days or years, or {otherwise}"
+    if decimal == "," and POINTS_AMONG_DIGITS.fullmatch(text):
+        return "remove the points between thousands, or set decimal to '.'"
+    return otherwise
+
+
+def _readable(
+    pieces: Iterator[pd.DataFrame], path: Path, form: TableFormat
+) -> Iterator[pd.DataFrame]:
+    """The same pieces, with errors that name the file and say what to do."""
+    try:
+        yield from pieces
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{path}: is not {form.encoding} text ({error.reason} at byte {error.start}): set "
+            "encoding to what it was saved in, such as 'latin-1' or 'cp1252', or save it as UTF-8"
+        ) from error
+    except LookupError as error:
+        raise ConfigError(
+            f"encoding: {form.encoding!r} is none that Python knows: try 'utf-8' or 'latin-1'"
+        ) from error
+    except UNREADABLE_TABLE as error:
+        problem = f"{path}: not a readable CSV or Parquet file: {first_line(error)}"
+        if "Expected" in problem:
+            problem += f"; if fields are not separated by {form.separator!r}, set separator"
+        raise DataError(problem) from error
+
+
+def _read_parquet(path: Path, rows: int | None) -> Iterator[pd.DataFrame]:
+    import pandas as pd
+
+    pieces: Iterator[pd.DataFrame]
+    if rows is None:
+        pieces = iter([pd.read_parquet(path)])
+    else:
+        from pyarrow.parquet import ParquetFile
+
+        pieces = (batch.to_pandas() for batch in ParquetFile(path).iter_batches(rows))
+    for frame in pieces:
+        # Options name columns by text, and a frame may have been written with numbers as names.
+        yield frame.set_axis([str(name) for name in frame.columns], axis=1)
+
+
+def _read_csv(path: Path, form: TableFormat, rows: int | None) -> Iterator[pd.DataFrame]:
     """All lines as texts, the header too.
 
     If pandas took the first line for a header, it would hide that later lines are longer.
     """
+    import sys
+
     import pandas as pd
 
-    return pd.read_csv(
-        path,
+    source: Path | IO[bytes] = path
+    if path == STANDARD_INPUT:
+        source = sys.stdin.buffer
+    encoding = form.encoding
+    if encoding.lower() in {"utf-8", "utf8"}:
+        encoding = "utf-8-sig"  # the same, without the mark that some programs put first
+    read = pd.read_csv(
+        source,
+        sep=form.separator,
         header=None,
         dtype=str,
         keep_default_na=False,
         skipinitialspace=True,
-        encoding="utf-8-sig",
+        encoding=encoding,
+        chunksize=rows,
     )
+    if isinstance(read, pd.DataFrame):
+        yield read
+    else:
+        yield from read
 
 
-def _with_header(frame: pd.DataFrame, names: Sequence[str], path: Path) -> pd.DataFrame:
-    """The frame under the given names, or under those of its first line."""
-    if not names:
-        header = [str(name) for name in frame.iloc[0]]
-        rows = frame.iloc[1:].reset_index(drop=True)
-        return rows.set_axis(header, axis=1)
-
-    if len(names) != frame.shape[1]:
+def _header(frame: pd.DataFrame, form: TableFormat, path: Path) -> list[str]:
+    """The names of the columns: those given, or those of the first line."""
+    found = [str(name).rstrip() for name in frame.iloc[0]]
+    if len(found) == 1:
+        for separator in SEPARATORS:
+            if separator in found[0]:
+                raise DataError(
+                    f"{path}: only one column was found, '{found[0]}': "
+                    f"set separator to {separator!r}"
+                )
+    if not form.names:
+        return found
+    if len(form.names) != len(found):
         raise DataError(
-            f"{path}: holds {frame.shape[1]} columns but 'names' lists {len(names)}: "
+            f"{path}: holds {len(found)} columns but 'names' lists {len(form.names)}: "
             "name each column"
         )
-    return frame.set_axis(list(names), axis=1)
+    return list(form.names)
+
+
+def _without_trailing_spaces(frame: pd.DataFrame) -> pd.DataFrame:
+    """The same texts without spaces at their ends: `home ` and `home` are one category."""
+    trimmed = frame.copy(deep=False)
+    for name in frame.columns:
+        if frame[name].dtype.kind == "O":
+            trimmed[name] = frame[name].map(_trimmed, na_action="ignore")
+    return trimmed
+
+
+def _trimmed(value: object) -> object:
+    return value.rstrip() if isinstance(value, str) else value
 
 
 def _missing_values(texts: Sequence[str]) -> list[str | float]:

@@ -117,9 +117,6 @@ def _calibration_header(calibration: Calibration | None, mine: IntArray) -> dict
 
 def _common_header(setup: Setup, method: str) -> dict[str, Any]:
     """What the headers of all clients of a cell have in common."""
-    table = None
-    if setup.schema.columns:
-        table = setup.experiment.data.model_dump(mode="json", include={"names", "missing"})
     return {
         "method": method,
         "seed": setup.seed,
@@ -127,7 +124,8 @@ def _common_header(setup: Setup, method: str) -> dict[str, Any]:
         "model": setup.experiment.located_model,
         "dtype": setup.experiment.system.dtype,
         "has_base": bool(setup.layout.base_slots),
-        "table": table,
+        "table": setup.experiment.data.table_origin(),
+        "input_dtype": str(setup.clients[0].train.x.dtype),
     }
 
 

@@ -11,8 +11,8 @@ of its own that can be moved to another machine:
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
@@ -26,15 +26,16 @@ from torch import Tensor
 
 from federico.data.arrays import as_inputs
 from federico.data.dataset import Schema
-from federico.data.inputs import read_inputs
+from federico.data.inputs import read_samples
 from federico.data.standardizer import Standardizer, TargetScale
+from federico.data.tabular import Decimal, TableOrigin, Unknown
 from federico.errors import DataError, RunError
 from federico.learning.calibration import Calibration
 from federico.learning.layout import ModelLayout
-from federico.learning.mixture import MixturePredictor
 from federico.learning.models import Factory, ModelOptions
 from federico.runs.atomic import PARTIAL, disk_errors, sync
 from federico.runs.comparison import Comparison, describe_comparison, private_model_of
+from federico.runs.personal_module import PersonalModel, models_of
 from federico.runs.tensor_file import save_tensors
 from federico.types import Array, FloatArray
 
@@ -43,6 +44,8 @@ HEADER_FILE = "bundle.json"
 MODELS_FILE = "models.safetensors"
 BASE = "base/"
 """What the names of tensors begin with that all models of a file share."""
+BATCH = 512
+"""Samples that are predicted at a time."""
 LONGEST_NAME = 200
 """Characters that a folder name may have."""
 
@@ -72,9 +75,10 @@ class Header:
     dtype: Literal["float32", "float64"]
     target_scale: Annotated[InstanceOf[TargetScale] | None, BeforeValidator(_target_scale)]
     """How the targets were standardised; None where models predict them in their own units."""
-    table: dict[str, list[str]] | None
-    """How the training table was read: `names` of its columns and `missing` markers; None if it
-    was no table."""
+    table: TableOrigin | None
+    """How the training table was read; None if it was no table."""
+    input_dtype: Literal["uint8", "float32", "float64"]
+    """The type of the training samples: bytes of images are scaled, other numbers are not."""
     owners: list[str]
     """Whose models make up the mixture, in the order they are stored."""
     weights: list[float]
@@ -158,26 +162,58 @@ class Bundle:
     def probabilities(self, x: Array) -> FloatArray:
         """Class probabilities [n, classes]; for regression the predicted values [n, outputs].
 
-        Values are in the units of the targets.
+        Values are in the units of the targets. `x` is what `read` gives: samples as they were
+        trained on; where that was a table, one number for each column, see `module`.
         """
-        schema = self.header.schema
-        x = as_inputs(np.asarray(x), "x")
-        if not len(x):
-            raise DataError("x: holds no samples: at least one is needed")
-        if x.shape[1:] != tuple(schema.input_shape):
-            raise DataError(
-                f"inputs of shape {x.shape[1:]}, where the model takes {tuple(schema.input_shape)}"
-            )
-        if self.header.standardizer is not None:
-            x = self.header.standardizer(x)
-        predicted = self._predictor(x)
-        if self.header.target_scale is not None:
-            predicted = self.header.target_scale.undo(predicted)
-        return predicted
+        parts = [self._personal(batch).numpy() for batch in self._batches(x)]
+        return np.concatenate(parts)
 
-    def read(self, file: Path) -> Array:
-        """New inputs from a CSV, Parquet or npz file, read as the training data was."""
-        return read_inputs(file, self.header.schema, **(self.header.table or {}))
+    def read(
+        self,
+        file: str | Path,
+        *,
+        unknown: Unknown = "error",
+        separator: str | None = None,
+        decimal: Decimal | None = None,
+        encoding: str | None = None,
+    ) -> Array:
+        """New samples from a CSV, Parquet or npz file, read as the training data was.
+
+        `unknown="missing"` takes a category that was not in the training data for a missing value,
+        which is otherwise an error. `separator`, `decimal` and `encoding` are those of this file,
+        where they differ from those of the training table.
+        """
+        origin = self.table_origin(separator=separator, decimal=decimal, encoding=encoding)
+        return read_samples(Path(file), self.header.schema, origin, unknown)
+
+    def table_origin(self, **changes: Any) -> TableOrigin | None:
+        """How new tables are read: as the training table, but for these changes to its format."""
+        origin = self.header.table
+        if origin is None:
+            return None
+        given = {name: value for name, value in changes.items() if value is not None}
+        return replace(origin, format=replace(origin.format, **given))
+
+    def module(self) -> PersonalModel:
+        """The personal model as one ordinary `torch.nn.Module`, with numbers of its own.
+
+        It takes samples [n, ...] and gives what `probabilities` gives. Where the training data was
+        a table it takes [n, columns], in the order of `header.schema.columns`: the number of a
+        column of numbers, the position of the category (from 0) of a column of categories, NaN (or
+        for a category -1) where a value is missing. Filling gaps, one input for each category and
+        standardising are inside.
+        """
+        header = self.header
+        models = models_of(self._layout, self._read_rows(self._layout))
+        personal = PersonalModel(
+            models,
+            np.array(header.weights),
+            header.schema,
+            header.standardizer,
+            header.calibration,
+            header.target_scale,
+        )
+        return personal.eval()
 
     def predict(self, x: Array) -> Array:
         """Label names, or class numbers where those are the names; values for regression."""
@@ -207,11 +243,20 @@ class Bundle:
         return ModelLayout(factory, dtype, freeze=self.header.has_base, base=base)
 
     @cached_property
-    def _predictor(self) -> MixturePredictor:
-        rows = self._read_rows(self._layout)
-        weights = np.array(self.header.weights)
-        task = self.header.schema.task
-        return MixturePredictor(self._layout, rows, weights, task, self.header.calibration)
+    def _personal(self) -> PersonalModel:
+        return self.module().requires_grad_(False)
+
+    def _batches(self, x: Array) -> Iterator[Tensor]:
+        """The samples, checked, a batch at a time."""
+        shape = tuple(self.header.schema.sample_shape)
+        x = as_inputs(np.asarray(x), "x")
+        if not len(x):
+            raise DataError("x: holds no samples: at least one is needed")
+        if x.shape[1:] != shape:
+            raise DataError(f"inputs of shape {x.shape[1:]}, where the model takes {shape}")
+        for first in range(0, len(x), BATCH):
+            # Copied batch by batch: a caller's array may be read-only or a reversed view.
+            yield torch.from_numpy(np.array(x[first : first + BATCH]))
 
 
 def open_folder(folder: Path, factory: Factory | None = None) -> Bundle:

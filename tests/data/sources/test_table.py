@@ -96,7 +96,7 @@ def test_at_least_one_file_is_named() -> None:
     [
         (
             {"label": "ill"},
-            r"north\.csv: column 'sex' holds 'm', which is not a number: .*'categorical'",
+            r"north\.csv: row 1: column 'sex' holds 'm', which is not a number: .*'categorical'",
         ),
         ({"label": "sick"}, r"north\.csv: no column named 'sick': it holds age, sex, site, ill"),
         ({"label": "ill", "client": "who"}, "no column named 'who'"),

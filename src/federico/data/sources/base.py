@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Self
 
 from federico.data.dataset import Dataset, Schema
+from federico.data.tabular import TableOrigin
 from federico.options import Options
 from federico.types import Task
 
@@ -38,6 +39,10 @@ class SourceOptions(Options, ABC):
     def for_task(self, task: Task) -> Self:
         """The same data for this task, where the options do not say what is to be learned."""
         return self
+
+    def table_origin(self) -> TableOrigin | None:
+        """How new rows are to be read, where the data is a table."""
+        return None
 
     def hints(self, schema: Schema) -> list[str]:
         """What is allowed but may be a mistake, with what to set if it is one."""

@@ -9,6 +9,7 @@ import numpy as np
 from federico.data.dataset import Dataset
 from federico.data.sources.base import SourceOptions
 from federico.data.sources.table import Table
+from federico.data.tabular import TableOrigin
 from federico.errors import DataError
 from federico.types import BoolArray, IntArray
 
@@ -39,8 +40,18 @@ class FedHeartDisease(SourceOptions):
 
     def load(self, folder: Path, seed: int) -> Dataset:
         """The patients without a gap in ten attributes, each owned by the hospital."""
+        dataset = self._table().load(folder, seed)
+        if not self.fixed_split:
+            return dataset
+        return replace(dataset, is_test=_test_rows(dataset, folder / self.path))
+
+    def table_origin(self) -> TableOrigin:
+        """See `SourceOptions`."""
+        return self._table().table_origin()
+
+    def _table(self) -> Table:
         files = {name: self.path / f"processed.{name}.data" for name in HOSPITALS}
-        table = Table(
+        return Table(
             path=files,
             names=ATTRIBUTES,
             label="num",
@@ -49,10 +60,6 @@ class FedHeartDisease(SourceOptions):
             ignore=MOSTLY_MISSING,
             incomplete="drop",
         )
-        dataset = table.load(folder, seed)
-        if not self.fixed_split:
-            return dataset
-        return replace(dataset, is_test=_test_rows(dataset, folder / self.path))
 
 
 def _test_rows(dataset: Dataset, origin: Path) -> BoolArray:

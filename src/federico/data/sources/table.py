@@ -14,6 +14,9 @@ from federico.data.fixed_split import marked_for_testing
 from federico.data.sources.base import SourceOptions
 from federico.data.tabular import (
     MISSING,
+    Decimal,
+    TableFormat,
+    TableOrigin,
     category_numbers,
     category_texts,
     column_numbers,
@@ -63,11 +66,19 @@ class Table(SourceOptions):
     """Column names of CSV files without a header line."""
     missing: tuple[str, ...] = MISSING
     """Texts that stand for a missing value, besides the empty field."""
+    separator: Annotated[str, Field(min_length=1, max_length=1)] = ","
+    """The character between the fields of a CSV file, such as `;` or a tab."""
+    decimal: Decimal = "."
+    """The decimal mark of numbers in a CSV file: with a comma, `3,5` is three and a half."""
+    encoding: str = "utf-8"
+    """What the text of a CSV file was saved in, such as `latin-1` or `cp1252`."""
     categorical: tuple[str, ...] = ()
     """Columns whose values are categories, not amounts: each category becomes an input of its
     own."""
     ignore: tuple[str, ...] = ()
     """Columns that are left out."""
+    id: tuple[str, ...] = ()
+    """Columns that name a row, such as a patient's number: left out, and copied to predictions."""
     incomplete: Literal["fill", "drop"] = "fill"
     """What becomes of a row with a missing value: each client fills in the median of its own
     training rows, or the row is left out."""
@@ -90,7 +101,9 @@ class Table(SourceOptions):
         _refuse_different_columns(frames)
 
         columns = self._columns(frames)
-        inputs = [encode_columns(frame, columns, file) for file, frame in frames.items()]
+        inputs = [
+            encode_columns(frame, columns, file, self.decimal) for file, frame in frames.items()
+        ]
         x = np.vstack(inputs)
         task = self._task(frames)
         y, classes = self._targets(frames, task)
@@ -109,6 +122,10 @@ class Table(SourceOptions):
             return self
         return self.model_copy(update={"task": task})
 
+    def table_origin(self) -> TableOrigin:
+        """See `SourceOptions`."""
+        return TableOrigin(self._format(), self.label, self.label_above, self.id)
+
     def hints(self, schema: Schema) -> list[str]:
         """Many whole numbers that nobody has said to be classes."""
         hint = many_classes_hint(schema)
@@ -123,15 +140,18 @@ class Table(SourceOptions):
             return list(self.path.values())
         return list(self.path)
 
+    def _format(self) -> TableFormat:
+        return TableFormat(self.names, self.missing, self.separator, self.decimal, self.encoding)
+
     def _read(self, file: Path) -> pd.DataFrame:
         """The rows of one file, each with a label and an owner if there is a column of owners."""
-        frame = read_table(file, self.names, self.missing)
+        frame = read_table(file, self._format())
         complete = [self.label]
         if self.client is not None:
             complete.append(self.client)
         if self.test is not None:
             complete.append(self.test)
-        require_columns(frame, [*complete, *self.categorical, *self.ignore], file)
+        require_columns(frame, [*complete, *self.categorical, *self.ignore, *self.id], file)
 
         for column in complete:
             missing = frame[column].isna().sum()
@@ -141,7 +161,7 @@ class Table(SourceOptions):
 
     def _columns(self, frames: Frames) -> tuple[TableColumn, ...]:
         """The columns to learn from, with the categories of all files together."""
-        left_out = {self.label, self.client, self.test, *self.ignore}
+        left_out = {self.label, self.client, self.test, *self.ignore, *self.id}
         first_frame = next(iter(frames.values()))
 
         columns: list[TableColumn] = []
@@ -162,7 +182,7 @@ class Table(SourceOptions):
             return self.task
         if self.label_above is not None:
             return "classification"
-        return task_of(label_values(_joined(frames, self.label)))
+        return task_of(label_values(_joined(frames, self.label), self.decimal))
 
     def _targets(self, frames: Frames, task: Task) -> tuple[Array, tuple[str, ...]]:
         """The targets and the names of their classes; no names where the task is regression."""
@@ -183,7 +203,9 @@ class Table(SourceOptions):
         return np.concatenate(numbers), classes
 
     def _label_numbers(self, frames: Frames) -> Array:
-        numbers = [column_numbers(frame[self.label], file) for file, frame in frames.items()]
+        numbers = [
+            column_numbers(frame[self.label], file, self.decimal) for file, frame in frames.items()
+        ]
         return np.concatenate(numbers)
 
     def _owners(self, frames: Frames) -> Array | None:

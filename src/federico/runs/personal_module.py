@@ -1,0 +1,155 @@
+"""One client's personal model as an ordinary module: from samples as people have them to answers.
+
+Inputs are encoded and scaled, every model of the mixture is asked, its answer is read as its
+calibration says, answers are mixed under the posterior, and values are put into the units of the
+targets. All of it is tensors: `state_dict`, `.to` and `torch.export` work as for any module.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from federico.data.dataset import Schema, TableColumn
+from federico.data.standardizer import Standardizer, TargetScale
+from federico.learning.batches import to_input
+from federico.learning.calibration import Calibration
+from federico.learning.layout import ModelLayout
+from federico.types import FloatArray, Task
+
+
+class TableInputs(nn.Module):
+    """Turns one number for each column into the inputs of a model, without gaps and standardised.
+
+    Takes [rows, columns]: the number of a column of numbers, the position of the category (counted
+    from 0) of a column of categories. NaN is a missing value, and so is a position that no category
+    has, such as -1.
+    """
+
+    median: Tensor
+    mean: Tensor
+    scale: Tensor
+
+    def __init__(self, columns: Sequence[TableColumn], standardizer: Standardizer) -> None:
+        super().__init__()
+        self.categories: list[int | None] = [
+            None if column.categories is None else column.width for column in columns
+        ]
+        self.register_buffer("median", torch.from_numpy(standardizer.median.copy()))
+        self.register_buffer("mean", torch.from_numpy(standardizer.mean.copy()))
+        self.register_buffer("scale", torch.from_numpy(standardizer.scale.copy()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The inputs [rows, inputs]."""
+        x = x.to(self.median.dtype)
+        parts = []
+        for place, categories in enumerate(self.categories):
+            values = x[:, place : place + 1]
+            if categories is not None:
+                values = _one_hot(values, categories)
+            parts.append(values)
+        inputs = torch.cat(parts, dim=1)
+        filled = torch.where(torch.isnan(inputs), self.median, inputs)
+        return (filled - self.mean) / self.scale
+
+
+class PersonalModel(nn.Module):
+    """A few models under a client's posterior, asked together.
+
+    Gives class probabilities [samples, classes], or for regression values [samples, outputs] in the
+    units of the targets. It works in the precision of its own numbers: double as it is made, single
+    after `.float()`.
+    """
+
+    weights: Tensor
+    temperatures: Tensor
+    offsets: Tensor
+    target_mean: Tensor
+    target_spread: Tensor
+
+    def __init__(
+        self,
+        models: Sequence[nn.Module],
+        weights: FloatArray,
+        schema: Schema,
+        standardizer: Standardizer | None = None,
+        calibration: Calibration | None = None,
+        target_scale: TargetScale | None = None,
+    ) -> None:
+        """`weights[k]` is the client's trust in `models[k]`, all in evaluation mode."""
+        super().__init__()
+        self.task: Task = schema.task
+        self.inputs: nn.Module = nn.Identity()
+        if schema.columns and standardizer is not None:
+            self.inputs = TableInputs(schema.columns, standardizer)
+        self.models = nn.ModuleList(models)
+        self.register_buffer("weights", torch.tensor(weights, dtype=torch.float64))
+
+        if schema.task == "classification":
+            temperatures = torch.ones(len(models), dtype=torch.float64)
+            offsets = torch.zeros(len(models), schema.outputs, dtype=torch.float64)
+            if calibration is not None:
+                temperatures = torch.tensor(calibration.temperatures)
+                offsets = torch.tensor(calibration.offsets)
+            self.register_buffer("temperatures", temperatures)
+            self.register_buffer("offsets", offsets)
+        else:
+            mean = torch.zeros(schema.outputs, dtype=torch.float64)
+            spread = torch.ones(schema.outputs, dtype=torch.float64)
+            if target_scale is not None:
+                mean = torch.tensor(target_scale.mean)
+                spread = torch.tensor(target_scale.spread)
+            self.register_buffer("target_mean", mean)
+            self.register_buffer("target_spread", spread)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """What the mixture predicts."""
+        mixed = torch.zeros((), dtype=self.weights.dtype, device=self.weights.device)
+        for k, predicted in enumerate(self.answers(x)):
+            mixed = mixed + self.weights[k] * predicted
+        return self.in_units(mixed)
+
+    def answers(self, x: Tensor) -> list[Tensor]:
+        """What each model predicts: class probabilities, or values that are still standardised."""
+        dtype = next(self.models.parameters()).dtype
+        inputs = to_input(self.inputs(x), dtype)
+        answers = []
+        for k, model in enumerate(self.models):
+            outputs = model(inputs).to(self.weights.dtype)
+            if self.task == "classification":
+                # Probabilities are mixed, not logits.
+                calibrated = outputs / self.temperatures[k] + self.offsets[k]
+                outputs = torch.softmax(calibrated, dim=-1)
+            answers.append(outputs)
+        return answers
+
+    def in_units(self, predicted: Tensor) -> Tensor:
+        """Values in the units of the targets; probabilities as they are."""
+        if self.task == "classification":
+            return predicted
+        return predicted * self.target_spread + self.target_mean
+
+
+def models_of(layout: ModelLayout, rows: Sequence[Tensor]) -> list[nn.Module]:
+    """A module for each row, with numbers of its own, to predict with."""
+    models = []
+    for row in rows:
+        model = layout.bind(row, layout.initial_counters())
+        # As views of one row, saving one of its tensors would save all of them. What is frozen
+        # stays one for all models.
+        tensors: dict[str, Tensor] = {
+            **dict(model.named_parameters()),
+            **dict(model.named_buffers()),
+        }
+        for slot in layout.slots:
+            tensors[slot.name].data = tensors[slot.name].data.clone()
+        models.append(model.eval())
+    return models
+
+
+def _one_hot(positions: Tensor, width: int) -> Tensor:
+    """An input for each category [rows, width]: all NaN where the position is that of none."""
+    categories = torch.arange(width, dtype=positions.dtype, device=positions.device)
+    is_category = (positions == categories).to(positions.dtype)
+    is_known = is_category.sum(dim=1, keepdim=True) > 0
+    return torch.where(is_known, is_category, torch.nan)
