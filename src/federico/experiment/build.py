@@ -406,6 +406,11 @@ def _check_training(
             "training.weight_decay: some parameters of the model are frozen, and would decay; "
             "set training.shared = 'trainable', which leaves them alone"
         )
+    if rules.augmentation is not None and len(schema.input_shape) != 3:
+        raise ConfigError(
+            "training.augment: is for images (channels, height, width), the data has inputs of "
+            f"shape {schema.input_shape}; take it out"
+        )
     if rules.loss is not None:
         x = to_input(torch.from_numpy(client.train.x[:2]), layout.dtype)
         targets = torch.from_numpy(client.train.y[:2])

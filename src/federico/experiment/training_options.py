@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
+from federico.learning.augmentation import Augmentation
 from federico.learning.optimizers import Adam, OptimizerOptions
 from federico.learning.schedules import Constant, Schedule
 from federico.learning.training_rules import TrainingRules, import_loss
@@ -58,6 +59,8 @@ class Training(Options):
     schedule: Schedule = Constant()
     """How the learning rate changes from round to round."""
 
+    augment: Augmentation | None = None
+    """What is done to images before a model trains on them; nothing if not set."""
     keep_best: float = Field(default=0.0, ge=0, le=0.5)
     """Fraction of each client's training samples that is set aside, never trained on, to find the
     evaluated round whose personal models are kept: the one with the lowest mean loss on them. 0
@@ -71,6 +74,7 @@ class Training(Options):
             weight_decay=self.weight_decay,
             clip_norm=self.clip_norm,
             schedule=self.schedule,
+            augmentation=self.augment,
         )
 
     def meaning(self) -> dict[str, Any]:

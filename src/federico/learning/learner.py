@@ -604,9 +604,12 @@ class Learner:
             batches = data.in_orders(
                 visits.clients, orders, self.batch_size, training.sample_weights
             )
+            generators = self._generators(visits, training.round_index, epoch)
             with self._randomness(visits, training.round_index, epoch):
                 for batch in batches:
                     inputs = data.inputs(batch.index)
+                    if self.rules.augmentation is not None:
+                        inputs = self.rules.augmentation.batch(inputs, generators, self.batch_size)
                     targets = data.targets(batch.index)
                     weights = self._by_class(batch.weights, visits, targets)
                     workspace.engine.gradient(inputs, targets, weights)
@@ -619,6 +622,16 @@ class Learner:
                     self.optimizer.step(
                         parameters[:active], gradients[:active], states.first(active), factor
                     )
+
+    def _generators(self, visits: Visits, round_index: int, epoch: int) -> list[torch.Generator]:
+        """What each visit draws its augmentation from; the same for all models a client visits."""
+        if self.rules.augmentation is None:
+            return []
+        generators = []
+        for client in visits.clients.tolist():
+            seed = key(self.seed, "augmentation", self.names[client], round_index, epoch)
+            generators.append(torch.Generator().manual_seed(seed % 2**63))
+        return generators
 
     def _by_class(self, weights: Tensor, visits: Visits, targets: Tensor) -> Tensor:
         """The weights of a batch's samples, times those of their classes, [visits, samples]."""

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from federico.errors import ConfigError
+from federico.learning.augmentation import Augmentation
 from federico.learning.schedules import Constant, Schedule
 from federico.own_code import import_object
 from federico.types import FloatArray, IntArray
@@ -28,6 +29,7 @@ class TrainingRules:
     weight_decay: float = 0.0
     clip_norm: float | None = None
     schedule: Schedule = field(default_factory=Constant)
+    augmentation: Augmentation | None = None
 
     def prepare_step(self, parameters: Tensor, gradients: Tensor, rate: float) -> None:
         """Clip the gradients and let the parameters decay, in place, before a step at this rate.
