@@ -14,7 +14,7 @@ from benchmarks.plain import Played, twin
 from benchmarks.store import CACHE
 from benchmarks.work import read_models, read_problem, work_of
 from benchmarks.workloads import Workload
-from federico.api import Quiet
+from federico.api.progress import Quiet
 from federico.experiment.build import prepare
 from federico.experiment.runner import simulate
 from federico.runs.layout import CellDir

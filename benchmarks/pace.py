@@ -11,7 +11,7 @@ from shutil import copytree
 from tempfile import TemporaryDirectory
 
 from benchmarks.store import CACHE
-from federico.api import Quiet
+from federico.api.progress import Quiet
 from federico.runs.layout import CellDir
 from federico.runs.records import Record, read_spent
 

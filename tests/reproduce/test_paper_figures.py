@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from matplotlib.figure import Figure
 
-from federico.api import Quiet
+from federico.api.progress import Quiet
 from federico.experiment.grid import load_grid
 from federico.experiment.runner import run_grid
 from federico.paper.figures import draw_figure, shown_cells, write_figure

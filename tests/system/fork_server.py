@@ -20,7 +20,7 @@ from typing import Any
 import sklearn.datasets  # noqa: F401 (every child would import it again)
 import torch
 
-from federico.api import Quiet
+from federico.api.progress import Quiet
 from federico.errors import FedericoError
 from federico.experiment.config import load
 from federico.experiment.runner import simulate

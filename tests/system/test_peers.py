@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from peers import PATIENCE, Federation, Site, small, until
 
-from federico.api import Quiet
+from federico.api.progress import Quiet
 from federico.cli.main import main
 from federico.experiment.runner import simulate
 from federico.runs.bundle import open_folder

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from peers import PATIENCE, POISONED, Federation, Site, small, until
 
-from federico.api import Quiet
+from federico.api.progress import Quiet
 from federico.experiment.runner import simulate
 from federico.runs.records import read_records
 from federico.site.certificates import approve_request, create_request

@@ -136,7 +136,7 @@ def _check_jobs(jobs: int, team: "ProcessGroup") -> None:
 
 
 def _observer(grid: "Grid", options: RunOptions, team: "ProcessGroup"):  # type: ignore[no-untyped-def]
-    from federico.api import Quiet as QuietObserver
+    from federico.api.progress import Quiet as QuietObserver
     from federico.cli.progress import LiveProgress
 
     if options.silent or team.rank > 0:

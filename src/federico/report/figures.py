@@ -133,7 +133,7 @@ def overview(summary: Summary, trusted: Posteriors | None = None) -> Figure:
         title = text.headline(summary, short=True).rstrip(".")
         figure = sheet(11, max(height, 4.8), title)
         left, right = figure.subplots(1, 2, width_ratios=[1, 1.05])
-        _trust(right, trusted)
+        trust(right, trusted)
         panels_of_columns = [left]
     else:
         width = max(2.6 + 3.3 * len(columns), 8)
@@ -256,22 +256,18 @@ def _cost_of_column(left: Axes, right: Axes, summary: Summary, column: str) -> N
 
 def clients(summary: Summary) -> Figure:
     """Each client's own figure, a dot for each row of the table."""
-    column = summary.table.columns[0]
-    entries = summary.column(column, summary.shown_rate)
-    everyone = list(entries[0].by_client)
-    groups = None
-    population = summary.population
-    if population is not None and population.same_on_every_seed:
-        everyone = population.clients
-        groups = true_groups(population.distribution)
-    order = by_group(groups, len(everyone), MOST_ROWS)
-    names = chosen(everyone, order)
-
+    names, everyone = _drawn_clients(summary)
     title = f"{summary.metric.name.capitalize()} of each client"
     title += some_of(len(names), len(everyone))
     figure = sheet(8, 1.9 + 0.26 * len(names), title)
-    axes = figure.subplots()
+    dots_by_client(figure.subplots(), summary)
+    return figure
 
+
+def dots_by_client(axes: Axes, summary: Summary) -> None:
+    """A line of dots for each client, a dot for each row of the table."""
+    entries = summary.column(summary.table.columns[0], summary.shown_rate)
+    names, _ = _drawn_clients(summary)
     by_row = []
     for entry in entries:
         own = [entry.by_client.get(client, np.nan) for client in names]
@@ -300,7 +296,20 @@ def clients(summary: Summary) -> Figure:
     clean(axes, "x")
     ticks(axes, "y", names)
     legend_beside(axes)
-    return figure
+
+
+def _drawn_clients(summary: Summary) -> tuple[list[str], list[str]]:
+    """The clients that are drawn, in their order, and all clients."""
+    column = summary.table.columns[0]
+    entries = summary.column(column, summary.shown_rate)
+    everyone = list(entries[0].by_client)
+    groups = None
+    population = summary.population
+    if population is not None and population.same_on_every_seed:
+        everyone = population.clients
+        groups = true_groups(population.distribution)
+    order = by_group(groups, len(everyone), MOST_ROWS)
+    return chosen(everyone, order), everyone
 
 
 def worth(summary: Summary) -> Figure:
@@ -583,7 +592,7 @@ def _limit(axes: Axes, summary: Summary, entries: Sequence[Entry]) -> None:
         axes.set_ylim(0, 1.5 * max(finite))
 
 
-def _trust(axes: Axes, shown: Posteriors) -> None:
+def trust(axes: Axes, shown: Posteriors) -> None:
     """Whose model each client uses, and how much."""
     order = by_group(shown.groups, len(shown.clients), MOST_HEAT)
     names = chosen(shown.clients, order)

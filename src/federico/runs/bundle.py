@@ -14,6 +14,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 from urllib.parse import quote
@@ -130,6 +131,13 @@ class Bundle:
         if self.comparison is not None:
             shown += f"; {describe_comparison(self.comparison)}"
         return f"{shown})"
+
+    def _repr_html_(self) -> str:
+        rows = []
+        for owner, weight in sorted(self.posterior.items(), key=lambda item: -item[1]):
+            rows.append(f"<tr><td>{escape(owner)}</td><td>{100 * weight:.1f} %</td></tr>")
+        head = "<tr><th>model of</th><th>weight</th></tr>"
+        return f"<p><b>{escape(repr(self))}</b></p><table>{head}{''.join(rows)}</table>"
 
     @property
     def comparison(self) -> Comparison | None:

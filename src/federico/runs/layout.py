@@ -62,6 +62,9 @@ class Description:
     rate_kind: RateKind = "given"
     settings: str = ""
     """A hash of `options` without the learning rate."""
+    model_structure: str = ""
+    """A hash of the model's layers and of the names and shapes of its tensors; empty where it was
+    not written down."""
 
 
 class CellDir:
@@ -124,6 +127,9 @@ class CellDir:
             new_value = getattr(new, name)
             if not difference and old_value != new_value:
                 difference = f"{name} {old_value} is now {new_value}"
+        structures = (before.model_structure, new.model_structure)
+        if not difference and all(structures) and structures[0] != structures[1]:
+            difference = "the model has other layers or tensors than before"
         if difference:
             raise another_experiment(self.path, difference)
 
@@ -176,7 +182,8 @@ def another_experiment(path: Path, difference: str) -> RunError:
     """The error for a folder that must not be added to."""
     return RunError(
         f"{path}: holds another experiment ({difference}). "
-        "Choose another --name, or delete the folder to start over"
+        "Choose another --name, or delete the folder to start over "
+        "(in Python: overwrite=True)"
     )
 
 

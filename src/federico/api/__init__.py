@@ -1,0 +1,6 @@
+"""federico from Python: run an experiment, look at what it left, predict."""
+
+from federico.api.results import Run
+from federico.api.running import load, run
+
+__all__ = ["Run", "load", "run"]

@@ -1,0 +1,213 @@
+"""What a run has left: summary, frames, pictures, the page, and the clients' personal models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from torch import nn
+
+from federico.api.frames import frame_of_posterior, frame_of_rounds
+from federico.errors import ConfigError, RunError
+from federico.runs.bundle import Bundle
+from federico.runs.client_models import open_client
+from federico.runs.layout import CellDir, RunDir
+from federico.runs.records import Record
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from federico.api.plots import Plots
+
+MOST_LISTED = 20
+"""Clients and cells that an error message lists."""
+
+
+class Run:
+    """A run directory: its results, its records and its clients' personal models.
+
+    `summary()` and `frame()` are its figures, `plot` its pictures, `report()` its page, and
+    `client(name)` is one client's personal model.
+    """
+
+    def __init__(
+        self,
+        path: Path | str,
+        model: Callable[[], nn.Module] | None = None,
+        *,
+        trained: bool = False,
+    ) -> None:
+        """`trained`: whether `federico.run` has just played rounds of it."""
+        self.path = Path(path)
+        self.trained = trained
+        self._model = model
+        self._cells = RunDir(self.path).cells()
+        if not self._cells:
+            raise RunError(
+                f"{path}: is not a run directory (it has no cell.json below it); "
+                "`federico run` makes one"
+            )
+
+    def __repr__(self) -> str:
+        state = "trained now" if self.trained else "loaded, not trained now"
+        return (
+            f"Run({str(self.path)!r}: {_counted(len(self.clients), 'client')}, "
+            f"{_listed(self.methods)}, {_counted(len(self.seeds), 'seed')}; {state})"
+        )
+
+    def _repr_html_(self) -> str:
+        table = self.summary().to_html(border=0, float_format="{:.3f}".format, index=False)
+        return f"<p><b>{escape(repr(self))}</b></p>{table}"
+
+    @property
+    def clients(self) -> list[str]:
+        """The clients' names."""
+        return self._cells[0].description.clients
+
+    @property
+    def methods(self) -> list[str]:
+        """The methods that have begun."""
+        return list(dict.fromkeys(cell.description.method for cell in self._shown_cells))
+
+    @property
+    def seeds(self) -> list[int]:
+        """The seeds that have begun."""
+        return sorted({cell.description.seed for cell in self._shown_cells})
+
+    @property
+    def plot(self) -> Plots:
+        """Pictures as matplotlib axes: accuracy, posterior, collaborators, clients."""
+        from federico.api.plots import Plots
+
+        return Plots(self.path, self._cell)
+
+    def summary(self) -> pd.DataFrame:
+        """What each method has reached: one line for each method and seed.
+
+        Figures are those of the last evaluated round, the plain mean over clients. `worst` and
+        `best` are the lowest and the highest client's accuracy, or R2 where values are predicted.
+        """
+        import pandas as pd
+
+        last = self.frame(last=True)
+        if last.empty:
+            return pd.DataFrame(columns=["method", "seed", "round", "clients"])
+        places = [name for name in ("method", "row", "column", "seed", "round") if name in last]
+        judged_by = "accuracy" if "accuracy" in last else "r2"
+        lines = []
+        for key, group in last.groupby(places, sort=False, dropna=False):
+            line = dict(zip(places, key, strict=True))
+            line["clients"] = len(group)
+            figures = group.drop(columns=[*places, "client"])
+            for name, value in figures.mean().items():
+                line[str(name)] = value
+            line["worst"] = group[judged_by].min()
+            line["best"] = group[judged_by].max()
+            lines.append(line)
+        return pd.DataFrame(lines)
+
+    def frame(self, *, last: bool = False) -> pd.DataFrame:
+        """Every figure of the records: one line for each method, seed, client and round.
+
+        `alone_...` is what the client reaches with the model it trained alone, `together_...` with
+        its collaborators' models only, where the method trains a model alone. `last`: only the last
+        evaluated round.
+        """
+        frame = frame_of_rounds(self._shown_cells)
+        if last and not frame.empty:
+            cell = [name for name in ("method", "row", "column", "seed") if name in frame]
+            newest = frame.groupby(cell, dropna=False)["round"].transform("max")
+            frame = frame[frame["round"] == newest].reset_index(drop=True)
+        return frame
+
+    def posterior(
+        self, method: str = "federico", seed: int | None = None, round_index: int | None = None
+    ) -> pd.DataFrame:
+        """Whose models each client trusts: a row for each client, a column for each model's owner.
+
+        Without a seed, that of the first; without a round, after the last.
+        """
+        cell = self._cell(method, seed)
+        records = [record for record in cell.records if record.posterior]
+        if not records:
+            raise RunError(f"{cell.path}: clients of {method!r} have no posterior")
+        record = records[-1]
+        if round_index is not None:
+            of_round = [each for each in records if each.round == round_index]
+            if not of_round:
+                raise ConfigError(
+                    f"round_index = {round_index}: {cell.path} has rounds "
+                    f"{records[0].round} to {records[-1].round}"
+                )
+            record = of_round[0]
+        return frame_of_posterior(cell.description.clients, record)
+
+    def report(self) -> Path:
+        """Write the page of this run, with its pictures and tables; returns the page's path."""
+        from federico.report import summarize, write_report
+
+        return write_report(self.path, summarize(self.path))
+
+    def client(
+        self,
+        name: str | int,
+        *,
+        method: str = "federico",
+        seed: int | None = None,
+        row: str = "",
+        column: str = "",
+    ) -> Bundle:
+        """One client's personal model; without a seed, row or column that of the first.
+
+        `.save(folder)` puts it into a folder of its own, which can be moved to another machine.
+        """
+        cell = self._cell(method, seed, row, column)
+        known = cell.description.clients
+        if str(name) not in known:
+            raise ConfigError(
+                f"client {name!r}: there is none of that name in {self.path}; "
+                f"it has {_listed(known)}"
+            )
+        return open_client(cell, str(name), self._model)
+
+    def records(self, method: str = "federico", seed: int | None = None) -> list[Record]:
+        """Every round of one method and seed."""
+        return self._cell(method, seed).records
+
+    @property
+    def _shown_cells(self) -> list[CellDir]:
+        """All cells but those of tuning, which train without a part of the data."""
+        return [cell for cell in self._cells if cell.description.rate_kind != "tuning"]
+
+    def _cell(
+        self, method: str, seed: int | None = None, row: str = "", column: str = ""
+    ) -> CellDir:
+        """The first cell that is what is asked for; tuning runs have no models."""
+        for cell in self._shown_cells:
+            about = cell.description
+            if (
+                about.method == method
+                and seed in (None, about.seed)
+                and row in ("", about.row)
+                and column in ("", about.column)
+            ):
+                return cell
+        there = [
+            f"{each.description.method} (seed {each.description.seed})" for each in self._cells
+        ]
+        raise ConfigError(
+            f"{self.path}: holds no run of {method!r} with that seed; it has {_listed(there)}"
+        )
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:MOST_LISTED])
+    if len(names) > MOST_LISTED:
+        shown += f" and {len(names) - MOST_LISTED} more"
+    return shown
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

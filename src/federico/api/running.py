@@ -1,0 +1,144 @@
+"""Run an experiment from Python, or open what one has left."""
+
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from federico.api.progress import Quiet, bars, bars_wanted
+from federico.api.results import Run
+from federico.data.arrays import dataset_from_clients
+from federico.data.dataset import Dataset
+from federico.data.targets import many_classes_hint
+from federico.errors import ConfigError, RunError
+from federico.experiment.config import read
+from federico.experiment.grid import Grid, make_grid
+from federico.experiment.observer import Observer
+from federico.experiment.runner import run_grid
+from federico.runs.layout import RunDir
+from federico.types import Array, Task
+
+
+def run(
+    experiment: str | Path | None = None,
+    *,
+    clients: Mapping[str, tuple[Array, Array]] | None = None,
+    model: Callable[[], nn.Module] | None = None,
+    task: Task | None = None,
+    label_names: Sequence[str] | None = None,
+    directory: str | Path = "runs",
+    overwrite: bool = False,
+    progress: bool | None = None,
+    observer: Observer | None = None,
+    **settings: Any,
+) -> Run:
+    """Run an experiment file, or your own arrays and model.
+
+    `clients` maps a name to (x, y); `model` is a function (or class) that makes a new, randomly
+    initialised module. Further keywords are the keys of an experiment file: rounds=20,
+    seeds=[0, 1], methods=[MyMethod], federico={"neighbors": 2}, ...
+
+    The same name and settings resume, or just load what is finished (`run.trained` says which).
+    Other settings, data or another model under the same name are refused, unless `overwrite=True`
+    deletes what was there. `progress` shows bars; without it only a notebook or a terminal does.
+    """
+    tables = read(Path(experiment)) if experiment else {}
+    tables = _merged(tables, settings)
+    dataset = None
+    if clients is not None:
+        tables["data"] = {"kind": "python"}
+        tables["partition"] = settings.get("partition", {"kind": "natural"})
+        dataset = dataset_from_clients(clients, task=task, label_names=label_names)
+    if isinstance(model, nn.Module):
+        raise ConfigError(
+            "model: give a function that makes a new module (every peer starts from its own), "
+            "not one"
+        )
+    if model is not None:
+        tables["model"] = {"kind": "python"}
+
+    grid = make_grid(tables, "federico.run")
+    folder = Path(directory) / grid.name
+    if overwrite:
+        _delete_run(folder)
+    rounds_before = _rounds_played(folder)
+    with _observing(observer, progress) as watching:
+        if dataset is not None and task is None:
+            _hint_at_amounts(dataset, watching)
+        done = _run(grid, directory, watching, dataset, model)
+    return Run(done.path, model, trained=_rounds_played(folder) > rounds_before)
+
+
+def load(path: str | Path, model: Callable[[], nn.Module] | None = None) -> Run:
+    """Open a run directory; `model` is needed only where the run was given one in Python."""
+    return Run(path, model)
+
+
+def _run(
+    grid: Grid,
+    directory: str | Path,
+    observer: Observer,
+    dataset: Dataset | None,
+    model: Callable[[], nn.Module] | None,
+) -> RunDir:
+    return run_grid(
+        grid,
+        Path(directory),
+        observer,
+        dataset=dataset,
+        factory=model,
+        command="federico.run",
+    )
+
+
+def _observing(observer: Observer | None, progress: bool | None):  # type: ignore[no-untyped-def]
+    """The given observer, else bars where somebody looks on."""
+    if observer is not None:
+        return nullcontext(observer)
+    if bars_wanted(progress):
+        return bars()
+    return nullcontext(Quiet())
+
+
+def _hint_at_amounts(dataset: Dataset, observer: Observer) -> None:
+    hint = many_classes_hint(dataset.schema)
+    if hint:
+        observer.say(hint)
+
+
+def _delete_run(folder: Path) -> None:
+    """Delete a run directory, and nothing that is none."""
+    if not folder.exists():
+        return
+    is_run = (folder / "config.toml").exists() or bool(RunDir(folder).cells())
+    if not is_run and any(folder.iterdir()):
+        raise RunError(
+            f"{folder}: overwrite=True deletes run directories only, and this is none; "
+            "choose another name or directory"
+        )
+    with RunDir(folder).locked():
+        shutil.rmtree(folder)
+
+
+def _rounds_played(folder: Path) -> int:
+    """Rounds of all finished cells together."""
+    return sum(cell.rounds_done for cell in RunDir(folder).cells())
+
+
+def _merged(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The table with changes.
+
+    Inner tables are changed key by key, unless they become another kind.
+    """
+    merged = dict(table)
+    for key, value in changes.items():
+        inner = merged.get(key)
+        if isinstance(inner, Mapping) and isinstance(value, Mapping):
+            same_kind = value.get("kind") in {None, inner.get("kind")}
+            merged[key] = _merged(inner, value) if same_kind else value
+        else:
+            merged[key] = value
+    return merged

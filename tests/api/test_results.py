@@ -1,0 +1,131 @@
+"""What a run gives in Python."""
+
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+import pytest
+from torch import nn
+
+import federico
+from federico.errors import ConfigError, RunError
+from federico.types import Array
+
+matplotlib.use("Agg")
+
+
+def people(seed: int = 0) -> dict[str, tuple[Array, Array]]:
+    rng = np.random.default_rng(seed)
+    found = {}
+    for place, name in enumerate("abcd"):
+        x = rng.normal(size=(40, 3))
+        found[name] = x, (x[:, 0] * (-1) ** place > 0).astype(int)
+    return found
+
+
+def net() -> nn.Module:
+    return nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 2))
+
+
+def other_net() -> nn.Module:
+    """As many numbers under the same names, but another function."""
+    return nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 2))
+
+
+def start(folder: Path, **changes: object) -> federico.Run:
+    settings: dict[str, object] = {"clients": people(), "model": net, "rounds": 3, "name": "mine"}
+    return federico.run(directory=folder, **(settings | changes))  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> federico.Run:
+    return start(tmp_path_factory.mktemp("run"), seeds=[0, 1])
+
+
+def test_the_frame_has_every_metric_of_every_client_and_round(run: federico.Run) -> None:
+    frame = run.frame()
+    assert len(frame) == 2 * 2 * 4 * 3, "methods, seeds, clients, rounds"
+    record = run.records("federico", 1)[1]
+    assert record.figures is not None
+    line = frame.query("method == 'federico' and seed == 1 and client == 'c' and round == 2")
+    for metric, by_client in record.figures.items():
+        value = by_client[2]
+        assert line[metric].item() == pytest.approx(np.nan if value is None else value, nan_ok=True)
+    assert record.together_share is not None
+    assert line["together_share"].item() == record.together_share[2]
+
+
+def test_the_summary_has_a_line_for_each_method_and_seed(run: federico.Run) -> None:
+    summary = run.summary()
+    assert list(zip(summary.method, summary.seed, strict=True)) == [
+        ("federico", 0),
+        ("federico", 1),
+        ("local", 0),
+        ("local", 1),
+    ]
+    last = run.frame(last=True).query("method == 'local' and seed == 0")
+    assert summary.accuracy[2] == pytest.approx(last.accuracy.mean())
+    assert summary.worst[2] == last.accuracy.min()
+
+
+def test_the_posterior_is_labelled_and_of_the_asked_round(run: federico.Run) -> None:
+    posterior = run.posterior(seed=1, round_index=2)
+    assert list(posterior.index) == run.clients
+    assert posterior.sum(axis=1).to_numpy() == pytest.approx(1, abs=1e-3)
+    weights = run.records("federico", 1)[1].posterior[0]
+    for owner, weight in weights.items():
+        assert posterior.loc["a", owner] == weight
+    with pytest.raises(ConfigError, match=r"round_index = 9: .* has rounds 1 to 3"):
+        run.posterior(round_index=9)
+
+
+def test_pictures_are_axes_and_drawn_where_asked(run: federico.Run) -> None:
+    from matplotlib import pyplot
+
+    _, grid = pyplot.subplots(2, 2)
+    assert run.plot.accuracy(ax=grid[0, 0]) is grid[0, 0]
+    assert run.plot.posterior(ax=grid[0, 1]) is grid[0, 1]
+    assert run.plot.collaborators("a", ax=grid[1, 0]) is grid[1, 0]
+    assert run.plot.clients(ax=grid[1, 1]) is grid[1, 1]
+    assert len(grid[0, 0].lines) == 2, "a line for each method"
+    assert run.plot.accuracy().get_xlabel() == "round"
+    pyplot.close("all")
+    assert dir(run.plot) == ["accuracy", "clients", "collaborators", "posterior"]
+
+
+def test_the_report_is_a_page(run: federico.Run) -> None:
+    assert run.report().read_text().startswith("<!")
+
+
+def test_a_run_says_whether_it_was_trained_or_loaded(tmp_path: Path) -> None:
+    assert start(tmp_path).trained
+    again = start(tmp_path)
+    assert not again.trained
+    assert "loaded, not trained now" in repr(again)
+    assert "4 clients, federico, local, 1 seed" in repr(federico.load(tmp_path / "mine"))
+    assert "<table" in again._repr_html_()
+    assert "a (alone)" in again.client("a")._repr_html_()
+
+
+def test_another_model_of_the_same_size_is_refused_unless_overwritten(tmp_path: Path) -> None:
+    start(tmp_path)
+    with pytest.raises(RunError, match=r"the model has other layers.*overwrite=True"):
+        start(tmp_path, model=other_net)
+    assert start(tmp_path, model=other_net, overwrite=True).trained
+
+
+def test_overwrite_deletes_nothing_but_runs(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("years of work")
+    with pytest.raises(RunError, match="deletes run directories only"):
+        start(tmp_path, overwrite=True)
+    assert (tmp_path / "mine" / "thesis.tex").exists()
+
+
+def test_progress_is_shown_on_request_only(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    start(tmp_path)
+    assert capsys.readouterr().err == ""
+    start(tmp_path, overwrite=True, progress=True)
+    assert "3/3" in capsys.readouterr().err
