@@ -141,3 +141,18 @@ def test_odd_tokens_of_a_member_are_nothing(join, bus: zenoh.Session, key: str) 
     assert not a.here("b")
     assert a.furthest_round("b") == 0
     odd.undeclare()
+
+
+def test_versions_of_federico_that_speak_another_protocol_are_named_on_both_sides(
+    bus: zenoh.Session, caplog: pytest.LogCaptureFixture
+) -> None:
+    older = Presence(bus, ROSTER, "a")
+    newer = Presence(bus, replace(ROSTER, protocol=ROSTER.protocol + 1), "b")
+    eventually(lambda: older.with_another_protocol() == {"b"})
+    eventually(lambda: newer.with_another_protocol() == {"a"})
+    assert not older.here("b")
+    assert not newer.here("a")
+    assert "b speaks protocol 2, this site 1: upgrade the federico of the older" in caplog.text
+    assert "a speaks protocol 1, this site 2: upgrade the federico of the older" in caplog.text
+    newer.close()
+    eventually(lambda: older.with_another_protocol() == set())

@@ -274,6 +274,8 @@ def _member_table(status: Status, *, running: bool) -> Table:
 def _presence(member: MemberStatus, *, running: bool) -> str:
     if member.here:
         return "yes" if running else "when this site ended"
+    if not member.same_protocol:
+        return "with another version of federico"
     if not member.same_file:
         return "with another federation file"
     if member.last_seen is None:

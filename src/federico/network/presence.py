@@ -35,6 +35,7 @@ class Presence:
         self._finished: dict[str, int] = {}
         self._furthest: dict[str, int] = {}
         self._other_file: set[str] = set()
+        self._other_protocol: set[str] = set()
         self._waits = True
 
         self._alive_token = session.liveliness().declare_token(roster.alive_key(me))
@@ -75,6 +76,11 @@ class Presence:
         """The members that are here with another federation file; they count as away."""
         with self._changed:
             return set(self._other_file)
+
+    def with_another_protocol(self) -> set[str]:
+        """The members that are here with another version of federico; they count as away."""
+        with self._changed:
+            return set(self._other_protocol)
 
     def furthest_round(self, member: str) -> int:
         """The last round this member was ever seen to finish, whether it is here or away."""
@@ -128,13 +134,15 @@ class Presence:
     def _token_changed(self, sample: zenoh.Sample) -> None:
         """A token appeared or vanished. What is no member's, or is no known token, is ignored."""
         key = str(sample.key_expr).removeprefix(f"{self._roster.root}/")
-        member, what, detail = [*key.split("/"), "", ""][:3]
+        member, what, detail, protocol = [*key.split("/"), "", "", ""][:4]
         if member not in self._roster.members or member == self._me:
             return
 
         appeared = sample.kind == zenoh.SampleKind.PUT
         with self._changed:
-            if what == "alive" and detail == self._roster.version:
+            if what == "alive" and protocol != str(self._roster.protocol):
+                self._note_other_protocol(member, protocol, appeared)
+            elif what == "alive" and detail == self._roster.version:
                 self._note_presence(member, appeared)
             elif what == "alive":
                 self._note_other_file(member, appeared)
@@ -162,6 +170,18 @@ class Presence:
             "%s has another version of the federation file, or of federico, than this site", member
         )
 
+    def _note_other_protocol(self, member: str, protocol: str, appeared: bool) -> None:
+        if not appeared:
+            self._other_protocol.discard(member)
+            return
+        self._other_protocol.add(member)
+        log.warning(
+            "%s speaks protocol %.9s, this site %d: upgrade the federico of the older of the two",
+            member,
+            protocol,
+            self._roster.protocol,
+        )
+
     def _note_finished(self, member: str, round_index: int) -> None:
         self._finished[member] = max(round_index, self._finished.get(member, 0))
         self._furthest[member] = max(round_index, self._furthest.get(member, 0))
@@ -170,10 +190,10 @@ class Presence:
 def members_seen(session: zenoh.Session, roster: Roster, seconds: float) -> dict[str, str]:
     """Who is here, and with which version of the federation file; looks without joining."""
     seen = {}
-    for reply in session.liveliness().get(f"{roster.root}/*/alive/*", timeout=seconds):
+    for reply in session.liveliness().get(f"{roster.root}/*/alive/*/*", timeout=seconds):
         if reply.ok is None:
             continue
-        *_, member, _, version = str(reply.ok.key_expr).split("/")
+        *_, member, _, version, protocol = str(reply.ok.key_expr).split("/")
         if member in roster.members:
-            seen[member] = version
+            seen[member] = version if protocol == str(roster.protocol) else f"protocol {protocol}"
     return seen

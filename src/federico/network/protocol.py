@@ -14,7 +14,8 @@ conversation between two members and must be used by one thread at a time.
                     the numbers of the chunk
 
 What no honest peer sends is a Violation, whatever was sent: it is refused, and held against the
-sender. Being late, slow or repetitive is none. Whoever gets no answer says the same again, so
+sender. Being late, slow or repetitive is none, nor is another version of the program, an expired
+certificate or a wrong clock. Whoever gets no answer says the same again, so
 everything may be said twice: the second time changes nothing.
 """
 
@@ -40,6 +41,7 @@ from federico.network.wire.messages import (
     Kind,
     MessageHeader,
     ModelRequest,
+    RefusedError,
     SignedMessage,
 )
 from federico.network.wire.schema import ChunkPlan, ModelSchema
@@ -384,6 +386,8 @@ class OwnerConversation:
             return self._decide(topic, request, payload)
         except ProtocolError as error:
             return Violation(str(error))
+        except RefusedError as error:
+            return Refuse(str(error))
 
     def room_made(self, update: IncomingUpdate) -> None:
         """Its chunks can come. One that was on its way before is dropped."""

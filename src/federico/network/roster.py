@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 
 from federico.errors import ConfigError
+from federico.network.wire.messages import FORMAT
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 """What a federation and a member may be called: it is part of keys, certificates, file names."""
@@ -21,6 +22,9 @@ class Roster:
     """Names of the members."""
     relays: tuple[str, ...] = ()
     """Names in the certificates of relays, which may pass on the messages of others."""
+
+    protocol: int = FORMAT
+    """Number of the protocol that this program speaks."""
 
     def __post_init__(self) -> None:
         """Refuse names that cannot be part of a key, and names that occur twice."""
@@ -56,8 +60,12 @@ class Roster:
         return f"{self.requests_key(owner)}/{visitor}/{topic}"
 
     def alive_key(self, member: str) -> str:
-        """The token that is there as long as the member is, with its version of the federation."""
-        return f"{self.member_key(member)}/alive/{self.version}"
+        """The token that is there as long as the member is.
+
+        It is the handshake between versions: it says which federation file and which protocol the
+        member has, before anybody asks for anything.
+        """
+        return f"{self.member_key(member)}/alive/{self.version}/{self.protocol}"
 
     def finished_key(self, member: str, round_index: int | str) -> str:
         """The token that is there once the member has pushed all its updates of a round."""

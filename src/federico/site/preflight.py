@@ -161,5 +161,8 @@ def _check_version(name: str, version: str | None, own_version: str) -> Finding:
         return Finding(subject, "wait", "not there now")
     if version == own_version:
         return Finding(subject, "ok", "here")
+    if version.startswith("protocol "):
+        message = f"here, but speaks {version}; upgrade the federico of the older of the two"
+        return Finding(subject, "wrong", message, NetworkError)
     message = f"here with version {version} of the federation file; make both files the same"
     return Finding(subject, "wrong", message, NetworkError)

@@ -38,6 +38,8 @@ class MemberStatus:
     """How often the member has broken the rules of the protocol since its last pause."""
     reason: str
     """What the member's last strike was for."""
+    same_protocol: bool = True
+    """False if the member is there, but with a version of federico that speaks another protocol."""
 
 
 @dataclass(frozen=True)

@@ -179,6 +179,7 @@ class StatusWriter:
             reputation=standing.state,
             strikes=standing.strikes,
             reason=standing.reason,
+            same_protocol=name not in presence.with_another_protocol(),
         )
 
 

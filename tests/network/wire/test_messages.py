@@ -16,6 +16,7 @@ from federico.network.wire.messages import (
     Kind,
     MessageHeader,
     ModelRequest,
+    RefusedError,
     decode_refusal,
     encode_busy,
     encode_refusal,
@@ -55,7 +56,7 @@ class TestHeader:
 
     @pytest.mark.parametrize(
         ("place", "byte", "reason"),
-        [(0, 0, "not a message"), (4, 9, "format 9"), (5, 0, "kind"), (6, 1, "not a message")],
+        [(0, 0, "not a message"), (5, 0, "kind"), (6, 1, "not a message")],
     )
     def test_each_fixed_field_has_its_reason(
         self, header: MessageHeader, place: int, byte: int, reason: str
@@ -63,6 +64,12 @@ class TestHeader:
         data = bytearray(header.encode())
         data[place] = byte
         with pytest.raises(ProtocolError, match=reason):
+            MessageHeader.decode(bytes(data))
+
+    def test_another_format_is_refused_without_blame(self, header: MessageHeader) -> None:
+        data = bytearray(header.encode())
+        data[4] = 9
+        with pytest.raises(RefusedError, match=r"format 9, and the other side speaks 1: upgrade"):
             MessageHeader.decode(bytes(data))
 
     @pytest.mark.parametrize("coefficient", [-1.0, math.nan, math.inf])

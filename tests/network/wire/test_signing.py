@@ -6,7 +6,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from federico.errors import ConfigError, ProtocolError
-from federico.network.wire.messages import HEADER_BYTES, MessageHeader
+from federico.network.wire.messages import HEADER_BYTES, MessageHeader, RefusedError
 from federico.network.wire.signing import LARGEST_CERTIFICATE, Signer
 
 CHUNKS = tuple(hashlib.sha256(bytes([k])).digest() for k in range(3))
@@ -60,11 +60,11 @@ def test_the_same_authoritys_name_is_not_its_key(
         bob.verify(Signer(*twin.issue("alice"), twin.pem).sign(header, CHUNKS), "alice", 3)
 
 
-def test_an_expired_certificate_signs_no_more(
+def test_an_expired_certificate_is_refused_without_blame(
     authority, bob: Signer, header: MessageHeader
 ) -> None:
     late = Signer(*authority.issue("alice", days=-1), authority.pem)
-    with pytest.raises(ProtocolError, match="valid only from"):
+    with pytest.raises(RefusedError, match="valid only from"):
         bob.verify(late.sign(header, CHUNKS), "alice", 3)
 
 

@@ -14,7 +14,7 @@ from federico.errors import FedericoError, ProtocolError
 
 MAGIC = b"FRCO"
 FORMAT = 1
-"""Number of this message format; a peer that speaks another one is refused."""
+"""Number of this message format; a peer that speaks another one is refused, without blame."""
 NONCE_BYTES = 16
 DIGEST_BYTES = 32
 LATEST = 0
@@ -86,7 +86,10 @@ class MessageHeader:
         if magic != MAGIC or reserved != 0:
             raise ProtocolError("not a message of federico")
         if message_format != FORMAT:
-            raise ProtocolError(f"message format {message_format}; this peer speaks {FORMAT}")
+            raise RefusedError(
+                f"message format {message_format}, and the other side speaks {FORMAT}: "
+                "upgrade the older of the two"
+            )
         if kind not in tuple(Kind):
             raise ProtocolError(f"unknown kind of message {kind}")
 

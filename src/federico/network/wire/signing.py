@@ -26,6 +26,7 @@ from federico.network.wire.messages import (
     DIGEST_BYTES,
     HEADER_BYTES,
     MessageHeader,
+    RefusedError,
     SignedMessage,
 )
 
@@ -104,9 +105,10 @@ class Signer:
         if shown.name != sender:
             raise ProtocolError(f"signed by {shown.name!r}, not by {sender!r}")
         if not shown.first <= datetime.now(UTC) <= shown.last:
-            raise ProtocolError(
+            # No strike: the sender's certificate ran out, or one of the two clocks is wrong.
+            raise RefusedError(
                 "signed with a certificate that is valid only "
-                f"from {shown.first:%F %T} to {shown.last:%F %T} UTC"
+                f"from {shown.first:%F %T} to {shown.last:%F %T} UTC; renew it, or set the clocks"
             )
 
         r = int.from_bytes(signature[:NUMBER_BYTES], "big")
