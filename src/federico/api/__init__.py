@@ -1,6 +1,7 @@
 """federico from Python: run an experiment, look at what it left, predict."""
 
+from federico.api.estimators import FedericoClassifier, FedericoRegressor
 from federico.api.results import Run
 from federico.api.running import load, run
 
-__all__ = ["Run", "load", "run"]
+__all__ = ["FedericoClassifier", "FedericoRegressor", "Run", "load", "run"]

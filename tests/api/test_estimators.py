@@ -1,0 +1,38 @@
+"""federico in the manner of scikit-learn."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from federico import FedericoClassifier, FedericoRegressor
+
+RNG = np.random.default_rng(0)
+X = {name: RNG.normal(size=(60, 3)) for name in ("north", "south", "west")}
+FAST = {"training": {"optimizer": {"kind": "adam", "learning_rate": 0.03}, "batch_size": 10}}
+
+
+def test_a_classifier_predicts_each_clients_own_labels() -> None:
+    clients = {name: (x, np.where(x[:, 0] > 0, "ill", "fit")) for name, x in X.items()}
+    model = FedericoClassifier(rounds=10, settings=FAST).fit(clients)
+    assert list(model.classes_) == ["fit", "ill"]
+    x, y = clients["north"]
+    assert model.score(x, y, client="north") > 0.9
+    assert model.predict_proba(x, client="north").sum(axis=1) == pytest.approx(1)
+    assert set(model.predict(x, client="west")) == {"fit", "ill"}
+
+
+def test_a_regressor_predicts_values_in_their_own_units() -> None:
+    clients = {name: (x, 100 + 10 * x[:, 0]) for name, x in X.items()}
+    model = FedericoRegressor(rounds=10, settings=FAST).fit(clients)
+    x, y = clients["south"]
+    assert model.predict(x, client="south").shape == y.shape
+    assert model.score(x, y, client="south") > 0.8
+
+
+def test_parameters_can_be_read_set_and_cloned() -> None:
+    model = FedericoClassifier(rounds=7).set_params(seed=3)
+    assert clone(model).get_params() == model.get_params()
+    assert clone(model).get_params()["seed"] == 3
+    with pytest.raises(NotFittedError):
+        model.predict(X["north"], client="north")
