@@ -106,7 +106,7 @@ def refused(federico: Callable[..., Any], small: Path, files: Path) -> Callable[
         ),
         (
             ["model={kind='import', path='nowhere.py:Net'}"],
-            "model.path: 'nowhere.py:Net' cannot be imported",
+            "nowhere.py:Net' cannot be imported: No such file",
         ),
         (["model={kind='mlp', hidden=[300000, 300000]}"], "model: one alone takes"),
         (["data={kind='python'}"], "data: it was given in Python and is not stored"),

@@ -97,6 +97,47 @@ def same(one: Path, other: Path) -> None:
     assert len(saved) == len(list(one.glob("*-0")))
 
 
+HEAD_ONLY = """
+from torch import nn
+
+class Net(nn.Sequential):
+    def __init__(self):
+        frozen = nn.Sequential(nn.Linear(64, 16), nn.BatchNorm1d(16)).requires_grad_(False)
+        super().__init__(frozen, nn.ReLU(), nn.Linear(16, 10))
+"""
+HEAD_ONLY_FILE = """
+methods = ["federico"]
+rounds = 3
+data = { kind = "digits", noise = 0.5 }
+partition = { kind = "label-groups", clients = 4, groups = 2 }
+split = { test_fraction = 0.5, max_train = 30 }
+system = { threads = 1 }
+[model]
+kind = "import"
+path = "FOLDER/net.py:Net"
+[training]
+batch_size = 8
+shared = "trainable"
+keep_best = 0.2
+class_weights = "balanced"
+schedule = { kind = "cosine", rounds = 3 }
+"""
+
+
+def test_two_ranks_share_a_head_and_choose_the_same_round(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(HEAD_ONLY)
+    file = tmp_path / "head.toml"
+    file.write_text(HEAD_ONLY_FILE.replace("FOLDER", str(tmp_path)))
+    run = [sys.executable, "-m", "federico", "run", str(file), "--quiet", "--directory"]
+    for ranks, name in ((1, "one"), (2, "two")):
+        launcher = [str(MPIEXEC), "-n", str(ranks)] if ranks > 1 else []
+        full = [*launcher, *run, str(tmp_path), "--name", name]
+        subprocess.run(full, check=True, timeout=120)
+    same(tmp_path / "one", tmp_path / "two")
+    best = [(tmp_path / name / "federico-0" / "best.json").read_text() for name in ("one", "two")]
+    assert json.loads(best[0]) == pytest.approx(json.loads(best[1]))
+
+
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = finish(tmp_path_factory.mktemp("alone"), 1, "one")
