@@ -20,6 +20,7 @@ from federico.cli.relay import relay
 from federico.cli.report import report
 from federico.cli.reproduce import reproduce
 from federico.cli.run import run
+from federico.cli.ui import ui
 from federico.errors import FedericoError
 
 
@@ -57,6 +58,7 @@ app.command()(init)
 app.command()(run)
 app.command()(reproduce)
 app.command()(report)
+app.command()(ui)
 app.command()(predict)
 app.command()(methods)
 app.command()(doctor)

@@ -1,0 +1,1 @@
+"""The page that shows who learns with whom: served while runs go on, or frozen into one file."""

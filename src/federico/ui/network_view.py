@@ -1,0 +1,71 @@
+"""Is the network well? What the peers of the sites in a folder say about themselves."""
+
+import time
+from pathlib import Path
+
+from federico.errors import FedericoError
+from federico.runs.comparison import describe_comparison, share_in_words
+from federico.site.status import Status, describe_posterior, describe_score, read_status
+from federico.ui.plain import Plain
+
+SIGN_OF_LIFE = 10.0
+"""Seconds after which a peer that has not ended is thought to be gone: it writes every two."""
+
+
+def site_view(name: str, state_folder: Path) -> Plain:
+    """One site; one whose status cannot be read says why."""
+    try:
+        status = read_status(state_folder)
+    except (FedericoError, OSError) as error:
+        return {"site": name, "name": name, "error": str(error)}
+    age = time.time() - status.updated
+    return {
+        "site": name,
+        "error": "",
+        "name": status.name,
+        "federation": status.federation,
+        "phase": _phase(status, age),
+        "updated": status.updated,
+        "round": status.round,
+        "rounds": status.rounds,
+        "score": describe_score(status.figures),
+        "worth": _worth(status),
+        "trusts": describe_posterior(status.posterior, 4),
+        "sent": status.sent,
+        "received": status.received,
+        "members": _members(status),
+    }
+
+
+def _phase(status: Status, age: float) -> str:
+    """What the peer does; one that was killed could not say that it has ended."""
+    ended = status.phase in ("finished", "stopped")
+    if not ended and age > SIGN_OF_LIFE:
+        return f"no sign of life (was {status.phase})"
+    return status.phase
+
+
+def _worth(status: Status) -> str:
+    """What the site would be without the others, and what it uses; empty where unknown."""
+    comparison = status.comparison
+    if comparison is None:
+        return ""
+    which = share_in_words(comparison.together_share)
+    return f"{describe_comparison(comparison)}; predicts {which}"
+
+
+def _members(status: Status) -> list[Plain]:
+    found = []
+    for name, member in status.members.items():
+        found.append(
+            {
+                "name": name,
+                "here": member.here,
+                "last_seen": member.last_seen,
+                "same_file": member.same_file,
+                "reputation": member.reputation,
+                "strikes": member.strikes,
+                "reason": member.reason,
+            }
+        )
+    return found

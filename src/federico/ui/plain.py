@@ -1,0 +1,40 @@
+"""Values as JSON knows them."""
+
+import math
+from collections.abc import Iterable
+from typing import Any, TypeAlias
+
+from federico.report.tables import TextTable
+from federico.runs.metric import Metric
+
+Plain: TypeAlias = dict[str, Any]
+
+
+def number(value: float | None) -> float | None:
+    """The value; None where it is undefined or not finite."""
+    if value is None or not math.isfinite(value):
+        return None
+    return float(f"{value:.6g}")
+
+
+def numbers(values: Iterable[float | None]) -> list[float | None]:
+    """The same of many values."""
+    return [number(value) for value in values]
+
+
+def table(shown: TextTable) -> Plain:
+    """A table of texts."""
+    lines = []
+    for line in shown.lines:
+        lines.append([{"text": cell.text, "bold": cell.bold} for cell in line])
+    return {"title": shown.title, "headings": shown.headings, "lines": lines}
+
+
+def metric(shown: Metric) -> Plain:
+    """How a figure is written: its name, unit, and which way is better."""
+    return {
+        "name": shown.name,
+        "key": shown.recorded_as,
+        "percent": shown.in_percent,
+        "higher": shown.higher_is_better,
+    }

@@ -1,0 +1,81 @@
+"""The list of runs: how far each has come, and whether it was worth it."""
+
+from pathlib import Path
+
+from federico.errors import FedericoError
+from federico.report import summarize, text
+from federico.report.aggregate import FEDERICO, Entry, Summary
+from federico.report.worth_it import worth_to_all
+from federico.runs.layout import RunDir
+from federico.ui import plain
+from federico.ui.plain import Plain
+
+
+def run_line(name: str, path: Path) -> Plain:
+    """One line of the list; a run that cannot be read says why."""
+    try:
+        summary = summarize(path)
+    except (FedericoError, OSError, ValueError, TypeError, KeyError) as error:
+        return {"name": name, "title": name, "status": "broken", "error": str(error)}
+    entry = shown_entry(summary)
+    line: Plain = {
+        "name": name,
+        "title": summary.table.title,
+        "status": "unfinished" if summary.unfinished else "finished",
+        "error": "",
+        "rounds": summary.table.rounds,
+        "done": _rounds_done(summary),
+        "clients": summary.clients,
+        "methods": [row.title for row in summary.table.rows],
+        "data": _data(path),
+        "metric": plain.metric(summary.metric),
+        "headline": text.headline(summary),
+        "shown": "",
+        "value": None,
+        "alone": None,
+        "spark": [],
+    }
+    if entry is not None:
+        line["shown"] = entry.title
+        line["value"] = plain.number(entry.mean)
+        line["alone"] = plain.number(alone_of(summary, entry))
+        line["spark"] = plain.numbers(entry.curve.mean)
+    if entry is not None and entry.worth:
+        line["better"] = worth_to_all(entry.worth).better
+        line["compared"] = worth_to_all(entry.worth).clients
+    return line
+
+
+def shown_entry(summary: Summary) -> Entry | None:
+    """The row that a line is about: FedeRiCo's if there is one, else the first."""
+    for column in summary.table.columns:
+        found = summary.column(column, summary.shown_rate)
+        if found:
+            return min(found, key=lambda entry: entry.row.method != FEDERICO)
+    return None
+
+
+def alone_of(summary: Summary, entry: Entry) -> float | None:
+    """What training alone reaches: the private models of the row, else those of the Local row."""
+    if entry.alone is not None:
+        return entry.alone
+    if summary.reference_is_local and summary.table.reference is not None:
+        reference = summary.entry(summary.table.reference, entry.column, entry.rate_kind)
+        if reference is not None:
+            return reference.mean
+    return None
+
+
+def _rounds_done(summary: Summary) -> int:
+    """Rounds of the run that goes on, or that all have played."""
+    going_on = [pending.round_index for pending in summary.pending]
+    if going_on:
+        return max(going_on)
+    return max(summary.lengths, default=0)
+
+
+def _data(path: Path) -> str:
+    """The kind of data; empty for results that are kept without cells."""
+    for cell in RunDir(path).cells():
+        return str(cell.description.options.get("data", {}).get("kind", ""))
+    return ""
