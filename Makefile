@@ -32,7 +32,7 @@ layers: setup
 	$(BIN)/lint-imports
 
 pytest: setup
-	$(BIN)/pytest
+	$(BIN)/pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 soak: setup ## Run the tests that take minutes
 	$(BIN)/pytest -m slow

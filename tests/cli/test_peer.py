@@ -67,9 +67,8 @@ def site(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_status_tells_round_accuracy_trust_and_who_is_away(
-    federico: Command, running: Path, monkeypatch: pytest.MonkeyPatch
+    federico: Command, running: Path
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "160")
     text = federico("peer", "status", running).out
     assert (
         "0 in tiny: training, round 3 of 30, accuracy 87.5 % on its own test data; "

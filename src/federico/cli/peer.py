@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 from typer.core import TyperGroup
 
-from federico.cli.console import PLAIN, out, print_json
+from federico.cli.console import PLAIN, for_tables, out, print_json
 from federico.cli.logs import Log, LogStyle, logging_to
 from federico.cli.options import Json, Quiet
 from federico.cli.signals import stop_on_signals
@@ -220,7 +220,7 @@ def _print_status(status: Status, *, running: bool) -> None:
     if status.certificate_ends is not None:
         renewal = describe_renewal(status.certificate_ends, now)
         out.print(renewal[0].upper() + renewal[1:], **PLAIN)
-    out.print(_member_table(status, running=running))
+    for_tables().print(_member_table(status, running=running))
 
 
 def _headline(status: Status) -> str:
