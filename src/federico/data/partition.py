@@ -91,6 +91,11 @@ class PartitionOptions(Options, ABC):
     def cut(self, labels: IntArray, owners: Array | None, seed: int) -> Partition:
         """Every client's samples; always the same for the same labels, owners and seed."""
 
+    @property
+    def draws_clients(self) -> bool:
+        """Whether another seed gives other clients, though they have the same names."""
+        return True
+
 
 class _PartitionIntoClients(PartitionOptions):
     clients: int = Field(default=8, ge=1)
@@ -294,6 +299,11 @@ class Natural(PartitionOptions):
                 f"min_samples = {self.min_samples}: no owner has as many samples: lower it"
             )
         return Partition(tuple(ids), tuple(indices), tuple(distribution))
+
+    @property
+    def draws_clients(self) -> bool:
+        """An owner stays the same; only the parts of a divided one are drawn."""
+        return self.clients_per_group > 1
 
     def _ids(self, name: str) -> list[ClientId]:
         if self.clients_per_group == 1:

@@ -18,6 +18,9 @@ from federico.data.standardizer import Standardizer, TargetScale
 from federico.errors import DataError
 from federico.types import Array, BoolArray, ClientId, IntArray
 
+MOST_NAMED = 5
+"""Clients that a warning names."""
+
 
 @dataclass(frozen=True, eq=False)
 class TrainTestSplit:
@@ -137,11 +140,23 @@ def warnings_for(clients: list[Client], schema: Schema) -> list[str]:
     """What is allowed but may surprise: clients with fewer training samples than classes."""
     if schema.task == "regression":
         return []
+    small = [client for client in clients if len(client.train) < schema.outputs]
+    if not small:
+        return []
+    if len(small) == 1:
+        (client,) = small
+        return [
+            f"client '{client.id}' has {len(client.train)} training samples "
+            f"for {schema.outputs} classes"
+        ]
+
+    sizes = [len(client.train) for client in small]
+    named = ", ".join(f"'{client.id}'" for client in small[:MOST_NAMED])
+    if len(small) > MOST_NAMED:
+        named += ", ..."
     return [
-        f"client '{client.id}' has {len(client.train)} training samples "
-        f"for {schema.outputs} classes"
-        for client in clients
-        if len(client.train) < schema.outputs
+        f"{len(small)} of {len(clients)} clients have only {min(sizes)} to {max(sizes)} training "
+        f"samples for {schema.outputs} classes: {named}"
     ]
 
 

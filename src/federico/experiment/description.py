@@ -19,6 +19,7 @@ def describe(cell: Cell, setup: Setup, command: str) -> Description:
     label_counts = []
     if setup.schema.label_names:
         label_counts = [_label_counts(each, setup.schema.outputs) for each in setup.clients]
+    experiment = setup.experiment
     return Description(
         method=cell.method,
         seed=cell.seed,
@@ -43,6 +44,7 @@ def describe(cell: Cell, setup: Setup, command: str) -> Description:
         rate_kind=cell.rate_kind,
         settings=cell.settings,
         model_structure=_structure(setup.layout),
+        clients_drawn=experiment.partition.draws_clients and experiment.split.seed is None,
     )
 
 

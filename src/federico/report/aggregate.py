@@ -47,6 +47,32 @@ FEDERICO = "federico"
 
 
 @dataclass(frozen=True)
+class RunClients:
+    """Who the clients of a run are: two runs have the same clients if these are equal."""
+
+    names: tuple[str, ...]
+    train_samples: tuple[int, ...] = ()
+    distribution: tuple[int, ...] = ()
+    """The true distributions; empty where they are not known."""
+    drawn_for: int | None = None
+    """The seed, where every seed draws other clients; None where they stay the same, and in results
+    from before this was recorded: there the amounts of data tell."""
+
+    @classmethod
+    def of(cls, cell: CellResult) -> "RunClients":
+        """The clients of one cell."""
+        drawn_for = None
+        if cell.clients_drawn:
+            drawn_for = cell.seed
+        return cls(
+            names=tuple(cell.clients),
+            train_samples=tuple(cell.train_samples),
+            distribution=tuple(cell.distribution or ()),
+            drawn_for=drawn_for,
+        )
+
+
+@dataclass(frozen=True)
 class SeedResult:
     """What one seed gave in one place: the values that means are taken over."""
 
@@ -77,6 +103,7 @@ class SeedResult:
     on_own_distribution: float | None
     effective_collaborators: float | None
     provenance: list[Provenance]
+    clients: RunClients
     alone: float | None = None
     """The figure of the models that clients trained alone, mean over clients; None where the method
     trains none."""
@@ -190,21 +217,46 @@ class Entry:
         return _mean(list(self.by_seed.values()))
 
     def sd(self, over: str) -> float | None:
-        """Standard deviation over `seeds` or `clients`; None for one, or where one has diverged."""
-        values = list(self.by_client.values())
+        """Standard deviation over `seeds` or `clients`; None for one, or where one has diverged.
+
+        Where every seed has other clients, it is the mean of the deviations over those of a seed.
+        """
         if over == "seeds":
-            values = list(self.by_seed.values())
-        if len(values) < 2:
+            return _deviation(list(self.by_seed.values()))
+        if self.clients_of_seed is None:
+            return _deviation(list(self.by_client.values()))
+        deviations = []
+        for seed in self.seeds:
+            deviation = _deviation(list(seed.by_client.values()))
+            if deviation is None:
+                return None
+            deviations.append(deviation)
+        return _mean(deviations)
+
+    @property
+    def clients_of_seed(self) -> int | None:
+        """The seed that figures of single clients are from; None for means over all seeds.
+
+        Where seeds draw other clients, one of the same name is another one: nobody is averaged with
+        somebody else.
+        """
+        first = self.seeds[0]
+        if all(seed.clients == first.clients for seed in self.seeds):
             return None
-        if not np.isfinite(values).all():
-            return None
-        return float(np.std(values, ddof=1))
+        return first.seed
+
+    @property
+    def with_same_clients(self) -> Sequence[SeedResult]:
+        """The seeds that figures of single clients are means over."""
+        if self.clients_of_seed is None:
+            return self.seeds
+        return self.seeds[:1]
 
     @cached_property
     def by_client(self) -> dict[str, float]:
-        """Each client's own figure, mean over the seeds that have a client of that name."""
+        """Each client's own figure, mean over the seeds that have the same clients."""
         values: dict[str, list[float]] = defaultdict(list)
-        for seed in self.seeds:
+        for seed in self.with_same_clients:
             for client, value in seed.by_client.items():
                 values[client].append(value)
         return _means(values)
@@ -225,8 +277,11 @@ class Entry:
 
     @cached_property
     def worth(self) -> list[WorthToClient]:
-        """What each client is alone and together, mean over seeds; empty without private models."""
-        return mean_over_runs([seed.worth for seed in self.seeds])
+        """What each client is alone and together, mean over the seeds that have the same clients.
+
+        Empty without private models.
+        """
+        return mean_over_runs([seed.worth for seed in self.with_same_clients])
 
     @cached_property
     def curve(self) -> Curve:
@@ -574,6 +629,7 @@ def from_cell(cell: CellResult) -> SeedResult:
         on_own_distribution=cell.on_own_distribution,
         effective_collaborators=cell.effective_collaborators,
         provenance=[cell.provenance],
+        clients=RunClients.of(cell),
         alone=alone,
         worth=worth_of_cell(cell, metric),
     )
@@ -632,6 +688,7 @@ def from_aggregate(stored: StoredAggregate) -> list[SeedResult]:
                 on_own_distribution=stored.on_own_distribution,
                 effective_collaborators=stored.effective_collaborators,
                 provenance=stored.provenance,
+                clients=RunClients(tuple(stored.by_client)),
                 stored_as_mean=True,
             )
         )
@@ -887,13 +944,20 @@ def _same_data(first: CellResult, cells: Sequence[CellResult]) -> bool:
         # Other columns may be about other data, and tuning holds back a part of it.
         if (cell.column, cell.rate_kind) != (first.column, first.rate_kind):
             continue
-        if cell.train_samples != first.train_samples or cell.distribution != first.distribution:
+        if RunClients.of(cell) != RunClients.of(first):
             return False
     return True
 
 
 def _mean(values: Sequence[float]) -> float:
     return float(np.mean(values))
+
+
+def _deviation(values: Sequence[float]) -> float | None:
+    """The standard deviation; None for one value, or where one has diverged."""
+    if len(values) < 2 or not np.isfinite(values).all():
+        return None
+    return float(np.std(values, ddof=1))
 
 
 def _means(values: Mapping[Key, Sequence[float]]) -> dict[Key, float]:

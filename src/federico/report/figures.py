@@ -64,7 +64,8 @@ CAPTIONS = {
     "rounds": "A line is the mean over runs, its band one standard deviation.",
     "cost": "How far each method gets with the megabytes it moves and the processor seconds it "
     "takes. A method that moves nothing is a level line at its end result.",
-    "clients": "One row for each client, mean over runs: where a dot is better than Local's "
+    "clients": "One row for each client, mean over runs, or of one seed where every seed draws "
+    "other clients: where a dot is better than Local's "
     "grey one, the client gains by collaborating.",
     WORTH: "What each client gains over the model that it trained alone, which is the zero line: "
     "blue clients are better off, orange ones worse.",
@@ -256,9 +257,10 @@ def _cost_of_column(left: Axes, right: Axes, summary: Summary, column: str) -> N
 
 def clients(summary: Summary) -> Figure:
     """Each client's own figure, a dot for each row of the table."""
-    names, everyone = _drawn_clients(summary)
+    entries = _of_same_clients(summary)
+    names, everyone = _drawn_clients(summary, entries)
     title = f"{summary.metric.name.capitalize()} of each client"
-    title += some_of(len(names), len(everyone))
+    title += text.of_seed(entries[0]) + some_of(len(names), len(everyone))
     figure = sheet(8, 1.9 + 0.26 * len(names), title)
     dots_by_client(figure.subplots(), summary)
     return figure
@@ -266,8 +268,8 @@ def clients(summary: Summary) -> Figure:
 
 def dots_by_client(axes: Axes, summary: Summary) -> None:
     """A line of dots for each client, a dot for each row of the table."""
-    entries = summary.column(summary.table.columns[0], summary.shown_rate)
-    names, _ = _drawn_clients(summary)
+    entries = _of_same_clients(summary)
+    names, _ = _drawn_clients(summary, entries)
     by_row = []
     for entry in entries:
         own = [entry.by_client.get(client, np.nan) for client in names]
@@ -298,25 +300,30 @@ def dots_by_client(axes: Axes, summary: Summary) -> None:
     legend_beside(axes)
 
 
-def _drawn_clients(summary: Summary) -> tuple[list[str], list[str]]:
+def _drawn_clients(summary: Summary, entries: Sequence[Entry]) -> tuple[list[str], list[str]]:
     """The clients that are drawn, in their order, and all clients."""
-    column = summary.table.columns[0]
-    entries = summary.column(column, summary.shown_rate)
     everyone = list(entries[0].by_client)
     groups = None
     population = summary.population
-    if population is not None and population.same_on_every_seed:
+    if population is not None and entries[0].clients_of_seed in (None, population.seed):
         everyone = population.clients
         groups = true_groups(population.distribution)
     order = by_group(groups, len(everyone), MOST_ROWS)
     return chosen(everyone, order), everyone
 
 
+def _of_same_clients(summary: Summary) -> list[Entry]:
+    """The rows of the first column whose figures are of the same clients as those of the first."""
+    entries = summary.column(summary.table.columns[0], summary.shown_rate)
+    first = entries[0].with_same_clients[0].clients
+    return [entry for entry in entries if entry.with_same_clients[0].clients == first]
+
+
 def worth(summary: Summary) -> Figure:
     """What each client gains over training alone, the most first; alone is the zero line."""
     entry = summary.worth_known[0]
     in_order = by_gain(entry.worth)
-    title = f"What each client gains over training alone ({entry.title})"
+    title = f"What each client gains over training alone ({entry.title}{text.of_seed(entry)})"
     if len(in_order) <= MOST_ROWS:
         return _worth_by_name(summary, in_order, title)
     return _worth_of_many(summary, in_order, title)

@@ -161,16 +161,16 @@ def _clients_note(summary: Summary) -> str:
     if len(columns) > 1:
         what += f" in {columns[0]}"
 
+    population = summary.population
     parts = [f"{what}, mean over seeds."]
+    if population is not None and not population.same_on_every_seed:
+        parts = [
+            f"{what} with seed {population.seed}: every seed divides the data anew, and a client of "
+            "the same name is then another one."
+        ]
     not_listed = text.not_listed(summary.clients)
     if not_listed:
         parts.append(not_listed)
-    population = summary.population
-    if population is not None and not population.same_on_every_seed:
-        parts.append(
-            "Each seed distributes the data differently: samples and distributions are those of "
-            f"seed {population.seed}."
-        )
     return " ".join(parts)
 
 
@@ -189,7 +189,7 @@ def _worth_note(summary: Summary) -> str:
         )
     population = summary.population
     if population is not None and not population.same_on_every_seed:
-        note += " Each seed distributes the data differently: all figures are means over seeds."
+        note += " Every seed divides the data anew: these are the clients of one seed."
     return note
 
 

@@ -230,7 +230,7 @@ def worth_tables(summary: Summary) -> list[TextTable]:
     name = entry.title
     if entry.column:
         name += f", {entry.column}"
-    title = f"{metric.axis.capitalize()} alone and together, {name}"
+    title = f"{metric.axis.capitalize()} alone and together, {name}{text.of_seed(entry)}"
     return [TextTable(title, headings, lines)]
 
 
@@ -432,6 +432,7 @@ def _entry_as_json(summary: Summary, entry: Entry) -> dict[str, Any]:
         "sd": entry.sd(summary.table.spread),
         "by_seed": by_seed,
         "by_client": by_client,
+        "clients_of_seed": entry.clients_of_seed,
         "clients_worse_than_mean": entry.worse_than_mean,
         "other_metrics": _other_metrics_as_json(summary, entry),
         "alone": None if entry.alone is None else _finite(entry.alone),

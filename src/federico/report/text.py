@@ -257,6 +257,9 @@ def worth(summary: Summary) -> list[str]:
         if entry.column:
             name = f"{name}, {entry.column}".removeprefix(", ")
         sentence = _worth_of(summary, entry)
+        if entry.clients_of_seed is not None:
+            # Every seed has other clients: those of one are counted.
+            name = f"{name}{of_seed(entry)}".removeprefix(", ").capitalize()
         if name:
             sentence = f"{name}: {sentence}"
         found.append(sentence)
@@ -287,6 +290,13 @@ def _worth_of(summary: Summary, entry: Entry) -> str:
     lowest = metric.signed(all_clients.lowest)
     highest = metric.signed(all_clients.highest)
     return f"{who}; the median gain is {median}{unit}, from {lowest} to {highest}."
+
+
+def of_seed(entry: Entry) -> str:
+    """Says of which seed the figures of single clients are, where they are no means: , seed 0."""
+    if entry.clients_of_seed is None:
+        return ""
+    return f", seed {entry.clients_of_seed}"
 
 
 def progress(summary: Summary) -> str:

@@ -99,6 +99,7 @@ def cell_result(
         alone=last_evaluated.alone,
         together=last_evaluated.together,
         together_share=last_evaluated.together_share,
+        clients_drawn=about.clients_drawn,
     )
 
 

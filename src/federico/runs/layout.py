@@ -65,6 +65,8 @@ class Description:
     model_structure: str = ""
     """A hash of the model's layers and of the names and shapes of its tensors; empty where it was
     not written down."""
+    clients_drawn: bool | None = None
+    """Whether clients of the same name are others on another seed; None where nobody wrote it."""
 
 
 class CellDir:

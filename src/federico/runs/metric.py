@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 MINUS = "\N{MINUS SIGN}"
 UNDEFINED = "-"
+TOO_LARGE_FOR_DECIMALS = 100
+"""An R2 as bad as this or worse is written without decimals."""
 SPOKEN_WITH_A_VOWEL = "aeioAEIMR"
 """First letters of names that are said with a vowel: an R2, an accuracy."""
 
@@ -126,6 +128,8 @@ class Metric:
         if math.isinf(value):
             return "diverged"
         shown = f"{value:.3g}"
+        if self.explains_variance and abs(value) < TOO_LARGE_FOR_DECIMALS:
+            shown = f"{value:.3f}"
         if self.in_percent:
             shown = f"{self.scaled(value):.1f}"
         if shown.startswith("-"):

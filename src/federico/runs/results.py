@@ -103,6 +103,8 @@ class CellResult:
     """The same of the collaborators' models, without the one trained alone."""
     together_share: list[float] | None = None
     """How much the collaborators' models count in what each client predicts with."""
+    clients_drawn: bool | None = None
+    """Whether clients of the same name are others on another seed; None where nobody wrote it."""
 
     @property
     def comparisons(self) -> Comparisons | None:
