@@ -143,7 +143,9 @@ def test_few_samples_for_many_classes_are_warned_of() -> None:
     found = make_clients(
         dataset, train_test_split(Iid(clients=4).cut(dataset.labels, None, 0), max_train=7, seed=0)
     )
-    assert warnings_for(found, schema)[0] == "client '0' has 7 training samples for 10 classes"
-    assert len(warnings_for(found, schema)) == 4
+    assert warnings_for(found, schema) == [
+        "4 of 4 clients have only 7 training samples for 10 classes: '0', '1', '2', '3'"
+    ]
+    assert warnings_for(found[:1], schema) == ["client '0' has 7 training samples for 10 classes"]
     assert warnings_for(found, Schema("classification", (1,), 7)) == []
     assert warnings_for(found, Schema("regression", (1,), 10)) == []

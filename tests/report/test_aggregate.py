@@ -77,13 +77,50 @@ def test_one_seed_has_no_deviation() -> None:
 def test_deviation_over_clients_is_that_of_their_means_over_seeds() -> None:
     cells = [
         make_cell("federico", [0.2, 0.4, 0.6], seed=0),
-        make_cell("federico", [0.8, 0.6, 0.4], seed=1, clients=["c", "b", "a"]),
+        make_cell("federico", [0.4, 0.6, 0.8], seed=1),
     ]
 
     federico = entry_of(aggregate(make_table(), cells))
 
     assert federico.by_client == pytest.approx({"a": 0.3, "b": 0.5, "c": 0.7})
     assert federico.sd("clients") == pytest.approx(0.2)
+    assert federico.clients_of_seed is None
+
+
+def test_different_clients_are_not_averaged_though_they_have_the_same_names() -> None:
+    cells = [
+        make_cell("federico", [0.2, 0.4, 0.6], seed=3, clients_drawn=True),
+        make_cell("federico", [0.9, 0.9, 0.9], seed=4, clients_drawn=True),
+    ]
+
+    federico = entry_of(aggregate(make_table(), cells))
+
+    assert federico.clients_of_seed == 3
+    assert federico.by_client == pytest.approx({"a": 0.2, "b": 0.4, "c": 0.6})
+    # Within each run: clients of different runs are not mixed.
+    assert federico.sd("clients") == pytest.approx(0.1)
+
+
+def test_hospitals_stay_the_same_on_every_seed_though_their_samples_differ() -> None:
+    cells = [
+        make_cell("federico", 0.2, seed=0, clients_drawn=False),
+        make_cell("federico", 0.4, seed=1, clients_drawn=False, train_samples=[5, 4, 1]),
+    ]
+
+    federico = entry_of(aggregate(make_table(), cells))
+
+    assert federico.by_client == pytest.approx({"a": 0.3, "b": 0.3, "c": 0.3})
+
+
+def test_older_results_tell_by_their_data_whether_clients_are_the_same() -> None:
+    cells = [
+        make_cell("federico", 0.2, seed=0),
+        make_cell("federico", 0.4, seed=1, train_samples=[5, 4, 1]),
+    ]
+
+    federico = entry_of(aggregate(make_table(), cells))
+
+    assert federico.by_client == pytest.approx({"a": 0.2, "b": 0.2, "c": 0.2})
 
 
 def test_curves_have_the_rounds_that_every_seed_has_evaluated() -> None:

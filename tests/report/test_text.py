@@ -130,7 +130,7 @@ def test_a_single_row_is_not_called_best() -> None:
 
     told = text.headline(aggregate(make_table("fedavg"), [cell]))
 
-    assert told == "FedAvg reaches an R2 of 0.5 on the clients' own test data."
+    assert told == "FedAvg reaches an R2 of 0.500 on the clients' own test data."
 
 
 def test_models_that_are_worse_than_the_mean_are_told() -> None:

@@ -41,7 +41,7 @@ def test_a_value_is_said_without_a_unit_and_what_has_diverged_as_such() -> None:
     )
     assert (
         describe_comparison(regression)
-        == "alone 0.41, with collaborators diverged: together counts 0 %"
+        == "alone 0.410, with collaborators diverged: together counts 0 %"
     )
 
 

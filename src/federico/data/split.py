@@ -154,9 +154,12 @@ def warnings_for(clients: list[Client], schema: Schema) -> list[str]:
     named = ", ".join(f"'{client.id}'" for client in small[:MOST_NAMED])
     if len(small) > MOST_NAMED:
         named += ", ..."
+    amount = f"{min(sizes)} to {max(sizes)}"
+    if min(sizes) == max(sizes):
+        amount = str(min(sizes))
     return [
-        f"{len(small)} of {len(clients)} clients have only {min(sizes)} to {max(sizes)} training "
-        f"samples for {schema.outputs} classes: {named}"
+        f"{len(small)} of {len(clients)} clients have only {amount} training samples for "
+        f"{schema.outputs} classes: {named}"
     ]
 
 

@@ -51,25 +51,22 @@ class RunClients:
     """Who the clients of a run are: two runs have the same clients if these are equal."""
 
     names: tuple[str, ...]
-    train_samples: tuple[int, ...] = ()
-    distribution: tuple[int, ...] = ()
-    """The true distributions; empty where they are not known."""
     drawn_for: int | None = None
-    """The seed, where every seed draws other clients; None where they stay the same, and in results
-    from before this was recorded: there the amounts of data tell."""
+    """The seed, where every seed draws other clients; None where they stay the same."""
+    data: tuple[tuple[int, ...], ...] = ()
+    """Training samples and true distributions, in results that do not say whether clients are drawn
+    anew: there the data has to tell."""
 
     @classmethod
     def of(cls, cell: CellResult) -> "RunClients":
         """The clients of one cell."""
-        drawn_for = None
+        names = tuple(cell.clients)
+        if cell.clients_drawn is None:
+            data = (tuple(cell.train_samples), tuple(cell.distribution or ()))
+            return cls(names, data=data)
         if cell.clients_drawn:
-            drawn_for = cell.seed
-        return cls(
-            names=tuple(cell.clients),
-            train_samples=tuple(cell.train_samples),
-            distribution=tuple(cell.distribution or ()),
-            drawn_for=drawn_for,
-        )
+            return cls(names, drawn_for=cell.seed)
+        return cls(names)
 
 
 @dataclass(frozen=True)
@@ -274,6 +271,16 @@ class Entry:
     def alone(self) -> float | None:
         """The figure of the models that clients trained alone, mean over the seeds that know it."""
         return _mean_of_known(seed.alone for seed in self.seeds)
+
+    @property
+    def worth_over_runs(self) -> list[WorthToClient]:
+        """What all clients are alone and together: those of every run where each has others."""
+        if self.clients_of_seed is None:
+            return self.worth
+        found: list[WorthToClient] = []
+        for seed in self.seeds:
+            found += seed.worth.values()
+        return found
 
     @cached_property
     def worth(self) -> list[WorthToClient]:

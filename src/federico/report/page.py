@@ -165,8 +165,8 @@ def _clients_note(summary: Summary) -> str:
     parts = [f"{what}, mean over seeds."]
     if population is not None and not population.same_on_every_seed:
         parts = [
-            f"{what} with seed {population.seed}: every seed divides the data anew, and a client of "
-            "the same name is then another one."
+            f"{what} with seed {population.seed}: every seed divides the data anew, and a client "
+            "of the same name is then another one."
         ]
     not_listed = text.not_listed(summary.clients)
     if not_listed:

@@ -257,9 +257,6 @@ def worth(summary: Summary) -> list[str]:
         if entry.column:
             name = f"{name}, {entry.column}".removeprefix(", ")
         sentence = _worth_of(summary, entry)
-        if entry.clients_of_seed is not None:
-            # Every seed has other clients: those of one are counted.
-            name = f"{name}{of_seed(entry)}".removeprefix(", ").capitalize()
         if name:
             sentence = f"{name}: {sentence}"
         found.append(sentence)
@@ -269,8 +266,11 @@ def worth(summary: Summary) -> list[str]:
 def _worth_of(summary: Summary, entry: Entry) -> str:
     """7 of 8 clients are better off than alone, 1 is worse off: median gain +6.9 points, ..."""
     metric = summary.metric
-    all_clients = worth_to_all(entry.worth)
+    all_clients = worth_to_all(entry.worth_over_runs)
     number = count(all_clients.clients, "client")
+    if entry.clients_of_seed is not None:
+        # Every run has other clients, and all of them count.
+        number += f" of {len(entry.seeds)} runs"
     who_is = f"{all_clients.better:,} of {number} {_is_or_are(all_clients.better)}"
     if all_clients.better == all_clients.clients > 1:
         who_is = f"All {number} are"
