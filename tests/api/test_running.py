@@ -402,7 +402,8 @@ def test_warnings_go_to_standard_error(
     run(clients=people, model=lambda: nn.Linear(3, 3))
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert "federico: client 'a' has 2 training samples for 3 classes" in captured.err
+    told = "federico: 4 of 4 clients have only 2 training samples for 3 classes: 'a', 'b', 'c', 'd'"
+    assert told in captured.err
 
 
 def test_settings_change_tables_of_a_file_key_by_key(tmp_path: Path) -> None:
