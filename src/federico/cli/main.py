@@ -9,6 +9,7 @@ from typer.core import TyperGroup
 
 from federico import compat
 from federico.cli.doctor import doctor
+from federico.cli.export import export
 from federico.cli.init import init
 from federico.cli.launch import launch
 from federico.cli.methods import methods
@@ -60,6 +61,7 @@ app.command()(reproduce)
 app.command()(report)
 app.command()(ui)
 app.command()(predict)
+app.command()(export)
 app.command()(methods)
 app.command()(doctor)
 app.add_typer(data_app, name="data")

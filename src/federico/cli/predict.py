@@ -7,6 +7,17 @@ import typer
 
 from federico.cli.console import PLAIN, out, print_json
 from federico.cli.options import Json, Quiet
+from federico.cli.personal_model import (
+    Client,
+    Column,
+    MethodName,
+    Overwrite,
+    Row,
+    RunOrFolder,
+    Seed,
+    open_personal_model,
+    refuse_existing,
+)
 from federico.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -19,27 +30,18 @@ FORMATS = (".csv", ".parquet")
 
 
 def predict(
-    run: Annotated[
-        Path, typer.Argument(help="Run directory, or the folder of one personal model.")
-    ],
+    run: RunOrFolder,
     file: Annotated[Path, typer.Argument(help="New data: CSV, Parquet or npz.")],
-    client: Annotated[
-        str, typer.Option(help="Whose personal model; not needed with its own folder.")
-    ] = "",
+    client: Client = "",
     output: Annotated[
         Path | None,
         typer.Option(help="Output file, .csv or .parquet (default: <file>-predictions.csv)."),
     ] = None,
-    method: Annotated[str, typer.Option(help="The method that trained the model.")] = "federico",
-    seed: Annotated[
-        int | None, typer.Option(help="The seed of the run (default: the first).")
-    ] = None,
-    row: Annotated[
-        str, typer.Option(help="The row, if the run has a grid (default: the first).")
-    ] = "",
-    column: Annotated[
-        str, typer.Option(help="The column, if the run has a grid (default: the first).")
-    ] = "",
+    overwrite: Overwrite = False,
+    method: MethodName = "federico",
+    seed: Seed = None,
+    row: Row = "",
+    column: Column = "",
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
@@ -47,7 +49,8 @@ def predict(
     from federico.runs.atomic import publish
 
     target = _target(file, output)
-    bundle = _bundle(run, client, method, seed, row, column)
+    refuse_existing(target, overwrite)
+    bundle = open_personal_model(run, client, method, seed, row, column)
     frame = _frame(bundle, bundle.probabilities(bundle.read(file)))
     write = frame.to_parquet if target.suffix == ".parquet" else frame.to_csv
     publish(target, lambda partial: write(partial, index=False))
@@ -69,32 +72,6 @@ def _target(file: Path, output: Path | None) -> Path:
     if not file.exists():
         raise DataError(f"{file}: there is no such file")
     return target
-
-
-def _bundle(
-    run: Path, client: str, method: str, seed: int | None, row: str, column: str
-) -> "Bundle":
-    """The client's personal model, from its own folder, a site's state folder or a run."""
-    from federico.api import load
-    from federico.runs.bundle import HEADER_FILE, open_folder
-
-    if (run / HEADER_FILE).exists():
-        return open_folder(run)
-    own = list(run.glob(f"clients/*/{HEADER_FILE}"))
-    if len(own) == 1:  # the state folder of a site
-        return open_folder(own[0].parent)
-
-    opened = load(run)
-    if not client:
-        raise ConfigError(f"--client: say whose model; {run} has {_listed(opened.clients)}")
-    return opened.client(client, method=method, seed=seed, row=row, column=column)
-
-
-def _listed(clients: list[str], most: int = 20) -> str:
-    shown = ", ".join(clients[:most])
-    if len(clients) > most:
-        shown += f" and {len(clients) - most} more"
-    return shown
 
 
 def _frame(bundle: "Bundle", outputs: "FloatArray") -> "pd.DataFrame":

@@ -1,0 +1,67 @@
+"""`federico export`."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from federico.cli.console import PLAIN, out, print_json
+from federico.cli.options import Json, Quiet
+from federico.cli.personal_model import (
+    Client,
+    Column,
+    MethodName,
+    Overwrite,
+    Row,
+    RunOrFolder,
+    Seed,
+    open_personal_model,
+    refuse_existing,
+)
+
+
+class Kind(StrEnum):
+    """What a personal model can be exported to."""
+
+    ONNX = "onnx"
+    SAFETENSORS = "safetensors"
+    MODULE = "module"
+
+
+def export(
+    run: RunOrFolder,
+    to: Annotated[
+        Kind,
+        typer.Option(
+            help="onnx: for onnxruntime and others; module: a program of torch.export; "
+            "safetensors: the numbers alone, as in the state_dict of client.module()."
+        ),
+    ],
+    client: Client = "",
+    output: Annotated[
+        Path | None,
+        typer.Option(help="Output file (default: <client>.onnx, .pt2 or .safetensors)."),
+    ] = None,
+    overwrite: Overwrite = False,
+    method: MethodName = "federico",
+    seed: Seed = None,
+    row: Row = "",
+    column: Column = "",
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Write one client's personal model to a file that other programs can use."""
+    from federico.runs.bundle import folder_name
+    from federico.runs.exporting import SUFFIXES, description
+    from federico.runs.exporting import export as write
+
+    bundle = open_personal_model(run, client, method, seed, row, column)
+    target = output or Path(folder_name(bundle.header.client) + SUFFIXES[to])
+    refuse_existing(target, overwrite)
+    write(bundle, to, target)
+    if json:
+        print_json({"file": str(target), **description(bundle)})
+    elif not quiet:
+        shape = tuple(bundle.header.schema.sample_shape)
+        out.print(f"{target}: takes samples of shape {shape}, any number at a time", **PLAIN)

@@ -1,0 +1,58 @@
+"""The personal model that a command line names: in a run, in its own folder, or at a site."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from federico.errors import ConfigError
+
+if TYPE_CHECKING:
+    from federico.runs.bundle import Bundle
+
+RunOrFolder = Annotated[
+    Path,
+    typer.Argument(help="Run directory, state folder of a site, or folder of one personal model."),
+]
+Client = Annotated[str, typer.Option(help="Whose personal model; not needed with its own folder.")]
+MethodName = Annotated[str, typer.Option(help="The method that trained the model.")]
+Seed = Annotated[int | None, typer.Option(help="The seed of the run (default: the first).")]
+Row = Annotated[str, typer.Option(help="The row, if the run has a grid (default: the first).")]
+Column = Annotated[
+    str, typer.Option(help="The column, if the run has a grid (default: the first).")
+]
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", help="Replace the output file if there is one.")
+]
+
+
+def open_personal_model(
+    run: Path, client: str, method: str, seed: int | None, row: str, column: str
+) -> "Bundle":
+    """The client's personal model, from its own folder, a site's state folder or a run."""
+    from federico.api import load
+    from federico.runs.bundle import HEADER_FILE, open_folder
+
+    if (run / HEADER_FILE).exists():
+        return open_folder(run)
+    own = list(run.glob(f"clients/*/{HEADER_FILE}"))
+    if len(own) == 1:  # the state folder of a site
+        return open_folder(own[0].parent)
+
+    opened = load(run)
+    if not client:
+        raise ConfigError(f"--client: say whose model; {run} has {_listed(opened.clients)}")
+    return opened.client(client, method=method, seed=seed, row=row, column=column)
+
+
+def refuse_existing(target: Path, overwrite: bool) -> None:
+    """Nothing is replaced that nobody asked to replace."""
+    if target.exists() and not overwrite:
+        raise ConfigError(f"--output {target}: exists already; name another, or add --overwrite")
+
+
+def _listed(clients: list[str], most: int = 20) -> str:
+    shown = ", ".join(clients[:most])
+    if len(clients) > most:
+        shown += f" and {len(clients) - most} more"
+    return shown

@@ -1,0 +1,114 @@
+"""One personal model by `.predict`, as a module, as a torch program and in onnxruntime."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import nn
+
+import federico
+from federico.errors import ConfigError
+from federico.learning.models import perceptron
+from federico.runs.bundle import Bundle
+from federico.runs.exporting import export
+from federico.types import Array
+
+SMALL: dict[str, Any] = {"rounds": 2, "system": {"threads": 1}, "methods": ["federico"]}
+
+
+def normed_cnn() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 36, 3)
+    )
+
+
+def digits(folder: Path) -> tuple[Bundle, Array]:
+    run = federico.run(
+        directory=folder, split={"samples": 200}, model=lambda: perceptron((64, 8, 10)),
+        partition={"kind": "label-groups", "clients": 4, "groups": 2}, **SMALL,
+    )  # fmt: skip
+    return run.client("0"), np.random.default_rng(0).random((5, 64)).astype(np.float32)
+
+
+def images(folder: Path) -> tuple[Bundle, Array]:
+    rng = np.random.default_rng(1)
+    clients = {
+        name: (rng.integers(0, 256, (20, 1, 8, 8), dtype=np.uint8), np.arange(20) % 3)
+        for name in "ab"
+    }
+    run = federico.run(
+        clients=clients, model=normed_cnn, directory=folder, federico={"neighbors": 1}, **SMALL
+    )
+    return run.client("a"), rng.integers(0, 256, (5, 1, 8, 8), dtype=np.uint8)
+
+
+def table(folder: Path) -> tuple[Bundle, Array]:
+    rng = np.random.default_rng(2)
+    lines = ["patient,site,age,kind,sick"]
+    for row in range(40):
+        age = "" if row % 7 == 0 else f"{rng.normal(50, 10):.3f}"
+        kind = "" if row % 9 == 0 else "abc"[row % 3]
+        lines.append(f"P{row},{'ns'[row % 2]},{age},{kind},{['no', 'yes'][row % 5 < 2]}")
+    (folder / "people.csv").write_text("\n".join(lines) + "\n")
+    data = {
+        "kind": "table", "path": str(folder / "people.csv"), "label": "sick", "client": "site",
+        "categorical": ["kind"], "id": ["patient"],
+    }  # fmt: skip
+    run = federico.run(
+        directory=folder, data=data, partition={"kind": "natural"}, model=lambda: perceptron((4, 2)),
+        federico={"neighbors": 1}, **SMALL,
+    )  # fmt: skip
+    client = run.client("n")
+    return client, client.read(folder / "people.csv")
+
+
+def regression(folder: Path) -> tuple[Bundle, Array]:
+    run = federico.run(
+        directory=folder, data={"kind": "sine", "clients": 4, "samples_per_client": 12},
+        partition={"kind": "natural"}, model=lambda: perceptron((1, 8, 1)), **SMALL,
+    )  # fmt: skip
+    return run.client("1"), np.linspace(0, 6, 5, dtype=np.float32)[:, None]
+
+
+@pytest.mark.filterwarnings("default")  # torch and onnxscript warn of themselves
+@pytest.mark.parametrize("make", [digits, images, table, regression])
+def test_every_way_out_gives_what_predict_gives(make: Any, tmp_path: Path) -> None:
+    client, x = make(tmp_path)
+    expected = client.probabilities(x)
+    assert len(client.posterior) > 1, "the mixture is one"
+
+    with torch.no_grad():
+        np.testing.assert_allclose(client.module()(torch.from_numpy(x)), expected, atol=1e-12)
+
+    export(client, "module", tmp_path / "m.pt2")
+    program = torch.export.load(io.BytesIO((tmp_path / "m.pt2").read_bytes())).module()
+    with torch.no_grad():
+        np.testing.assert_allclose(program(torch.from_numpy(x)), expected, atol=1e-5)
+        np.testing.assert_allclose(program(torch.from_numpy(x[:2])), expected[:2], atol=1e-5)
+
+    export(client, "onnx", tmp_path / "m.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "m.onnx")
+    for rows in (1, 2, len(x)):
+        (found,) = session.run(None, {"x": x[:rows]})
+        np.testing.assert_allclose(found, expected[:rows], atol=1e-5)
+    about = session.get_modelmeta().custom_metadata_map
+    assert json.loads(about["labels"]) == list(client.header.schema.label_names)
+    names = [column["name"] for column in json.loads(about["columns"])]
+    assert names == [column.name for column in client.header.schema.columns]
+
+    export(client, "safetensors", tmp_path / "m.safetensors")
+    stored = load_file(tmp_path / "m.safetensors")
+    for name, tensor in client.module().state_dict().items():
+        assert torch.equal(stored[name], tensor)
+
+
+def test_a_wrong_name_is_refused(tmp_path: Path) -> None:
+    client, _ = regression(tmp_path)
+    with pytest.raises(ConfigError, match=r"must end in \.onnx"):
+        export(client, "onnx", tmp_path / "m.txt")
