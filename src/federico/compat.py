@@ -10,8 +10,10 @@ it.
 """
 
 import ctypes
+import logging
 import os
 import platform
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -109,6 +111,24 @@ def accelerator() -> "torch.device | None":
     if torch.backends.mps.is_available():
         return torch.device("mps")
     return None
+
+
+@contextmanager
+def without_exporter_noise() -> Iterator[None]:
+    """Hide what torch says about itself while it exports: deprecations and packages it can spare.
+
+    Its errors are raised as ever.
+    """
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            warnings.simplefilter("ignore", DeprecationWarning)
+            yield
+    finally:
+        logger.setLevel(level)
 
 
 @contextmanager

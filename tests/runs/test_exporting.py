@@ -16,7 +16,6 @@ import federico
 from federico.errors import ConfigError
 from federico.learning.models import perceptron
 from federico.runs.bundle import Bundle
-from federico.runs.exporting import export
 from federico.types import Array
 
 SMALL: dict[str, Any] = {"rounds": 2, "system": {"threads": 1}, "methods": ["federico"]}
@@ -61,8 +60,8 @@ def table(folder: Path) -> tuple[Bundle, Array]:
         "categorical": ["kind"], "id": ["patient"],
     }  # fmt: skip
     run = federico.run(
-        directory=folder, data=data, partition={"kind": "natural"}, model=lambda: perceptron((4, 2)),
-        federico={"neighbors": 1}, **SMALL,
+        directory=folder, data=data, partition={"kind": "natural"}, federico={"neighbors": 1},
+        model=lambda: perceptron((4, 2)), **SMALL,
     )  # fmt: skip
     client = run.client("n")
     return client, client.read(folder / "people.csv")
@@ -76,7 +75,6 @@ def regression(folder: Path) -> tuple[Bundle, Array]:
     return run.client("1"), np.linspace(0, 6, 5, dtype=np.float32)[:, None]
 
 
-@pytest.mark.filterwarnings("default")  # torch and onnxscript warn of themselves
 @pytest.mark.parametrize("make", [digits, images, table, regression])
 def test_every_way_out_gives_what_predict_gives(make: Any, tmp_path: Path) -> None:
     client, x = make(tmp_path)
@@ -86,13 +84,13 @@ def test_every_way_out_gives_what_predict_gives(make: Any, tmp_path: Path) -> No
     with torch.no_grad():
         np.testing.assert_allclose(client.module()(torch.from_numpy(x)), expected, atol=1e-12)
 
-    export(client, "module", tmp_path / "m.pt2")
+    client.export(tmp_path / "m.pt2")
     program = torch.export.load(io.BytesIO((tmp_path / "m.pt2").read_bytes())).module()
     with torch.no_grad():
         np.testing.assert_allclose(program(torch.from_numpy(x)), expected, atol=1e-5)
         np.testing.assert_allclose(program(torch.from_numpy(x[:2])), expected[:2], atol=1e-5)
 
-    export(client, "onnx", tmp_path / "m.onnx")
+    client.export(tmp_path / "m.onnx")
     session = onnxruntime.InferenceSession(tmp_path / "m.onnx")
     for rows in (1, 2, len(x)):
         (found,) = session.run(None, {"x": x[:rows]})
@@ -102,13 +100,21 @@ def test_every_way_out_gives_what_predict_gives(make: Any, tmp_path: Path) -> No
     names = [column["name"] for column in json.loads(about["columns"])]
     assert names == [column.name for column in client.header.schema.columns]
 
-    export(client, "safetensors", tmp_path / "m.safetensors")
+    client.export(tmp_path / "m.safetensors")
     stored = load_file(tmp_path / "m.safetensors")
     for name, tensor in client.module().state_dict().items():
         assert torch.equal(stored[name], tensor)
 
 
-def test_a_wrong_name_is_refused(tmp_path: Path) -> None:
+def test_a_name_that_is_wrong_or_taken_is_refused(tmp_path: Path) -> None:
     client, _ = regression(tmp_path)
-    with pytest.raises(ConfigError, match=r"must end in \.onnx"):
-        export(client, "onnx", tmp_path / "m.txt")
+    with pytest.raises(ConfigError, match=r"m\.txt: must end in \.onnx, \.pt2, \.safetensors"):
+        client.export(tmp_path / "m.txt")
+
+    taken = tmp_path / "m.safetensors"
+    taken.write_text("precious")
+    with pytest.raises(ConfigError, match="exists already"):
+        client.export(taken)
+    assert taken.read_text() == "precious"
+    client.export(taken, overwrite=True)
+    assert "weights" in load_file(taken)

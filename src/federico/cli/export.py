@@ -17,8 +17,8 @@ from federico.cli.personal_model import (
     RunOrFolder,
     Seed,
     open_personal_model,
-    refuse_existing,
 )
+from federico.errors import ConfigError
 
 
 class Kind(StrEnum):
@@ -53,13 +53,16 @@ def export(
 ) -> None:
     """Write one client's personal model to a file that other programs can use."""
     from federico.runs.bundle import folder_name
-    from federico.runs.exporting import SUFFIXES, description
-    from federico.runs.exporting import export as write
+    from federico.runs.exporting import ONNX, PROGRAM, STATE, description
+
+    suffixes = {Kind.ONNX: ONNX, Kind.MODULE: PROGRAM, Kind.SAFETENSORS: STATE}
+    suffix = suffixes[to]
+    if output is not None and output.suffix != suffix:
+        raise ConfigError(f"--output {output}: must end in {suffix}, as --to says {to}")
 
     bundle = open_personal_model(run, client, method, seed, row, column)
-    target = output or Path(folder_name(bundle.header.client) + SUFFIXES[to])
-    refuse_existing(target, overwrite)
-    write(bundle, to, target)
+    target = output or Path(folder_name(bundle.header.client) + suffix)
+    bundle.export(target, overwrite=overwrite)
     if json:
         print_json({"file": str(target), **description(bundle)})
     elif not quiet:

@@ -31,13 +31,16 @@ def open_personal_model(
 ) -> "Bundle":
     """The client's personal model, from its own folder, a site's state folder or a run."""
     from federico.api import load
-    from federico.runs.bundle import HEADER_FILE, open_folder
+    from federico.runs.bundle import open_folder
 
-    if (run / HEADER_FILE).exists():
-        return open_folder(run)
-    own = list(run.glob(f"clients/*/{HEADER_FILE}"))
-    if len(own) == 1:  # the state folder of a site
-        return open_folder(own[0].parent)
+    folder = _own_folder(run)
+    if folder is not None:
+        bundle = open_folder(folder)
+        if client not in ("", bundle.header.client):
+            raise ConfigError(
+                f"--client {client}: {folder} is the personal model of {bundle.header.client}"
+            )
+        return bundle
 
     opened = load(run)
     if not client:
@@ -45,10 +48,16 @@ def open_personal_model(
     return opened.client(client, method=method, seed=seed, row=row, column=column)
 
 
-def refuse_existing(target: Path, overwrite: bool) -> None:
-    """Nothing is replaced that nobody asked to replace."""
-    if target.exists() and not overwrite:
-        raise ConfigError(f"--output {target}: exists already; name another, or add --overwrite")
+def _own_folder(path: Path) -> Path | None:
+    """The folder of one personal model that is meant; None where it is a run."""
+    from federico.runs.bundle import HEADER_FILE
+
+    if (path / HEADER_FILE).exists():
+        return path
+    of_site = list(path.glob(f"clients/*/{HEADER_FILE}"))
+    if len(of_site) == 1:
+        return of_site[0].parent
+    return None
 
 
 def _listed(clients: list[str], most: int = 20) -> str:

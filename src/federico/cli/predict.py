@@ -16,7 +16,6 @@ from federico.cli.personal_model import (
     RunOrFolder,
     Seed,
     open_personal_model,
-    refuse_existing,
 )
 from federico.errors import ConfigError, DataError
 
@@ -46,7 +45,7 @@ def predict(
     json: Json = False,
 ) -> None:
     """Predict with one client's personal model, and write labels and probabilities."""
-    from federico.runs.atomic import publish
+    from federico.runs.atomic import publish, refuse_existing
 
     target = _target(file, output)
     refuse_existing(target, overwrite)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from federico.errors import RunError
+from federico.errors import ConfigError, RunError
 
 PARTIAL = ".partial"
 
@@ -24,6 +24,15 @@ def disk_errors(path: Path) -> Iterator[None]:
                 f"(the system said: {error.strerror})"
             ) from error
         raise RunError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def refuse_existing(path: Path, overwrite: bool) -> None:
+    """Nothing is replaced that nobody has asked to replace."""
+    if path.exists() and not overwrite:
+        raise ConfigError(
+            f"{path}: exists already; name another file, or replace it with --overwrite "
+            "(in Python overwrite=True)"
+        )
 
 
 def publish(path: Path, write: Callable[[Path], None]) -> None:

@@ -34,7 +34,7 @@ from federico.errors import DataError, RunError
 from federico.learning.calibration import Calibration
 from federico.learning.layout import ModelLayout
 from federico.learning.models import Factory, ModelOptions
-from federico.runs.atomic import PARTIAL, disk_errors, sync
+from federico.runs.atomic import PARTIAL, disk_errors, refuse_existing, sync
 from federico.runs.comparison import Comparison, describe_comparison, private_model_of
 from federico.runs.personal_module import PersonalModel, models_of
 from federico.runs.tensor_file import save_tensors
@@ -235,6 +235,18 @@ class Bundle:
             return best
         labels: Array = np.array(schema.label_names)[best]
         return labels
+
+    def export(self, file: str | Path, *, overwrite: bool = False) -> None:
+        """Write `module()` for programs that know nothing of federico, as the name ends.
+
+        `.onnx` is for onnxruntime and others (it needs `pip install 'federico[onnx]'`), `.pt2` is a
+        program for `torch.export.load`, and `.safetensors` holds the tensors of its `state_dict`.
+        """
+        from federico.runs.exporting import export
+
+        target = Path(file)
+        refuse_existing(target, overwrite)
+        export(self, target)
 
     def save(self, folder: str | Path) -> None:
         """Put this personal model into a folder of its own, which can be moved elsewhere."""

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from federico.compat import without_exporter_noise
 from federico.data.dataset import Schema
 from federico.errors import ConfigError, MissingDependencyError
 from federico.runs.atomic import publish
@@ -18,23 +19,24 @@ from federico.runs.bundle import Bundle
 from federico.runs.tensor_file import save_tensors
 
 INPUT = "x"
-SUFFIXES = {"onnx": ".onnx", "module": ".pt2", "safetensors": ".safetensors"}
-"""What can be written, and how the name of such a file ends."""
+"""What the only input of a program is called."""
+ONNX = ".onnx"
+PROGRAM = ".pt2"
+STATE = ".safetensors"
 EXAMPLE_ROWS = 3
 """Any number but 0 and 1, which tracing would take for constants."""
 
 
-def export(bundle: Bundle, kind: str, target: Path) -> None:
-    """Write the personal model to a file of this kind; it appears all at once.
+def export(bundle: Bundle, target: Path) -> None:
+    """Write the personal model to a file, of the kind its name says; it appears all at once.
 
     Programs take any number of samples at a time.
     """
-    if kind not in SUFFIXES:
-        raise ConfigError(f"--to {kind}: is none of {', '.join(SUFFIXES)}")
-    if target.suffix != SUFFIXES[kind]:
-        raise ConfigError(f"--output {target}: must end in {SUFFIXES[kind]}")
-    writers = {"onnx": _write_onnx, "module": _write_program, "safetensors": _write_state}
-    publish(target, lambda partial: writers[kind](bundle, partial))
+    writers = {ONNX: _write_onnx, PROGRAM: _write_program, STATE: _write_state}
+    if target.suffix not in writers:
+        raise ConfigError(f"{target}: must end in {', '.join(writers)}")
+    write = writers[target.suffix]
+    publish(target, lambda partial: write(bundle, partial))
 
 
 def description(bundle: Bundle) -> dict[str, str]:
@@ -82,9 +84,10 @@ def _dynamic_shapes() -> dict[str, Any]:
 
 
 def _write_program(bundle: Bundle, path: Path) -> None:
-    program = torch.export.export(
-        bundle.module(), (_example(bundle),), dynamic_shapes=_dynamic_shapes()
-    )
+    module = bundle.module()
+    example = (_example(bundle),)
+    with without_exporter_noise():
+        program = torch.export.export(module, example, dynamic_shapes=_dynamic_shapes())
     about = {"federico.json": json.dumps(description(bundle))}
     with path.open("wb") as file:
         torch.export.save(program, file, extra_files=about)
@@ -107,15 +110,16 @@ def _write_onnx(bundle: Bundle, path: Path) -> None:
             "export to ONNX needs more packages: pip install 'federico[onnx]'"
         ) from error
 
-    program = torch.onnx.export(
-        bundle.module(),
-        (_example(bundle),),
-        dynamo=True,
-        input_names=[INPUT],
-        output_names=[output_name(bundle.header.schema)],
-        dynamic_shapes=_dynamic_shapes(),
-        verbose=False,
-    )
+    with without_exporter_noise():
+        program = torch.onnx.export(
+            bundle.module(),
+            (_example(bundle),),
+            dynamo=True,
+            input_names=[INPUT],
+            output_names=[output_name(bundle.header.schema)],
+            dynamic_shapes=_dynamic_shapes(),
+            verbose=False,
+        )
     if program is None:
         raise ConfigError("model: torch could not turn it into an ONNX program")
     model = program.model_proto
