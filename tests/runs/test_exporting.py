@@ -118,3 +118,24 @@ def test_a_name_that_is_wrong_or_taken_is_refused(tmp_path: Path) -> None:
     assert taken.read_text() == "precious"
     client.export(taken, overwrite=True)
     assert "weights" in load_file(taken)
+
+
+class Undecided(nn.Linear):
+    """Looks at its inputs to decide what to do, which no program can follow."""
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        if input.sum() > 0:
+            return super().forward(input)
+        return super().forward(-input)
+
+
+def test_a_model_that_cannot_be_traced_is_refused_in_one_line(tmp_path: Path) -> None:
+    run = federico.run(
+        directory=tmp_path, data={"kind": "sine", "clients": 3, "samples_per_client": 12},
+        partition={"kind": "natural"}, model=lambda: Undecided(1, 1), **SMALL,
+    )  # fmt: skip
+    with pytest.raises(ConfigError) as refused:
+        run.client("1").export(tmp_path / "m.pt2")
+    assert "\n" not in str(refused.value)
+    assert "export its numbers instead, to safetensors" in str(refused.value)
+    assert not (tmp_path / "m.pt2").exists()

@@ -64,7 +64,7 @@ def export(
     target = output or Path(folder_name(bundle.header.client) + suffix)
     bundle.export(target, overwrite=overwrite)
     if json:
-        print_json({"file": str(target), **description(bundle)})
+        print_json({"file": str(target), **description(bundle.header)})
     elif not quiet:
         shape = tuple(bundle.header.schema.sample_shape)
         out.print(f"{target}: takes samples of shape {shape}, any number at a time", **PLAIN)

@@ -19,15 +19,13 @@ from federico.learning.layout import ModelLayout
 from federico.methods.method import Method, Mixtures
 from federico.runs.atomic import PARTIAL, disk_errors, sync
 from federico.runs.bundle import (
-    FORMAT,
-    HEADER,
     MODELS_FILE,
-    Header,
     base_tensors,
     folder_name,
     replace_folder,
     save_folder,
 )
+from federico.runs.bundle_header import FORMAT, HEADER, Header
 from federico.runs.client_models import (
     CALIBRATION,
     INDEX_FILE,

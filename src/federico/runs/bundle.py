@@ -12,35 +12,37 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 from urllib.parse import quote
 
 import numpy as np
 import torch
-from pydantic import BeforeValidator, InstanceOf, TypeAdapter, ValidationError
 from safetensors.torch import load
 from torch import Tensor
 
 from federico.data.arrays import as_inputs
-from federico.data.dataset import Schema
 from federico.data.inputs import read_samples
-from federico.data.standardizer import Standardizer, TargetScale
 from federico.data.tabular import Decimal, TableOrigin, Unknown
 from federico.errors import DataError, RunError
-from federico.learning.calibration import Calibration
 from federico.learning.layout import ModelLayout
-from federico.learning.models import Factory, ModelOptions
+from federico.learning.models import Factory
 from federico.runs.atomic import PARTIAL, disk_errors, refuse_existing, sync
+from federico.runs.bundle_header import (
+    Header,
+    header_as_json,
+    read_json_header,
+    validated_header,
+)
 from federico.runs.comparison import Comparison, describe_comparison, private_model_of
+from federico.runs.exporting import export
 from federico.runs.personal_module import PersonalModel, models_of
 from federico.runs.tensor_file import save_tensors
 from federico.types import Array, FloatArray
 
-FORMAT = 1
 HEADER_FILE = "bundle.json"
 MODELS_FILE = "models.safetensors"
 BASE = "base/"
@@ -51,58 +53,6 @@ LONGEST_NAME = 200
 """Characters that a folder name may have."""
 
 
-def _standardizer(value: Any) -> Standardizer | None:
-    if value is None:
-        return None
-    return Standardizer(**{name: np.array(numbers) for name, numbers in value.items()})
-
-
-def _target_scale(value: Any) -> TargetScale | None:
-    if value is None:
-        return None
-    return TargetScale(**{name: np.array(numbers) for name, numbers in value.items()})
-
-
-@dataclass(frozen=True)
-class Header:
-    """Everything about a personal model but the numbers of its models."""
-
-    client: str
-    method: str
-    seed: int
-    schema: Schema
-    standardizer: Annotated[InstanceOf[Standardizer] | None, BeforeValidator(_standardizer)]
-    model: ModelOptions
-    dtype: Literal["float32", "float64"]
-    target_scale: Annotated[InstanceOf[TargetScale] | None, BeforeValidator(_target_scale)]
-    """How the targets were standardised; None where models predict them in their own units."""
-    table: TableOrigin | None
-    """How the training table was read; None if it was no table."""
-    input_dtype: Literal["uint8", "float32", "float64"]
-    """The type of the training samples: bytes of images are scaled, other numbers are not."""
-    owners: list[str]
-    """Whose models make up the mixture, in the order they are stored."""
-    weights: list[float]
-    temperatures: list[float] | None = None
-    """T of each model of the mixture: its class probabilities are read as p^(1/T) w."""
-    offsets: list[list[float]] | None = None
-    """log w of each model of the mixture and each class."""
-    comparison: Comparison | None = None
-    """What the client reached alone, with its collaborators and with this model, on its test data;
-    None where the method trains no model alone."""
-    has_base: bool = False
-    """Whether the models share tensors that were frozen, which are stored once."""
-    format: int = FORMAT
-
-    @property
-    def calibration(self) -> Calibration | None:
-        """How the outputs of each model of the mixture are read; None: as they are."""
-        if self.temperatures is None or self.offsets is None:
-            return None
-        return Calibration(np.array(self.temperatures), np.array(self.offsets))
-
-
-HEADER = TypeAdapter(Header)
 Rows: TypeAlias = Callable[[ModelLayout], list[Tensor]]
 """Reads the models of a mixture, one row for each, given how models are laid out in rows."""
 
@@ -242,11 +192,9 @@ class Bundle:
         `.onnx` is for onnxruntime and others (it needs `pip install 'federico[onnx]'`), `.pt2` is a
         program for `torch.export.load`, and `.safetensors` holds the tensors of its `state_dict`.
         """
-        from federico.runs.exporting import export
-
         target = Path(file)
         refuse_existing(target, overwrite)
-        export(self, target)
+        export(self.header, self.module(), target)
 
     def save(self, folder: str | Path) -> None:
         """Put this personal model into a folder of its own, which can be moved elsewhere."""
@@ -322,10 +270,7 @@ def save_folder(folder: Path, header: Header, layout: ModelLayout, rows: Sequenc
                 tensors[f"{k}/{name}"] = tensor
         digest = save_tensors(partial / MODELS_FILE, tensors)
 
-        scales = {"standardizer", "target_scale"}
-        content = HEADER.dump_python(header, mode="json", exclude=scales)
-        content["standardizer"] = scale_as_json(header.standardizer)
-        content["target_scale"] = scale_as_json(header.target_scale)
+        content = header_as_json(header)
         content["models_sha256"] = digest
         text = json.dumps(content, indent=1)
         (partial / HEADER_FILE).write_text(text, encoding="utf-8")
@@ -349,13 +294,6 @@ def folder_name(client: str) -> str:
     return "%" + hashlib.sha256(client.encode()).hexdigest()[:32]
 
 
-def scale_as_json(fitted: Standardizer | TargetScale | None) -> dict[str, list[float]] | None:
-    """What was done to a client's table or targets, as lists of numbers."""
-    if fitted is None:
-        return None
-    return {name: values.tolist() for name, values in asdict(fitted).items()}
-
-
 def replace_folder(new: Path, folder: Path) -> None:
     """Put the new folder in the place of the old one, which is removed only once that is done."""
     old = folder.with_name(f"{folder.name}.old{PARTIAL}")
@@ -364,29 +302,6 @@ def replace_folder(new: Path, folder: Path) -> None:
         folder.replace(old)
     new.replace(folder)
     shutil.rmtree(old, ignore_errors=True)
-
-
-def read_json_header(path: Path) -> dict[str, Any]:
-    """The content of a header file."""
-    try:
-        found = json.loads(path.read_bytes())
-    except OSError as error:
-        raise RunError(f"{path}: cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        raise RunError(f"{path}: not a client's bundle: {error}") from None
-    if not isinstance(found, dict):
-        raise RunError(f"{path}: not a client's bundle: a table was expected")
-    return found
-
-
-def validated_header(raw: dict[str, Any], path: Path) -> Header:
-    """The header that a file describes."""
-    try:
-        return HEADER.validate_python(raw)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise RunError(f"{path}: not a client's bundle: {place}: {first['msg']}") from None
 
 
 def damaged(file: Path) -> RunError:

@@ -32,10 +32,9 @@ from federico.runs.bundle import (
     MODELS_FILE,
     Bundle,
     damaged,
-    read_json_header,
     tensors_below,
-    validated_header,
 )
+from federico.runs.bundle_header import read_json_header, validated_header
 from federico.runs.comparison import Comparisons
 from federico.runs.layout import CellDir
 from federico.types import Array

@@ -5,6 +5,8 @@ neither federico nor the training data.
 """
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +15,11 @@ from torch import Tensor
 
 from federico.compat import without_exporter_noise
 from federico.data.dataset import Schema
+from federico.data.files import first_line
 from federico.errors import ConfigError, MissingDependencyError
 from federico.runs.atomic import publish
-from federico.runs.bundle import Bundle
+from federico.runs.bundle_header import Header
+from federico.runs.personal_module import PersonalModel
 from federico.runs.tensor_file import save_tensors
 
 INPUT = "x"
@@ -27,7 +31,7 @@ EXAMPLE_ROWS = 3
 """Any number but 0 and 1, which tracing would take for constants."""
 
 
-def export(bundle: Bundle, target: Path) -> None:
+def export(header: Header, module: PersonalModel, target: Path) -> None:
     """Write the personal model to a file, of the kind its name says; it appears all at once.
 
     Programs take any number of samples at a time.
@@ -36,12 +40,11 @@ def export(bundle: Bundle, target: Path) -> None:
     if target.suffix not in writers:
         raise ConfigError(f"{target}: must end in {', '.join(writers)}")
     write = writers[target.suffix]
-    publish(target, lambda partial: write(bundle, partial))
+    publish(target, lambda partial: write(header, module, partial))
 
 
-def description(bundle: Bundle) -> dict[str, str]:
+def description(header: Header) -> dict[str, str]:
     """What goes in and what comes out, as texts; lists are JSON."""
-    header = bundle.header
     schema = header.schema
     columns = []
     for column in schema.columns:
@@ -52,7 +55,7 @@ def description(bundle: Bundle) -> dict[str, str]:
         "method": header.method,
         "task": schema.task,
         "input_shape": json.dumps(list(schema.sample_shape)),
-        "input_dtype": str(_input_dtype(bundle)).removeprefix("torch."),
+        "input_dtype": str(_input_dtype(header)).removeprefix("torch."),
         "columns": json.dumps(columns),
         "labels": json.dumps(list(schema.label_names)),
         "target": target,
@@ -64,44 +67,58 @@ def output_name(schema: Schema) -> str:
     return "values" if schema.task == "regression" else "probabilities"
 
 
-def _input_dtype(bundle: Bundle) -> torch.dtype:
+def _input_dtype(header: Header) -> torch.dtype:
     """Bytes for images that were trained on as bytes, doubles for tables, else as the models."""
-    if bundle.header.schema.columns:
+    if header.schema.columns:
         return torch.float64
-    if bundle.header.input_dtype == "uint8":
+    if header.input_dtype == "uint8":
         return torch.uint8
-    dtype: torch.dtype = getattr(torch, bundle.header.dtype)
+    dtype: torch.dtype = getattr(torch, header.dtype)
     return dtype
 
 
-def _example(bundle: Bundle) -> Tensor:
-    shape = (EXAMPLE_ROWS, *bundle.header.schema.sample_shape)
-    return torch.zeros(shape, dtype=_input_dtype(bundle))
+def _example(header: Header) -> Tensor:
+    shape = (EXAMPLE_ROWS, *header.schema.sample_shape)
+    return torch.zeros(shape, dtype=_input_dtype(header))
 
 
 def _dynamic_shapes() -> dict[str, Any]:
     return {INPUT: {0: torch.export.Dim("samples")}}
 
 
-def _write_program(bundle: Bundle, path: Path) -> None:
-    module = bundle.module()
-    example = (_example(bundle),)
-    with without_exporter_noise():
+@contextmanager
+def _faults_of_the_model() -> Iterator[None]:
+    """Say in one line that a model's code is not one that can be traced.
+
+    torch raises errors of many kinds for that, with pages of its own code.
+    """
+    try:
+        yield
+    except Exception as error:
+        raise ConfigError(
+            f"model: torch cannot turn its code into a program ({first_line(error)}); "
+            "export its numbers instead, to safetensors"
+        ) from error
+
+
+def _write_program(header: Header, module: PersonalModel, path: Path) -> None:
+    example = (_example(header),)
+    with without_exporter_noise(), _faults_of_the_model():
         program = torch.export.export(module, example, dynamic_shapes=_dynamic_shapes())
-    about = {"federico.json": json.dumps(description(bundle))}
+    about = {"federico.json": json.dumps(description(header))}
     with path.open("wb") as file:
         torch.export.save(program, file, extra_files=about)
 
 
-def _write_state(bundle: Bundle, path: Path) -> None:
+def _write_state(header: Header, module: PersonalModel, path: Path) -> None:
     tensors: dict[str, Tensor] = {}
-    for name, tensor in bundle.module().state_dict().items():
+    for name, tensor in module.state_dict().items():
         # A copy: models may share what is frozen, and the format takes no shared memory.
         tensors[name] = tensor.clone(memory_format=torch.contiguous_format)
-    save_tensors(path, tensors, description(bundle))
+    save_tensors(path, tensors, description(header))
 
 
-def _write_onnx(bundle: Bundle, path: Path) -> None:
+def _write_onnx(header: Header, module: PersonalModel, path: Path) -> None:
     try:
         import onnx
         import onnxscript  # noqa: F401 (torch needs it)
@@ -110,18 +127,17 @@ def _write_onnx(bundle: Bundle, path: Path) -> None:
             "export to ONNX needs more packages: pip install 'federico[onnx]'"
         ) from error
 
-    with without_exporter_noise():
+    with without_exporter_noise(), _faults_of_the_model():
         program = torch.onnx.export(
-            bundle.module(),
-            (_example(bundle),),
+            module,
+            (_example(header),),
             dynamo=True,
             input_names=[INPUT],
-            output_names=[output_name(bundle.header.schema)],
+            output_names=[output_name(header.schema)],
             dynamic_shapes=_dynamic_shapes(),
             verbose=False,
         )
-    if program is None:
-        raise ConfigError("model: torch could not turn it into an ONNX program")
+    assert program is not None, "torch returns the program if dynamo is true"
     model = program.model_proto
-    onnx.helper.set_model_props(model, description(bundle))
+    onnx.helper.set_model_props(model, description(header))
     onnx.save(model, str(path))

@@ -1,0 +1,113 @@
+"""What a personal model comes with, beside the numbers of its models."""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import BeforeValidator, InstanceOf, TypeAdapter, ValidationError
+
+from federico.data.dataset import Schema
+from federico.data.standardizer import Standardizer, TargetScale
+from federico.data.tabular import TableOrigin
+from federico.errors import RunError
+from federico.learning.calibration import Calibration
+from federico.learning.models import ModelOptions
+from federico.runs.comparison import Comparison
+
+FORMAT = 1
+
+
+def _standardizer(value: Any) -> Standardizer | None:
+    if value is None:
+        return None
+    return Standardizer(**{name: np.array(numbers) for name, numbers in value.items()})
+
+
+def _target_scale(value: Any) -> TargetScale | None:
+    if value is None:
+        return None
+    return TargetScale(**{name: np.array(numbers) for name, numbers in value.items()})
+
+
+@dataclass(frozen=True)
+class Header:
+    """Everything about a personal model but the numbers of its models."""
+
+    client: str
+    method: str
+    seed: int
+    schema: Schema
+    standardizer: Annotated[InstanceOf[Standardizer] | None, BeforeValidator(_standardizer)]
+    model: ModelOptions
+    dtype: Literal["float32", "float64"]
+    target_scale: Annotated[InstanceOf[TargetScale] | None, BeforeValidator(_target_scale)]
+    """How the targets were standardised; None where models predict them in their own units."""
+    table: TableOrigin | None
+    """How the training table was read; None if it was no table."""
+    input_dtype: Literal["uint8", "float32", "float64"]
+    """The type of the training samples: bytes of images are scaled, other numbers are not."""
+    owners: list[str]
+    """Whose models make up the mixture, in the order they are stored."""
+    weights: list[float]
+    temperatures: list[float] | None = None
+    """T of each model of the mixture: its class probabilities are read as p^(1/T) w."""
+    offsets: list[list[float]] | None = None
+    """log w of each model of the mixture and each class."""
+    comparison: Comparison | None = None
+    """What the client reached alone, with its collaborators and with this model, on its test data;
+    None where the method trains no model alone."""
+    has_base: bool = False
+    """Whether the models share tensors that were frozen, which are stored once."""
+    format: int = FORMAT
+
+    @property
+    def calibration(self) -> Calibration | None:
+        """How the outputs of each model of the mixture are read; None: as they are."""
+        if self.temperatures is None or self.offsets is None:
+            return None
+        return Calibration(np.array(self.temperatures), np.array(self.offsets))
+
+
+HEADER = TypeAdapter(Header)
+
+
+def read_json_header(path: Path) -> dict[str, Any]:
+    """The content of a header file."""
+    try:
+        found = json.loads(path.read_bytes())
+    except OSError as error:
+        raise RunError(f"{path}: cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise RunError(f"{path}: not a client's bundle: {error}") from None
+    if not isinstance(found, dict):
+        raise RunError(f"{path}: not a client's bundle: a table was expected")
+    return found
+
+
+def validated_header(raw: dict[str, Any], path: Path) -> Header:
+    """The header that a file describes."""
+    try:
+        return HEADER.validate_python(raw)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise RunError(f"{path}: not a client's bundle: {place}: {first['msg']}") from None
+
+
+def header_as_json(header: Header) -> dict[str, Any]:
+    """The content of a header file."""
+    content: dict[str, Any] = HEADER.dump_python(
+        header, mode="json", exclude={"standardizer", "target_scale"}
+    )
+    content["standardizer"] = _scale_as_json(header.standardizer)
+    content["target_scale"] = _scale_as_json(header.target_scale)
+    return content
+
+
+def _scale_as_json(fitted: Standardizer | TargetScale | None) -> dict[str, list[float]] | None:
+    """What was done to a client's table or targets, as lists of numbers."""
+    if fitted is None:
+        return None
+    return {name: values.tolist() for name, values in asdict(fitted).items()}
