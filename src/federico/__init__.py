@@ -3,9 +3,9 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from federico.api import FedericoClassifier, FedericoRegressor, Run, load, run
+    from federico.api import Callback, FedericoClassifier, FedericoRegressor, Run, load, run
 
-__all__ = ["FedericoClassifier", "FedericoRegressor", "Run", "load", "run"]
+__all__ = ["Callback", "FedericoClassifier", "FedericoRegressor", "Run", "load", "run"]
 
 
 def __dir__() -> list[str]:

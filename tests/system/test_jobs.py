@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from federico.experiment.grid import load_grid
-from federico.experiment.observer import Silent
+from federico.experiment.observer import Callback
 from federico.experiment.runner import run_grid
 from federico.runs.layout import CellDir, RunDir
 
@@ -94,7 +94,7 @@ def test_a_killed_run_resumes(tmp_path: Path) -> None:
     subprocess.run(command, cwd=tmp_path, check=True, timeout=PATIENCE)
     assert before.items() <= done(tmp_path).items(), "what was finished is not run again"
     grid = load_grid(tmp_path / "study.toml")
-    run_grid(grid, tmp_path / "undisturbed" / "runs", Silent())
+    run_grid(grid, tmp_path / "undisturbed" / "runs", Callback())
     for one, other in zip(cells(tmp_path), cells(tmp_path / "undisturbed"), strict=True):
         assert (one.path / "records.jsonl").read_bytes() == (
             other.path / "records.jsonl"

@@ -10,14 +10,14 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
 from federico.experiment.grid import Cell
-from federico.experiment.observer import Silent
+from federico.experiment.observer import Callback
 from federico.runs.layout import CellDir, Description
 from federico.runs.metric import metric_of
 from federico.runs.records import Record
 from federico.runs.results import CellResult
 
 
-class Quiet(Silent):
+class Quiet(Callback):
     """Shows nothing; what a person should know goes to standard error."""
 
     def say(self, message: str) -> None:

@@ -16,7 +16,7 @@ from federico.data.targets import many_classes_hint
 from federico.errors import ConfigError, RunError
 from federico.experiment.config import read
 from federico.experiment.grid import Grid, make_grid
-from federico.experiment.observer import Observer
+from federico.experiment.observer import Callback, Observer, Several
 from federico.experiment.runner import run_grid
 from federico.runs.layout import RunDir
 from federico.types import Array, Task
@@ -33,6 +33,7 @@ def run(
     overwrite: bool = False,
     progress: bool | None = None,
     observer: Observer | None = None,
+    callbacks: Sequence[Callback] = (),
     **settings: Any,
 ) -> Run:
     """Run an experiment file, or your own arrays and model.
@@ -44,6 +45,8 @@ def run(
     The same name and settings resume, or just load what is finished (`run.trained` says which).
     Other settings, data or another model under the same name are refused, unless `overwrite=True`
     deletes what was there. `progress` shows bars; without it only a notebook or a terminal does.
+    `callbacks` are objects of classes derived from `federico.Callback`: they are told of every
+    round.
     """
     tables = read(Path(experiment)) if experiment else {}
     tables = _merged(tables, settings)
@@ -68,7 +71,8 @@ def run(
     with _observing(observer, progress) as watching:
         if dataset is not None and task is None:
             _hint_at_amounts(dataset, watching)
-        done = _run(grid, directory, watching, dataset, model)
+        told = Several([watching, *callbacks])
+        done = _run(grid, directory, told, dataset, model)
     return Run(done.path, model, trained=_rounds_played(folder) > rounds_before)
 
 

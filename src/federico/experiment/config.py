@@ -23,6 +23,7 @@ from federico.data.sources import Source
 from federico.data.sources.digits import Digits
 from federico.errors import ConfigError
 from federico.experiment.grid_options import GridOptions, GridRow
+from federico.experiment.track_options import TrackOptions
 from federico.experiment.training_options import Training, files_beside
 from federico.learning.models import MLP, ModelOptions, beside
 from federico.methods.method import Method
@@ -42,6 +43,7 @@ NOT_PART_OF_A_CELL = {
     "figure",
     "origin",
     "folder",
+    "track",
 }
 """Keys of an experiment that are not part of what a cell is. Results are told apart by seed and
 rounds beside it; a run that is given more rounds than it was planned with resumes where it is."""
@@ -110,6 +112,8 @@ class Experiment(Options):
     """How it trains."""
     system: System = System()
     """Where it runs."""
+    track: TrackOptions = TrackOptions()
+    """Where the figures of every round are written beside the records."""
     grid: GridOptions = GridOptions()
     """Rows, columns and learning rates to run it for; if not set, every method with the settings of
     the file."""

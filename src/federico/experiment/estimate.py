@@ -11,7 +11,7 @@ from federico import compat
 from federico.exchange.processes import SingleProcess
 from federico.experiment.figure_check import check_figure
 from federico.experiment.grid import Cell, Grid
-from federico.experiment.observer import Silent
+from federico.experiment.observer import Callback
 from federico.experiment.problems import ProblemCache
 from federico.experiment.runner import (
     EVERYTHING,
@@ -57,7 +57,7 @@ def estimate(
     check_figure(grid)
     run = RunDir(root / grid.name)
     problems = ProblemCache()
-    work = GridRun(grid, run, Silent(), problems, "", SingleProcess(), jobs=1)
+    work = GridRun(grid, run, Callback(), problems, "", SingleProcess(), jobs=1)
     cells = first_cells(grid, selection, run, known)
     work.check(cells, everything=False)
     best: list[Cell] = []
@@ -116,7 +116,7 @@ def _seconds_per_round(cell: Cell, work: GridRun, problems: ProblemCache) -> flo
         run = RunDir(Path(place))
         storage = prepare_process(setup, run, SingleProcess(), threads)
         folder = CellDir(run.path / miniature.identity)
-        run_cell(folder, miniature, setup, Silent(), storage=storage)
+        run_cell(folder, miniature, setup, Callback(), storage=storage)
         seconds = _mean_round(folder)
     compat.use_threads(threads)
     return seconds

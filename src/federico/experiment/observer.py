@@ -28,8 +28,11 @@ class Observer(Protocol):
         """Something a person should know."""
 
 
-class Silent:
-    """An observer that shows nothing."""
+class Callback:
+    """An observer that does nothing: override what you want to be told of.
+
+    `federico.run(callbacks=[...])` takes objects of such classes.
+    """
 
     def started(self, cells: Sequence[Cell], finished: Sequence[CellResult]) -> None:
         """Nothing to show."""
@@ -45,3 +48,35 @@ class Silent:
 
     def say(self, message: str) -> None:
         """Nothing to say."""
+
+
+class Several:
+    """Tells several observers, one after the other."""
+
+    def __init__(self, observers: Sequence[Observer]) -> None:
+        self._observers = tuple(observers)
+
+    def started(self, cells: Sequence[Cell], finished: Sequence[CellResult]) -> None:
+        """Tell all of them."""
+        for observer in self._observers:
+            observer.started(cells, finished)
+
+    def cell_started(self, cell: CellDir, rounds_before: int) -> None:
+        """Tell all of them."""
+        for observer in self._observers:
+            observer.cell_started(cell, rounds_before)
+
+    def round_done(self, cell: CellDir, record: Record) -> None:
+        """Tell all of them."""
+        for observer in self._observers:
+            observer.round_done(cell, record)
+
+    def cell_finished(self, cell: CellDir, results: Sequence[CellResult]) -> None:
+        """Tell all of them."""
+        for observer in self._observers:
+            observer.cell_finished(cell, results)
+
+    def say(self, message: str) -> None:
+        """Tell all of them."""
+        for observer in self._observers:
+            observer.say(message)

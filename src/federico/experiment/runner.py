@@ -34,10 +34,11 @@ from federico.experiment.memory_plan import (
     plan_simulation,
     scratch_folder,
 )
-from federico.experiment.observer import Observer, Silent
+from federico.experiment.observer import Callback, Observer, Several
 from federico.experiment.personal_models import save_clients
 from federico.experiment.problems import ProblemCache, by_problem, explain
 from federico.experiment.recording import record_round
+from federico.experiment.tracking import trackings
 from federico.experiment.tuning import best_rate
 from federico.experiment.workers import run_in_workers
 from federico.learning.models import Factory
@@ -150,6 +151,8 @@ def run_grid(
     run = RunDir(root / grid.name)
     selection.check(grid)
     check_figure(grid)
+    if team.rank == 0 and grid.experiment.track.to:
+        observer = Several([observer, *trackings(grid.experiment.track, run.path)])
     work = GridRun(grid, run, observer, ProblemCache(dataset, factory), command, team, jobs)
 
     first = work.agreed(first_cells(grid, selection, run, known))
@@ -173,7 +176,7 @@ def is_finished(
     run = RunDir(root / grid.name)
     if not run.path.exists():
         return False
-    work = GridRun(grid, run, Silent(), ProblemCache(), "", SingleProcess(), jobs=1)
+    work = GridRun(grid, run, Callback(), ProblemCache(), "", SingleProcess(), jobs=1)
     cells = first_cells(grid, selection, run, known)
     if "best" in selection.kinds(grid):
         best = best_cells(grid, selection, run, known)
