@@ -1,8 +1,9 @@
 """What is tracked beside the records: every round once, however often a run is killed."""
 
+import json
 import sys
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -47,67 +48,156 @@ def run_killed_and_resumed(folder: Path, track: dict[str, Any]) -> federico.Run:
     raise AssertionError("the callback stops the run")
 
 
-def standin(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
-    """A module with wandb's interface that writes down its calls."""
-    calls: list[tuple[str, Any]] = []
+class Standin(ModuleType):
+    """A module with wandb's interface that writes down its calls; or trackio's, without `id`."""
 
-    def init(**about: Any) -> Any:
-        calls.append(("init", about))
-        return SimpleNamespace(
-            log=lambda figures, step: calls.append(("log", (step, figures))),
-            finish=lambda: calls.append(("finish", None)),
-        )
+    def __init__(self, *, has_ids: bool) -> None:
+        super().__init__("like_wandb")
+        self.started: list[dict[str, Any]] = []
+        self.logged: list[tuple[int, dict[str, float]]] = []
+        self.kept: list[str] = []
+        self.finished = 0
+        self.broken_rounds: set[int] = set()
+        self.init = self.init_with_ids if has_ids else self.init_by_name
 
-    module = ModuleType("like_wandb")
-    module.init = init  # type: ignore[attr-defined]
+    def init_with_ids(self, id: str, dir: str, reinit: str, **about: Any) -> Any:
+        self.started.append({"id": id, "dir": dir, **about})
+        return self
+
+    def init_by_name(self, **about: Any) -> Any:
+        self.started.append(about)
+        return self
+
+    def log(self, figures: dict[str, float], step: int, **_: Any) -> None:
+        if step in self.broken_rounds:
+            self.broken_rounds.remove(step)
+            raise OSError("the server is away")
+        self.logged.append((step, figures))
+
+    def log_artifact(self, path: str, **_: Any) -> None:
+        self.kept.append(Path(path).name)
+
+    def finish(self) -> None:
+        self.finished += 1
+
+    @property
+    def rounds(self) -> list[int]:
+        return [step for step, _ in self.logged]
+
+
+@pytest.fixture
+def standin(monkeypatch: pytest.MonkeyPatch) -> Standin:
+    module = Standin(has_ids=True)
     monkeypatch.setitem(sys.modules, "like_wandb", module)
-    return calls
+    return module
 
 
-def test_wandb_interface_gets_every_round_once(
+TO_STANDIN: dict[str, Any] = {"to": ["wandb"], "module": "like_wandb"}
+
+
+def test_wandb_interface_gets_every_round_once(tmp_path: Path, standin: Standin) -> None:
+    tracked = run_killed_and_resumed(tmp_path / "tracked", {**TO_STANDIN, "clients": 2})
+
+    assert standin.rounds == ROUNDS
+    figures = standin.logged[-1][1]
+    assert {name.split("/")[1] for name in figures if name.startswith("clients/")} == {"0", "1"}
+    first, second = standin.started
+    assert first["name"] == "local-0"
+    assert first["config"]["partition.clients"] == 4
+    assert first["id"] == second["id"], "the log of before is opened again"
+    assert set(standin.kept) == {"records.jsonl", "config.toml"}
+    assert standin.finished == 1
+
+    plain = federico.run(**SETTINGS, directory=tmp_path / "plain")
+    assert tracked.records("local") == plain.records("local"), "tracking changes no number"
+
+
+def test_where_runs_are_found_by_name_each_has_a_name_of_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    calls = standin(monkeypatch)
-    track = {"to": ["wandb"], "module": "like_wandb", "clients": 2}
-    run_killed_and_resumed(tmp_path, track)
+    module = Standin(has_ids=False)
+    monkeypatch.setitem(sys.modules, "like_wandb", module)
+    run_killed_and_resumed(tmp_path, TO_STANDIN)
+    federico.run(**SETTINGS, directory=tmp_path, track=TO_STANDIN, overwrite=True)
+    killed, resumed, another = [about["name"] for about in module.started]
+    assert killed == resumed
+    assert another != resumed
 
-    logged = [value for verb, value in calls if verb == "log"]
-    assert [step for step, _ in logged] == ROUNDS
-    figures = logged[-1][1]
-    assert "accuracy" in figures
-    assert {name.split("/")[1] for name in figures if name.startswith("clients/")} == {"0", "1"}
-    started = [value for verb, value in calls if verb == "init"]
-    assert [about["name"] for about in started] == ["local-0", "local-0"]
-    assert calls[-1] == ("finish", None)
+
+def test_rounds_from_before_tracking_was_asked_for_are_written_too(
+    tmp_path: Path, standin: Standin
+) -> None:
+    with pytest.raises(StopError):
+        federico.run(**SETTINGS, directory=tmp_path, callbacks=[StopAfter(3)])
+    federico.run(**SETTINGS, directory=tmp_path, track=TO_STANDIN)
+    assert standin.rounds == ROUNDS
+
+
+class Listener(Callback):
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    def say(self, message: str) -> None:
+        self.heard.append(message)
+
+
+def test_a_tracker_that_fails_does_not_end_the_training(tmp_path: Path, standin: Standin) -> None:
+    standin.broken_rounds = {2}
+    listener = Listener()
+    federico.run(**SETTINGS, directory=tmp_path, track=TO_STANDIN, observer=listener)
+    assert standin.rounds == ROUNDS, "what was missed is written with the next round"
+    complaints = [message for message in listener.heard if "the server is away" in message]
+    assert len(complaints) == 1
+
+
+def tracked_rounds(run: federico.Run, tracker: str) -> list[int]:
+    """The rounds for which the tracker has an accuracy."""
+    folder = run.path.absolute() / "tracking" / tracker
+    if tracker == "tensorboard":
+        accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+        events = accumulator.EventAccumulator(str(folder / "local-0"))
+        events.Reload()
+        return [point.step for point in events.Scalars("accuracy")]
+    mlflow = pytest.importorskip("mlflow")
+    client = mlflow.MlflowClient(tracking_uri=folder.as_uri())
+    experiment = client.get_experiment_by_name("tracked")
+    (found,) = client.search_runs([experiment.experiment_id])
+    return [point.step for point in client.get_metric_history(found.info.run_id, "accuracy")]
 
 
 def test_tensorboard_has_every_round_once(tmp_path: Path) -> None:
-    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     run = run_killed_and_resumed(tmp_path, {"to": ["tensorboard"]})
-    events = accumulator.EventAccumulator(str(run.path / "tracking/tensorboard/local-0"))
-    events.Reload()
-    assert [point.step for point in events.Scalars("accuracy")] == ROUNDS
+    assert tracked_rounds(run, "tensorboard") == ROUNDS
 
 
-def test_mlflow_has_every_round_once_and_the_records(tmp_path: Path) -> None:
+def test_mlflow_has_every_round_once_the_settings_and_the_models(tmp_path: Path) -> None:
     mlflow = pytest.importorskip("mlflow")
     run = run_killed_and_resumed(tmp_path, {"to": ["mlflow"], "models": True})
     folder = (run.path / "tracking" / "mlflow").absolute()
     client = mlflow.MlflowClient(tracking_uri=folder.as_uri())
-    experiment = client.get_experiment_by_name("federico")
+    experiment = client.get_experiment_by_name("tracked")
     (tracked,) = client.search_runs([experiment.experiment_id])
-    history = client.get_metric_history(tracked.info.run_id, "accuracy")
-    assert [point.step for point in history] == ROUNDS
+    for metric in ("accuracy", "clients/3/accuracy"):
+        history = client.get_metric_history(tracked.info.run_id, metric)
+        assert [point.step for point in history] == ROUNDS
+    assert tracked.data.params["method"] == "local"
+    assert tracked.info.status == "FINISHED"
     kept = {file.path for file in client.list_artifacts(tracked.info.run_id)}
-    assert {"records.jsonl", "config.toml", "models.safetensors"} <= kept
+    assert kept == {"records.jsonl", "config.toml", "clients"}
 
 
-def test_tracking_changes_no_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    standin(monkeypatch)
-    track = {"to": ["wandb"], "module": "like_wandb"}
-    tracked = run_killed_and_resumed(tmp_path / "tracked", track)
-    plain = federico.run(**SETTINGS, directory=tmp_path / "plain")
-    assert tracked.records("local") == plain.records("local")
+@pytest.mark.parametrize("tracker", ["tensorboard", "mlflow"])
+def test_a_round_that_was_written_but_not_noted_is_there_once(tmp_path: Path, tracker: str) -> None:
+    """What a process leaves that is killed right after it has written a round."""
+    track = {"to": [tracker]}
+    with pytest.raises(StopError):
+        federico.run(**SETTINGS, directory=tmp_path, track=track, callbacks=[StopAfter(3)])
+    note = tmp_path / "tracked" / "local-0" / f"tracked-{tracker}.json"
+    content = json.loads(note.read_text())
+    note.write_text(json.dumps({**content, "round": content["round"] - 1}))
+
+    run = federico.run(**SETTINGS, directory=tmp_path, track=track)
+    assert tracked_rounds(run, tracker) == ROUNDS
 
 
 def test_a_missing_module_is_answered_with_the_line_that_installs_it(tmp_path: Path) -> None:

@@ -152,7 +152,8 @@ def run_grid(
     selection.check(grid)
     check_figure(grid)
     if team.rank == 0 and grid.experiment.track.to:
-        observer = Several([observer, *trackings(grid.experiment.track, run.path)])
+        trackers = trackings(grid.experiment.track, run.path, observer.say)
+        observer = Several([observer, *trackers])
     work = GridRun(grid, run, observer, ProblemCache(dataset, factory), command, team, jobs)
 
     first = work.agreed(first_cells(grid, selection, run, known))

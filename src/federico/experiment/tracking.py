@@ -1,192 +1,192 @@
 """Writes the figures of every round to TensorBoard, MLflow or a module with wandb's interface.
 
-A tracker is an observer like any other. What it has written is noted in the cell's folder, so that
-a run that was killed resumes without a point that is there already: rounds that are played again
-come to the same figures, and are left out. Nothing here contacts a network by itself.
+A tracker is an observer like any other. The last round that it has written is noted in the cell's
+folder. A run that was killed and resumes plays some rounds again and comes to the same figures:
+these are left out, and rounds that are recorded but not written are written first.
 """
 
-import importlib
 import json
-import os
-from collections.abc import Sequence
+import math
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Protocol
 
-from federico.errors import MissingDependencyError
 from federico.experiment.observer import Callback
+from federico.experiment.track_logs import (
+    Opening,
+    TrackLog,
+    import_tracker,
+    open_log,
+    safe_name,
+)
 from federico.experiment.track_options import Tracker, TrackOptions
 from federico.runs.atomic import publish_text
 from federico.runs.layout import CellDir
-from federico.runs.records import Record
+from federico.runs.metric import METRICS
+from federico.runs.records import Record, read_records
 from federico.runs.results import CellResult
 
-INSTALL = {
-    "tensorboard": "pip install 'federico[track]'",
-    "mlflow": "pip install 'federico[track]'",
-    "wandb": "pip install {module}",
-}
 FOLDER = "tracking"
-ON_THIS_MACHINE = {
-    "WANDB_MODE": "offline",
-    "MLFLOW_DISABLE_TELEMETRY": "true",
-    "MLFLOW_ALLOW_FILE_STORE": "true",  # a database needs packages that mlflow-skinny lacks
-}
-"""Settings of the environment that keep trackers off the network, unless they are set already."""
+"""Folder of a run directory for trackers that keep files."""
 
 
-class Writer(Protocol):
-    """The open log of one cell."""
+def trackings(options: TrackOptions, run: Path, say: Callable[[str], None]) -> list["Tracking"]:
+    """One observer for each tracker that the options name; a missing package is an error."""
+    observers = []
+    for tracker in options.to:
+        module = import_tracker(tracker, options)
+        observers.append(Tracking(tracker, module, options, run, say))
+    return observers
 
-    def write(self, round_index: int, figures: dict[str, float]) -> None:
-        """Write the figures of a round."""
 
-    def finish(self, files: Sequence[Path]) -> None:
-        """Keep these files and close the log."""
+@dataclass
+class TrackedCell:
+    """A cell, how far it is written, and what is waiting to be written."""
+
+    cell: CellDir
+    note: Path
+    identity: str
+    last_round: int
+    log: TrackLog | None = None
+    waiting: list[Record] = field(default_factory=list)
+
+    def write_note(self) -> None:
+        """Note how far the cell is written."""
+        note = {"identity": self.identity, "round": self.last_round}
+        publish_text(self.note, json.dumps(note))
 
 
 class Tracking(Callback):
-    """Writes what happens in every cell to one tracker."""
+    """Writes what happens in every cell to one tracker.
 
-    def __init__(self, tracker: Tracker, options: TrackOptions, run: Path) -> None:
+    A tracker that fails does not end the training: what it has missed is tried again after the
+    next round.
+    """
+
+    def __init__(
+        self,
+        tracker: Tracker,
+        module: ModuleType,
+        options: TrackOptions,
+        run: Path,
+        say: Callable[[str], None],
+    ) -> None:
         self._tracker = tracker
+        self._module = module
         self._options = options
         self._run = run
-        self._module = _import(tracker, options)
-        self._writers: dict[Path, Writer] = {}
+        self._say = say
+        self._cells: dict[Path, TrackedCell] = {}
+        self._complained = False
 
     def cell_started(self, cell: CellDir, rounds_before: int) -> None:
-        """Open the log of the cell, or the one it had before."""
-        folder = self._run.absolute() / FOLDER
-        if self._tracker == "tensorboard":
-            writer: Writer = _TensorBoard(self._module, folder / "tensorboard", cell)
-        elif self._tracker == "mlflow":
-            writer = _MLflow(self._module, folder / "mlflow", cell)
-        else:
-            writer = _Wandb(self._module, cell)
-        self._writers[cell.path] = writer
+        """Write the rounds that are recorded, but not written yet."""
+        tracked = _read_note(cell, self._tracker)
+        self._cells[cell.path] = tracked
+        for record in read_records(cell.path):
+            if tracked.last_round < record.round <= rounds_before:
+                tracked.waiting.append(record)
+        self._attempt(tracked, self._write)
 
     def round_done(self, cell: CellDir, record: Record) -> None:
         """Write the figures of the round, unless they are there already."""
-        note = self._note(cell)
-        if record.figures is None or record.round <= _last_written(note):
+        tracked = self._cells[cell.path]
+        if record.round <= tracked.last_round:
             return
-        self._writers[cell.path].write(record.round, self._figures(cell, record))
-        publish_text(note, json.dumps({"round": record.round}))
+        tracked.waiting.append(record)
+        self._attempt(tracked, self._write)
 
     def cell_finished(self, cell: CellDir, results: Sequence[CellResult]) -> None:
         """Keep the artefacts and close the log."""
-        files = [cell.path / "records.jsonl", self._run / "config.toml"]
-        if self._options.models:
-            files += sorted((cell.path / "clients").iterdir())
-        self._writers.pop(cell.path).finish(files)
+        tracked = self._cells.pop(cell.path)
+        self._attempt(tracked, self._finish)
 
-    def _note(self, cell: CellDir) -> Path:
-        return cell.path / f"tracked-{self._tracker}.json"
+    def _attempt(self, tracked: TrackedCell, verb: Callable[[TrackedCell], None]) -> None:
+        """Do it; whatever goes wrong inside a tracker is said once and must not end a training."""
+        try:
+            verb(tracked)
+        except Exception as error:
+            if not self._complained:
+                reason = str(error) or type(error).__name__
+                self._say(
+                    f"track: {self._tracker} could not be written ({reason}); training goes on, "
+                    "and it is tried again after every round"
+                )
+            self._complained = True
+
+    def _write(self, tracked: TrackedCell) -> None:
+        """Write what is waiting, and note it."""
+        log = self._opened(tracked)
+        while tracked.waiting:
+            record = tracked.waiting[0]
+            log.write(record.round, self._figures(tracked.cell, record))
+            tracked.last_round = record.round
+            tracked.write_note()
+            tracked.waiting.pop(0)
+
+    def _finish(self, tracked: TrackedCell) -> None:
+        self._write(tracked)
+        artefacts = [tracked.cell.path / "records.jsonl", self._run / "config.toml"]
+        models = tracked.cell.path / "clients"
+        if self._options.models and models.exists():
+            artefacts.append(models)
+        self._opened(tracked).finish(artefacts)
+
+    def _opened(self, tracked: TrackedCell) -> TrackLog:
+        if tracked.log is None:
+            # The identity is noted first: who opens the log again finds the same.
+            tracked.write_note()
+            folder = self._run.absolute() / FOLDER
+            opening = Opening(tracked.cell, folder, tracked.identity, tracked.last_round)
+            tracked.log = open_log(self._tracker, self._module, opening)
+        return tracked.log
 
     def _figures(self, cell: CellDir, record: Record) -> dict[str, float]:
-        """Means over clients, and the figures of the first clients, by name."""
+        """Means over all clients, and the figures of the first clients by name."""
         figures = {"bytes moved": float(record.moved)}
-        names = cell.description.clients
-        for metric, values in (record.figures or {}).items():
-            known = [value for value in values if value is not None]
-            if known:
-                figures[metric] = sum(known) / len(known)
-            shown = list(zip(names, values, strict=True))[: self._options.clients]
-            for name, value in shown:
-                if value is not None:
-                    figures[f"clients/{name}/{metric}"] = value
+        kinds = (("", record.figures), ("alone/", record.alone), ("together/", record.together))
+        for kind, by_metric in kinds:
+            if by_metric is not None:
+                figures |= self._means(cell, by_metric, kind)
+                figures |= self._of_clients(cell, by_metric, kind)
         return figures
 
-
-def trackings(options: TrackOptions, run: Path) -> list[Tracking]:
-    """One observer for each tracker that the options name."""
-    return [Tracking(tracker, options, run) for tracker in options.to]
-
-
-class _TensorBoard:
-    """A folder of event files for each cell."""
-
-    def __init__(self, module: ModuleType, folder: Path, cell: CellDir) -> None:
-        self._writer: Any = module.SummaryWriter(str(folder / cell.path.name))
-
-    def write(self, round_index: int, figures: dict[str, float]) -> None:
-        """See `Writer`."""
-        for name, value in figures.items():
-            self._writer.add_scalar(name, value, round_index)
-        self._writer.flush()
-
-    def finish(self, files: Sequence[Path]) -> None:
-        """TensorBoard keeps no files."""
-        self._writer.close()
-
-
-class _MLflow:
-    """A run of MLflow for each cell, in a folder of this machine."""
-
-    def __init__(self, module: ModuleType, folder: Path, cell: CellDir) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self._client: Any = module.MlflowClient(tracking_uri=folder.as_uri())
+    def _means(
+        self, cell: CellDir, by_metric: Mapping[str, Sequence[float | None]], kind: str
+    ) -> dict[str, float]:
+        """The means that the tables of a run show, weighted by the sizes of the clients' data."""
         about = cell.description
-        experiment = self._client.get_experiment_by_name("federico")
-        if experiment is None:
-            experiment_id = self._client.create_experiment("federico")
-        else:
-            experiment_id = experiment.experiment_id
+        samples = []
+        for train, test in zip(about.train_samples, about.test_samples, strict=True):
+            samples.append(train + test)
+        means = {}
+        for metric in METRICS[about.task]:
+            if metric.recorded_as not in by_metric:
+                continue
+            mean = metric.mean(by_metric, samples)
+            if math.isfinite(mean):
+                means[kind + metric.recorded_as] = mean
+        return means
 
-        chosen = f"tags.cell = '{cell.path.name}'"
-        before = self._client.search_runs([experiment_id], chosen)
-        if before:
-            self._run = before[0].info.run_id
-            return
-        tags = {"cell": cell.path.name, "method": about.method, "seed": str(about.seed)}
-        run = self._client.create_run(experiment_id, tags=tags, run_name=cell.path.name)
-        self._run = run.info.run_id
-
-    def write(self, round_index: int, figures: dict[str, float]) -> None:
-        """See `Writer`."""
-        for name, value in figures.items():
-            self._client.log_metric(self._run, name, value, step=round_index)
-
-    def finish(self, files: Sequence[Path]) -> None:
-        """Keep the files as artefacts."""
-        for file in files:
-            self._client.log_artifact(self._run, str(file))
-        self._client.set_terminated(self._run)
+    def _of_clients(
+        self, cell: CellDir, by_metric: Mapping[str, Sequence[float | None]], kind: str
+    ) -> dict[str, float]:
+        names = cell.description.clients[: self._options.clients]
+        found = {}
+        for place, name in enumerate(names):
+            for metric, values in by_metric.items():
+                value = values[place]
+                if value is not None:
+                    found[f"clients/{safe_name(name)}/{kind}{metric}"] = value
+        return found
 
 
-class _Wandb:
-    """A run of wandb, or of a module with the same interface, for each cell."""
-
-    def __init__(self, module: ModuleType, cell: CellDir) -> None:
-        project = cell.path.parent.name
-        name = cell.path.name
-        config = {"method": cell.description.method, "seed": cell.description.seed}
-        self._run: Any = module.init(project=project, name=name, config=config, resume="allow")
-
-    def write(self, round_index: int, figures: dict[str, float]) -> None:
-        """See `Writer`."""
-        self._run.log(figures, step=round_index)
-
-    def finish(self, files: Sequence[Path]) -> None:
-        """The files stay in the run directory: not every such module keeps any."""
-        self._run.finish()
-
-
-def _import(tracker: Tracker, options: TrackOptions) -> ModuleType:
-    for variable, value in ON_THIS_MACHINE.items():
-        os.environ.setdefault(variable, value)
-    name = {"tensorboard": "torch.utils.tensorboard", "mlflow": "mlflow"}.get(tracker)
-    try:
-        return importlib.import_module(name or options.module)
-    except ImportError as error:
-        install = INSTALL[tracker].format(module=options.module)
-        raise MissingDependencyError(
-            f"track.to = {tracker!r}: {error.name or options.module} is not installed: {install}"
-        ) from error
-
-
-def _last_written(note: Path) -> int:
-    if not note.exists():
-        return 0
-    return int(json.loads(note.read_text(encoding="utf-8"))["round"])
+def _read_note(cell: CellDir, tracker: Tracker) -> TrackedCell:
+    """How far a cell is written; a cell that is new to the tracker gets an identity."""
+    file = cell.path / f"tracked-{tracker}.json"
+    if not file.exists():
+        return TrackedCell(cell, file, identity=uuid.uuid4().hex[:8], last_round=0)
+    note = json.loads(file.read_text(encoding="utf-8"))
+    return TrackedCell(cell, file, identity=note["identity"], last_round=int(note["round"]))
