@@ -34,11 +34,12 @@ from federico.experiment.memory_plan import (
     plan_simulation,
     scratch_folder,
 )
-from federico.experiment.observer import Callback, Observer, Several
+from federico.experiment.observer import Callback, Observer
 from federico.experiment.personal_models import save_clients
 from federico.experiment.problems import ProblemCache, by_problem, explain
 from federico.experiment.recording import record_round
-from federico.experiment.tracking import trackings
+from federico.experiment.track_options import TrackOptions
+from federico.experiment.tracking import tracked
 from federico.experiment.tuning import best_rate
 from federico.experiment.workers import run_in_workers
 from federico.learning.models import Factory
@@ -151,21 +152,19 @@ def run_grid(
     run = RunDir(root / grid.name)
     selection.check(grid)
     check_figure(grid)
-    if team.rank == 0 and grid.experiment.track.to:
-        trackers = trackings(grid.experiment.track, run.path, observer.say)
-        observer = Several([observer, *trackers])
-    work = GridRun(grid, run, observer, ProblemCache(dataset, factory), command, team, jobs)
-
-    first = work.agreed(first_cells(grid, selection, run, known))
-    check_all = dataset is not None or factory is not None
-    work.check(first, everything=check_all)
-    with run.locked() if team.rank == 0 else nullcontext():
-        work.open(first)
-        work.play(first)
-        if "best" in selection.kinds(grid):
-            best = work.agreed(best_cells(grid, selection, run, known))
-            work.check(best, everything=False)
-            work.play(best)
+    track = grid.experiment.track if team.rank == 0 else TrackOptions()
+    with tracked(observer, track, run.path) as watching:
+        work = GridRun(grid, run, watching, ProblemCache(dataset, factory), command, team, jobs)
+        first = work.agreed(first_cells(grid, selection, run, known))
+        check_all = dataset is not None or factory is not None
+        work.check(first, everything=check_all)
+        with run.locked() if team.rank == 0 else nullcontext():
+            work.open(first)
+            work.play(first)
+            if "best" in selection.kinds(grid):
+                best = work.agreed(best_cells(grid, selection, run, known))
+                work.check(best, everything=False)
+                work.play(best)
     return run
 
 

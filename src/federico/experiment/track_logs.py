@@ -57,7 +57,10 @@ class TrackLog(Protocol):
         """Write the figures of a round."""
 
     def finish(self, artefacts: Sequence[Path]) -> None:
-        """Keep these files and folders, where the tracker keeps any, and close the log."""
+        """The cell has all its rounds: keep these files and folders, where any are kept."""
+
+    def close(self) -> None:
+        """Nothing is written any more by this process, whether the cell is finished or not."""
 
 
 def import_tracker(tracker: Tracker, options: TrackOptions) -> ModuleType:
@@ -100,7 +103,10 @@ class TensorBoardLog:
         self._writer.flush()
 
     def finish(self, artefacts: Sequence[Path]) -> None:
-        """Close the log; TensorBoard keeps no artefacts."""
+        """TensorBoard keeps no artefacts."""
+
+    def close(self) -> None:
+        """Close the event file."""
         self._writer.close()
 
 
@@ -131,13 +137,16 @@ class MLflowLog:
             self._client.log_metric(self._run_id, name, value, step=round_index)
 
     def finish(self, artefacts: Sequence[Path]) -> None:
-        """Keep the artefacts and close the log."""
+        """Keep the artefacts and mark the run as finished."""
         for path in artefacts:
             if path.is_dir():
                 self._client.log_artifacts(self._run_id, str(path), artifact_path=path.name)
             else:
                 self._client.log_artifact(self._run_id, str(path))
         self._client.set_terminated(self._run_id)
+
+    def close(self) -> None:
+        """Nothing is open between two writes."""
 
     def _find_or_create(self, opening: Opening) -> str:
         """The id of the run, which is in an experiment of the run directory's name."""
@@ -200,10 +209,13 @@ class WandbLog:
         self._run.log(dict(figures), step=round_index, **self._log_options)
 
     def finish(self, artefacts: Sequence[Path]) -> None:
-        """Keep the artefacts and close the log."""
+        """Keep the artefacts."""
         for path in artefacts:
             name = f"{self._cell}-{path.stem}"
             self._run.log_artifact(str(path), name=name, type="federico")
+
+    def close(self) -> None:
+        """End the run in this process; another may resume it."""
         self._run.finish()
 
 

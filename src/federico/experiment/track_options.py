@@ -12,7 +12,8 @@ Tracker = Literal["tensorboard", "mlflow", "wandb"]
 class TrackOptions(Options):
     """Where to write the figures of every round, beside the records of the run directory.
 
-    Everything stays on this machine, in `tracking` in the run directory.
+    Everything stays on this machine unless the trackers' own variables say otherwise
+    (`WANDB_MODE`, `MLFLOW_TRACKING_URI`).
     """
 
     to: tuple[Tracker, ...] = ()
@@ -23,4 +24,4 @@ class TrackOptions(Options):
     """Figures of each client are written for so many clients, the first ones; means over all
     clients always."""
     models: bool = False
-    """Whether MLflow also keeps the clients' personal models when a run is finished."""
+    """Whether trackers that keep artefacts also keep the clients' personal models."""

@@ -8,12 +8,13 @@ these are left out, and rounds that are recorded but not written are written fir
 import json
 import math
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 
-from federico.experiment.observer import Callback
+from federico.experiment.observer import Callback, Observer, Several
 from federico.experiment.track_logs import (
     Opening,
     TrackLog,
@@ -32,13 +33,18 @@ FOLDER = "tracking"
 """Folder of a run directory for trackers that keep files."""
 
 
-def trackings(options: TrackOptions, run: Path, say: Callable[[str], None]) -> list["Tracking"]:
-    """One observer for each tracker that the options name; a missing package is an error."""
-    observers = []
-    for tracker in options.to:
-        module = import_tracker(tracker, options)
-        observers.append(Tracking(tracker, module, options, run, say))
-    return observers
+@contextmanager
+def tracked(observer: Observer, options: TrackOptions, run: Path) -> Iterator[Observer]:
+    """The observer, and beside it one for each tracker; a missing package is an error."""
+    trackers = []
+    for name in options.to:
+        module = import_tracker(name, options)
+        trackers.append(Tracking(name, module, options, run, observer.say))
+    try:
+        yield Several([observer, *trackers])
+    finally:
+        for tracker in trackers:
+            tracker.close()
 
 
 @dataclass
@@ -102,6 +108,12 @@ class Tracking(Callback):
         """Keep the artefacts and close the log."""
         tracked = self._cells.pop(cell.path)
         self._attempt(tracked, self._finish)
+        self._attempt(tracked, self._close)
+
+    def close(self) -> None:
+        """Close what is open, also where the run was interrupted."""
+        for tracked in self._cells.values():
+            self._attempt(tracked, self._close)
 
     def _attempt(self, tracked: TrackedCell, verb: Callable[[TrackedCell], None]) -> None:
         """Do it; whatever goes wrong inside a tracker is said once and must not end a training."""
@@ -133,6 +145,10 @@ class Tracking(Callback):
         if self._options.models and models.exists():
             artefacts.append(models)
         self._opened(tracked).finish(artefacts)
+
+    def _close(self, tracked: TrackedCell) -> None:
+        if tracked.log is not None:
+            tracked.log.close()
 
     def _opened(self, tracked: TrackedCell) -> TrackLog:
         if tracked.log is None:
