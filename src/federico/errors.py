@@ -69,3 +69,10 @@ class ProtocolError(FedericoError):
 
     The user cannot mend this: the message is dropped and counts against the peer that sent it.
     """
+
+
+class SignedProtocolError(ProtocolError):
+    """Another peer has signed something that it may not send.
+
+    Nobody between the two can have made it up, so it counts also where a relay passes messages on.
+    """

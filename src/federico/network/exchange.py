@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import zenoh
 
-from federico.errors import ProtocolError
+from federico.errors import ProtocolError, SignedProtocolError
 from federico.exchange.protocol import Purpose, Traffic, Updates
 from federico.learning.bank import Bank
 from federico.learning.rows import RowFile
@@ -292,7 +292,10 @@ class NetworkExchange:
             try:
                 done = action()
             except ProtocolError as error:
-                self.reputation.strike(name, str(error))
+                if self._terms.blames(signed=isinstance(error, SignedProtocolError)):
+                    self.reputation.strike(name, str(error))
+                else:
+                    log.warning("in the name of %s, perhaps by the relay: %s", name, error)
                 return False
             except RefusedError as error:
                 log.info("%s refused: %s", name, error)

@@ -14,8 +14,9 @@ conversation between two members and must be used by one thread at a time.
                     the numbers of the chunk
 
 What no honest peer sends is a Violation, whatever was sent: it is refused, and held against the
-sender. Being late, slow or repetitive is none, nor is another version of the program, an expired
-certificate or a wrong clock. Whoever gets no answer says the same again, so
+sender. Where a relay passes messages on, only what the sender has signed is held against it: the
+relay could make up all else. Being late, slow or repetitive is none, nor is another version of the
+program, an expired certificate or a wrong clock. Whoever gets no answer says the same again, so
 everything may be said twice: the second time changes nothing.
 """
 
@@ -29,7 +30,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from federico.errors import ProtocolError
+from federico.errors import ProtocolError, SignedProtocolError
 from federico.exchange.protocol import Purpose
 from federico.network.limits import Limits
 from federico.network.roster import Roster
@@ -118,6 +119,8 @@ class Violation:
     """Refuse a message that no honest peer sends, and hold it against the sender."""
 
     reason: str
+    signed: bool = False
+    """Whether the sender's signature proves that nobody else can have made it up."""
 
 
 Decision: TypeAlias = (
@@ -260,6 +263,14 @@ class Terms:
         """The peer's number as a client, and as the owner of its model."""
         return self.roster.members.index(self.name)
 
+    def blames(self, *, signed: bool) -> bool:
+        """Whether what came in a member's name, against the rules, is held against that member.
+
+        Without relays the members' links prove who is at the other end. With one, only a signature
+        does.
+        """
+        return signed or not self.roster.relays
+
     @cached_property
     def chunk_plan(self) -> ChunkPlan:
         """How models and updates are cut into chunks."""
@@ -385,7 +396,7 @@ class OwnerConversation:
         try:
             return self._decide(topic, request, payload)
         except ProtocolError as error:
-            return Violation(str(error))
+            return Violation(str(error), signed=isinstance(error, SignedProtocolError))
         except RefusedError as error:
             return Refuse(str(error))
 
@@ -480,14 +491,17 @@ class OwnerConversation:
         # An update without weight would divide by zero where it is the only one of an average.
         if not 0 < header.coefficient <= self._terms.limits.samples:
             return Violation(
-                f"coefficient {header.coefficient:g}: none, or more than anybody's samples"
+                f"coefficient {header.coefficient:g}: none, or more than anybody's samples",
+                signed=True,
             )
 
         # The model it was computed on must be one that was served, and not too long ago.
         if header.incarnation != self._terms.incarnation:
             return Refuse("made on a model from before a restart")
         if header.version > self._version:
-            return Violation(f"version: {header.version}, but the newest is {self._version}")
+            return Violation(
+                f"version: {header.version}, but the newest is {self._version}", signed=True
+            )
         if header.version < self._version - self._terms.limits.staleness:
             return Refuse(f"made on version {header.version}, now is {self._version}: too old")
 

@@ -59,6 +59,17 @@ class Roster:
         """The key of a visitor's requests to an owner about one topic."""
         return f"{self.requests_key(owner)}/{visitor}/{topic}"
 
+    def visitor_of(self, key: str, owner: str) -> str | None:
+        """Whose request to this owner has this key; None if it is no such key.
+
+        Zenoh also delivers requests whose key holds wildcards. Nobody honest sends one, and whose
+        it is cannot be told by it.
+        """
+        prefix = f"{self.requests_key(owner)}/"
+        visitor, slash, topic = key.removeprefix(prefix).partition("/")
+        exact = key.startswith(prefix) and slash and "/" not in topic and "*" not in key
+        return visitor if exact else None
+
     def alive_key(self, member: str) -> str:
         """The token that is there as long as the member is.
 

@@ -189,8 +189,7 @@ class MemberServer:
                 return self._store_chunk(decision)
             case Acknowledge():
                 return ACKNOWLEDGED
-            case Violation(reason):
-                # Nobody else can send under this member's key.
+            case Violation(reason, signed) if self._terms.blames(signed=signed):
                 self._reputation.strike(self._name, reason)
         return decision
 
@@ -232,6 +231,7 @@ class PeerServer:
         traffic: Traffic,
     ) -> None:
         """The stores hold what is served and what arrives; the others keep the books."""
+        self._terms = terms
         self._models = models
         self._members: dict[str, MemberServer] = {}
         for number, name in enumerate(terms.roster.members):
@@ -276,9 +276,8 @@ class PeerServer:
 
     def _enqueue(self, query: zenoh.Query) -> None:
         """Runs in a thread of Zenoh: must not wait. What is dropped will be sent again."""
-        parts = str(query.key_expr).split("/")
-        visitor = parts[-2]
-        member = self._members.get(visitor)
+        visitor = self._terms.roster.visitor_of(str(query.key_expr), self._terms.name)
+        member = None if visitor is None else self._members.get(visitor)
         if member is None:
             query.drop()
             return

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 import zenoh
 
 from federico.errors import NetworkError
+from federico.network.protocol import Topic
 from federico.network.roster import Roster
 from federico.network.wire.messages import LARGEST_MESSAGE
 
@@ -106,8 +107,8 @@ def access_rules(me: str, roster: Roster) -> ConfigTable:
     requests = {}
     for name in roster.members:
         if name != me:
-            requests[name] = roster.request_key(me, name, "**")
-    relayed = dict.fromkeys(roster.relays, f"{roster.member_key(me)}/**")
+            requests[name] = _request_keys(roster, me, name)
+    relayed = dict.fromkeys(roster.relays, _request_keys(roster, me, "*"))
     return _rules(roster, requests, relayed)
 
 
@@ -115,24 +116,44 @@ def relay_rules(roster: Roster) -> ConfigTable:
     """What a relay takes in from each member: what the member it is for would take in."""
     requests = {}
     for name in roster.members:
-        requests[name] = roster.request_key("*", name, "**")
-    relayed = dict.fromkeys(roster.relays, f"{roster.root}/**")
+        requests[name] = _request_keys(roster, "*", name)
+    relayed = dict.fromkeys(roster.relays, _request_keys(roster, "*", "*"))
     return _rules(roster, requests, relayed)
 
 
-def _rules(roster: Roster, requests: dict[str, str], relayed: dict[str, str]) -> ConfigTable:
-    """Rules by which each member, and each relay, may send requests under one key."""
-    everything = f"{roster.root}/**"
+def _request_keys(roster: Roster, owner: str, visitor: str) -> list[str]:
+    """The keys of all that a visitor may request of an owner.
+
+    Each is named: a rule for `**` would let a visitor send a key with wildcards in it, which other
+    visitors' names fit as well.
+    """
+    return [roster.request_key(owner, visitor, topic) for topic in Topic]
+
+
+def _answer_keys(roster: Roster, member: str) -> list[str]:
+    """The keys under which a member answers and shows that it is there."""
+    return [
+        f"{roster.requests_key(member)}/**",
+        f"{roster.member_key(member)}/alive/*/*",
+        roster.finished_key(member, "*"),
+    ]
+
+
+def _rules(
+    roster: Roster, requests: dict[str, list[str]], relayed: dict[str, list[str]]
+) -> ConfigTable:
+    """Rules by which each member, and each relay, may send requests under some keys."""
+    everything = [f"{roster.root}/**"]
     rules = [
         _rule("send", "egress", [*ANSWER_MESSAGES, *WATCH_MESSAGES, "query"], everything),
         _rule("watch", "ingress", WATCH_MESSAGES, everything),
     ]
     subjects = []
     policies = []
-    for name, request_key in (requests | relayed).items():
-        answer_key = everything if name in relayed else f"{roster.member_key(name)}/**"
-        answers = _rule(f"answers of {name}", "ingress", ANSWER_MESSAGES, answer_key)
-        queries = _rule(f"requests of {name}", "ingress", ["query"], request_key)
+    for name, request_keys in (requests | relayed).items():
+        answer_keys = everything if name in relayed else _answer_keys(roster, name)
+        answers = _rule(f"answers of {name}", "ingress", ANSWER_MESSAGES, answer_keys)
+        queries = _rule(f"requests of {name}", "ingress", ["query"], request_keys)
         rules += [answers, queries]
         subjects.append({"id": name, "cert_common_names": [name]})
         allowed = ["send", "watch", answers["id"], queries["id"]]
@@ -146,13 +167,13 @@ def _rules(roster: Roster, requests: dict[str, str], relayed: dict[str, str]) ->
     }
 
 
-def _rule(name: str, flow: str, messages: list[str], key: str) -> ConfigTable:
+def _rule(name: str, flow: str, messages: list[str], keys: list[str]) -> ConfigTable:
     return {
         "id": name,
         "permission": "allow",
         "flows": [flow],
         "messages": messages,
-        "key_exprs": [key],
+        "key_exprs": keys,
     }
 
 

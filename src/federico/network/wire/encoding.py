@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from federico.errors import ProtocolError
+from federico.errors import ProtocolError, SignedProtocolError
 from federico.types import Array
 
 WIDTHS = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
@@ -46,7 +46,8 @@ def unpack(payload: bytes, wire: str, out: Array) -> float:
 
     square = square_sum(numbers)
     if not np.isfinite(square):
-        raise ProtocolError("numbers that are not finite, or far too large")
+        # Whoever calls this has checked the digest: these are the numbers that the sender signed.
+        raise SignedProtocolError("numbers that are not finite, or far too large")
     out[:] = numbers
     return square
 
