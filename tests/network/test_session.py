@@ -158,9 +158,10 @@ def answered(asker: zenoh.Session, key: str) -> bool:
         (ROSTER.request_key("site2", "site1", "request-model"), True),
         (ROSTER.request_key("site0", "site1", "request-model"), False),
         (ROSTER.request_key("site2", "site0", "offer-update"), False),
+        (ROSTER.request_key("site2", "site1", "anything-else"), False),
         ("elsewhere/request-model", False),
     ],
-    ids=["itself", "answering for another", "offering in another's name", "outside"],
+    ids=["itself", "for another", "in another's name", "no request of the protocol", "outside"],
 )
 def test_a_member_speaks_for_itself_alone(trio, key: str, allowed: bool) -> None:
     """site2 answers under a key, site1 sends a request.
@@ -168,7 +169,7 @@ def test_a_member_speaks_for_itself_alone(trio, key: str, allowed: bool) -> None
     A second key tells when what site2 declared has reached site1.
     """
     site1, site2 = trio
-    last = ROSTER.request_key("site2", "site1", "last")
+    last = ROSTER.request_key("site2", "site1", "upload-chunk")
     with site2.declare_queryable(key, answer), site2.declare_queryable(last, answer):
         eventually(lambda: answered(site1, last))
         assert answered(site1, key) is allowed
