@@ -1,6 +1,9 @@
 """federico in the manner of scikit-learn."""
 
+from pathlib import Path
+
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -36,3 +39,21 @@ def test_parameters_can_be_read_set_and_cloned() -> None:
     assert clone(model).get_params()["seed"] == 3
     with pytest.raises(NotFittedError):
         model.predict(X["north"], client="north")
+
+
+def test_frames_with_categories_and_gaps_are_learned_and_predicted(tmp_path: Path) -> None:
+    frames = {}
+    for name, x in X.items():
+        frame = pd.DataFrame(x, columns=["age", "weight", "height"])
+        frame["ward"] = pd.Categorical(np.where(x[:, 0] > 0, "red", "blue"))
+        frame.loc[::7, "age"] = None
+        frames[name] = frame.assign(outcome=np.where(x[:, 0] > 0, "ill", "fit"))
+    model = FedericoClassifier(rounds=8, settings=FAST).fit(frames, label="outcome")
+    north = frames["north"]
+    assert model.score(north, north["outcome"], client="north") > 0.9
+
+    # The column of labels is not looked at, and a plain file is read the same way.
+    labels = model.predict(north.drop(columns="outcome"), client="north")
+    north.drop(columns="outcome").to_csv(tmp_path / "new.csv", index=False)
+    bundle = model.run_.client("north")
+    assert list(bundle.predict(bundle.read(tmp_path / "new.csv"))) == list(labels)

@@ -8,7 +8,7 @@ import pytest
 from torch import Tensor, nn
 
 import federico
-from federico.data.arrays import dataset_from_clients
+from federico.data.from_python import dataset_from_clients
 from federico.errors import ConfigError, DataError, RunError
 from federico.experiment.build import prepare
 from federico.experiment.config import load

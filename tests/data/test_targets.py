@@ -4,8 +4,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from federico.data.arrays import dataset_from_clients
 from federico.data.dataset import Schema
+from federico.data.from_python import dataset_from_clients
 from federico.data.sources.npz import Npz
 from federico.data.sources.table import Table
 from federico.data.targets import MANY_CLASSES, many_classes_hint, task_of

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from federico.data.arrays import dataset_from_clients
+from federico.data.from_python import dataset_from_clients
 from federico.errors import ConfigError, DataError
 from federico.experiment.build import device, prepare
 from federico.experiment.config import Experiment, load

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from federico.data.arrays import dataset_from_clients
+from federico.data.from_python import dataset_from_clients
 from federico.errors import ConfigError
 from federico.experiment import machine_memory
 from federico.experiment.build import prepare

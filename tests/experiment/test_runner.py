@@ -9,8 +9,8 @@ import torch
 from safetensors.torch import load_file
 from torch import nn
 
-from federico.data.arrays import dataset_from_clients
 from federico.data.dataset import Dataset
+from federico.data.from_python import dataset_from_clients
 from federico.errors import ConfigError, RunError
 from federico.experiment import machine_memory
 from federico.experiment.build import prepare

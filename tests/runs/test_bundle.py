@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from federico.data.arrays import dataset_from_clients
+from federico.data.from_python import dataset_from_clients
 from federico.errors import ConfigError, DataError, RunError
 from federico.experiment.build import prepare
 from federico.runs import checkpoint

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from federico.api.running import run
-from federico.errors import DataError
+from federico.data.from_python import ClientsData, read_clients
 from federico.types import Array, FloatArray, Task
 
 
@@ -44,7 +44,7 @@ class _PersonalModels(BaseEstimator):  # type: ignore[misc]
         self.settings = settings
         self.directory = directory
 
-    def _fit(self, clients: Mapping[str, tuple[Array, Array]], task: Task, **more: Any) -> None:
+    def _fit(self, clients: ClientsData, task: Task, **more: Any) -> None:
         directory = self.directory
         if directory is None:
             directory = mkdtemp(prefix="federico-")
@@ -63,63 +63,83 @@ class _PersonalModels(BaseEstimator):  # type: ignore[misc]
         )
         self.clients_ = self.run_.clients
 
-    def _outputs(self, x: Array, client: str) -> FloatArray:
+    def _outputs(self, x: Any, client: str) -> FloatArray:
         check_is_fitted(self, "run_")
-        return self.run_.client(client).probabilities(np.asarray(x))
+        return self.run_.client(client).probabilities(x)
 
 
 class FedericoClassifier(_PersonalModels):
-    """Personal classifiers of several clients, each with the right collaborators."""
+    """Personal classifiers of several clients, each with the right collaborators.
 
-    def fit(self, clients: Mapping[str, tuple[Array, Array]]) -> Self:
-        """Train on `{"north": (X, y), ...}`; labels may be numbers or texts."""
-        if not clients:
-            raise DataError("clients: there are none; give a dictionary of name -> (X, y)")
-        labels = {name: np.asarray(y) for name, (_, y) in clients.items()}
-        classes = np.unique(np.concatenate(list(labels.values())))
-        numbered = {}
-        for name, (x, _) in clients.items():
-            numbered[name] = np.asarray(x), np.searchsorted(classes, labels[name])
-        self._fit(numbered, "classification", label_names=[str(name) for name in classes])
+    For example:
+
+        model = FedericoClassifier(rounds=30).fit({"north": (X1, y1), "south": (X2, y2)})
+        model.predict(X_new, client="north")
+        model.run_.posterior()  # who trusts whose model; `run_` is what `federico.run` gives
+    """
+
+    def fit(self, clients: ClientsData, label: str | None = None) -> Self:
+        """Train on `{"north": (X, y), ...}`; labels may be numbers, texts or categories.
+
+        A client's data may also be a pandas frame or a Hugging Face data set that has the column
+        `label`, or a torch data set of pairs: whatever `federico.run` takes.
+        """
+        parts = read_clients(clients, label)
+        classes = np.unique(np.concatenate([part.y for part in parts]))
+        numbered = {part.name: (part.x, np.searchsorted(classes, part.y)) for part in parts}
+        names = [str(name) for name in classes]
         self.classes_ = classes
+        if parts[0].label_names:
+            # The data itself has names for its class numbers, also for those that do not occur.
+            names = list(parts[0].label_names)
+            numbered = {part.name: (part.x, part.y) for part in parts}
+            self.classes_ = np.array(names)
+        self._fit(numbered, "classification", label_names=names)
         return self
 
-    def predict(self, X: Array, client: str) -> Array:  # noqa: N803 (scikit-learn's name)
+    def predict(self, X: Any, client: str) -> Array:  # noqa: N803 (scikit-learn's name)
         """The labels that this client's personal model gives."""
         best = self._outputs(X, client).argmax(axis=1)
         labels: Array = self.classes_[best]
         return labels
 
-    def predict_proba(self, X: Array, client: str) -> FloatArray:  # noqa: N803
+    def predict_proba(self, X: Any, client: str) -> FloatArray:  # noqa: N803
         """Class probabilities [samples, classes], in the order of `classes_`."""
         return self._outputs(X, client)
 
-    def score(self, X: Array, y: Array, client: str) -> float:  # noqa: N803
+    def score(self, X: Any, y: Array, client: str) -> float:  # noqa: N803
         """Accuracy of this client's personal model."""
         return float(accuracy_score(y, self.predict(X, client)))
 
 
 class FedericoRegressor(_PersonalModels):
-    """Personal regressors of several clients, each with the right collaborators."""
+    """Personal regressors of several clients, each with the right collaborators.
 
-    def fit(self, clients: Mapping[str, tuple[Array, Array]]) -> Self:
-        """Train on `{"north": (X, y), ...}`; y is one value for each sample, or several."""
-        values = {}
-        for name, (x, y) in clients.items():
-            values[name] = np.asarray(x), np.asarray(y, dtype=np.float64)
-        self._fit(values, "regression")
-        self.n_outputs_ = 1
-        for _, y in values.values():
-            self.n_outputs_ = 1 if y.ndim == 1 else y.shape[1]
+    For example:
+
+        model = FedericoRegressor(rounds=30).fit({"north": (X1, y1), "south": (X2, y2)})
+        model.score(X_new, y_new, client="north")
+    """
+
+    def fit(self, clients: ClientsData, label: str | None = None) -> Self:
+        """Train on `{"north": (X, y), ...}`; y is one value for each sample, or several.
+
+        A client's data may also be a pandas frame or a Hugging Face data set that has the column
+        `label`, or a torch data set of pairs: whatever `federico.run` takes.
+        """
+        parts = read_clients(clients, label)
+        self._fit({part.name: (part.x, part.y) for part in parts}, "regression")
+        first = parts[0].y
+        self.n_outputs_ = 1 if first.ndim == 1 else first.shape[1]
         return self
 
-    def predict(self, X: Array, client: str) -> FloatArray:  # noqa: N803
+    def predict(self, X: Any, client: str) -> FloatArray:  # noqa: N803
         """The values that this client's personal model gives: [samples] where y has one each."""
         values = self._outputs(X, client)
         if self.n_outputs_ == 1:
             return values[:, 0]
         return values
 
-    def score(self, X: Array, y: Array, client: str) -> float:  # noqa: N803
+    def score(self, X: Any, y: Array, client: str) -> float:  # noqa: N803
         """R2 of this client's personal model."""
         return float(r2_score(y, self.predict(X, client)))

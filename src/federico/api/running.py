@@ -10,8 +10,8 @@ from torch import nn
 
 from federico.api.progress import Quiet, bars, bars_wanted
 from federico.api.results import Run
-from federico.data.arrays import dataset_from_clients
 from federico.data.dataset import Dataset
+from federico.data.from_python import ClientsData, dataset_from_clients, name_of_target
 from federico.data.targets import many_classes_hint
 from federico.errors import ConfigError, RunError
 from federico.experiment.config import read
@@ -19,13 +19,14 @@ from federico.experiment.grid import Grid, make_grid
 from federico.experiment.observer import Callback, Observer, Several
 from federico.experiment.runner import run_grid
 from federico.runs.layout import RunDir
-from federico.types import Array, Task
+from federico.types import Task
 
 
 def run(
     experiment: str | Path | None = None,
     *,
-    clients: Mapping[str, tuple[Array, Array]] | None = None,
+    clients: ClientsData | None = None,
+    label: str | None = None,
     model: Callable[[], nn.Module] | None = None,
     task: Task | None = None,
     label_names: Sequence[str] | None = None,
@@ -36,11 +37,20 @@ def run(
     callbacks: Sequence[Callback] = (),
     **settings: Any,
 ) -> Run:
-    """Run an experiment file, or your own arrays and model.
+    """Run an experiment file, or your own data and model.
 
-    `clients` maps a name to (x, y); `model` is a function (or class) that makes a new, randomly
-    initialised module. Further keywords are the keys of an experiment file: rounds=20,
-    seeds=[0, 1], methods=[MyMethod], federico={"neighbors": 2}, ...
+    `clients` maps each client's name to its data: a pair (x, y) of arrays, or of a pandas frame and
+    its labels; a pandas frame or Hugging Face data set with the column to predict in `label`; or a
+    torch data set of pairs. Frames are tables: texts become categories, gaps are filled and numbers
+    standardised by each client's own rows. Labels are class numbers from 0, texts or categories;
+    numbers that are not whole are values to predict, unless `task` says otherwise.
+
+    `model` is a function (or class) that makes a new, randomly initialised module. Further keywords
+    are the keys of an experiment file: rounds=20, seeds=[0, 1], methods=[MyMethod],
+    federico={"neighbors": 2}, ... For example:
+
+        run = federico.run(clients={"north": (x1, y1), "south": (x2, y2)}, rounds=30, name="two")
+        run.client("north").predict(x_new)
 
     The same name and settings resume, or just load what is finished (`run.trained` says which).
     Other settings, data or another model under the same name are refused, unless `overwrite=True`
@@ -52,9 +62,11 @@ def run(
     tables = _merged(tables, settings)
     dataset = None
     if clients is not None:
-        tables["data"] = {"kind": "python"}
         tables["partition"] = settings.get("partition", {"kind": "natural"})
-        dataset = dataset_from_clients(clients, task=task, label_names=label_names)
+        dataset = dataset_from_clients(clients, task=task, label_names=label_names, label=label)
+        tables["data"] = {"kind": "python"}
+        if dataset.schema.columns:
+            tables["data"]["target"] = name_of_target(clients, label)
     if isinstance(model, nn.Module):
         raise ConfigError(
             "model: give a function that makes a new module (every peer starts from its own), "

@@ -1,15 +1,13 @@
-"""Plain arrays, from an npz file or from Python, as a checked dataset."""
+"""Plain arrays as a checked dataset."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from federico.data.dataset import Dataset, Samples, Schema, checked, has_unusable_values
-from federico.data.files import first_line
-from federico.data.partition import refuse_duplicate_ids
 from federico.data.targets import task_of
 from federico.errors import DataError
-from federico.types import Array, BoolArray, ClientId, Task
+from federico.types import Array, BoolArray, Task
 
 MOST_CLASSES = 1_000_000
 """A class number beyond this is no class number but an id or a value that was read as one."""
@@ -45,40 +43,6 @@ def dataset_from_arrays(
         names = _label_names(samples.y, label_names, origin)
         schema = Schema(task, shape, len(names), names)
     return checked(Dataset(samples, schema, owners, is_test), origin)
-
-
-def dataset_from_clients(
-    clients: Mapping[ClientId, tuple[Array, Array]],
-    *,
-    task: Task | None = None,
-    label_names: Sequence[str] | None = None,
-) -> Dataset:
-    """One dataset of the arrays (x, y) of all clients, each client the owner of its samples."""
-    if not clients:
-        raise DataError("clients: there are none; give a dictionary of name -> (x, y)")
-    refuse_duplicate_ids(str(name) for name in clients)
-
-    names: list[ClientId] = []
-    inputs: list[Array] = []
-    targets: list[Array] = []
-    for name, arrays in clients.items():
-        x, y = _pair_of_arrays(str(name), arrays)
-        names.append(str(name))
-        inputs.append(x)
-        targets.append(y)
-    _refuse_different_shapes("inputs", names, inputs)
-    _refuse_different_shapes("targets", names, targets)
-
-    sizes = [len(x) for x in inputs]
-    owners = np.repeat(names, sizes)
-    return dataset_from_arrays(
-        np.concatenate(inputs),
-        np.concatenate(targets),
-        owners,
-        "clients",
-        task=task,
-        label_names=label_names,
-    )
 
 
 def as_inputs(x: Array, origin: object) -> Array:
@@ -133,36 +97,3 @@ def _label_names(y: Array, given: Sequence[object] | None, origin: object) -> tu
             "number the classes from 0, or set task to regression"
         )
     return tuple(str(number) for number in range(highest + 1))
-
-
-def _pair_of_arrays(name: ClientId, given: tuple[Array, Array]) -> tuple[Array, Array]:
-    """The inputs and targets that a client was given, with one row each per sample."""
-    try:
-        x, y = given
-        x = np.asarray(x)
-        y = np.asarray(y)
-    except (TypeError, ValueError) as error:
-        raise DataError(
-            f"client '{name}': give a pair of arrays (x, y) ({first_line(error)})"
-        ) from error
-
-    if x.ndim == 0 or y.ndim == 0:
-        raise DataError(f"client '{name}': x and y must be arrays with one row per sample")
-    if len(x) != len(y):
-        raise DataError(
-            f"client '{name}': {len(x)} inputs but {len(y)} targets; there must be one for each"
-        )
-    # The natural partition would not notice a client without samples.
-    if len(x) == 0:
-        raise DataError(f"client '{name}': holds no samples: leave it out, or give it some")
-    return x, y
-
-
-def _refuse_different_shapes(what: str, names: list[ClientId], arrays: list[Array]) -> None:
-    """All clients must measure the same things."""
-    shape_of = {name: array.shape[1:] for name, array in zip(names, arrays, strict=True)}
-    if len(set(shape_of.values())) > 1:
-        raise DataError(
-            f"clients: their {what} differ in shape: {shape_of}; "
-            "every client must measure the same things"
-        )

@@ -24,7 +24,7 @@ import torch
 from safetensors.torch import load
 from torch import Tensor
 
-from federico.data.arrays import as_inputs
+from federico.data.from_python import new_samples
 from federico.data.inputs import read_samples
 from federico.data.tabular import Decimal, TableOrigin, Unknown
 from federico.errors import DataError, RunError
@@ -117,7 +117,7 @@ class Bundle:
         }
         return sorted(others, key=lambda name: -others[name])
 
-    def probabilities(self, x: Array) -> FloatArray:
+    def probabilities(self, x: Any) -> FloatArray:
         """Class probabilities [n, classes]; for regression the predicted values [n, outputs].
 
         Values are in the units of the targets. `x` is what `read` gives: samples as they were
@@ -173,8 +173,14 @@ class Bundle:
         )
         return personal.eval()
 
-    def predict(self, x: Array) -> Array:
-        """Label names, or class numbers where those are the names; values for regression."""
+    def predict(self, x: Any) -> Array:
+        """Label names, or class numbers where those are the names; values for regression.
+
+        `x` are new samples in the form that the training data had: an array, a pandas frame (its
+        column of labels may be there or not), a torch or Hugging Face data set. For example:
+
+            run.client("north").predict(new_patients)
+        """
         outputs = self.probabilities(x)
         schema = self.header.schema
         if schema.task == "regression":
@@ -214,10 +220,10 @@ class Bundle:
     def _personal(self) -> PersonalModel:
         return self.module().requires_grad_(False)
 
-    def _batches(self, x: Array) -> Iterator[Tensor]:
+    def _batches(self, x: Any) -> Iterator[Tensor]:
         """The samples, checked, a batch at a time."""
         shape = tuple(self.header.schema.sample_shape)
-        x = as_inputs(np.asarray(x), "x")
+        x = new_samples(x, self.header.schema)
         if not len(x):
             raise DataError("x: holds no samples: at least one is needed")
         if x.shape[1:] != shape:
