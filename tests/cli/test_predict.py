@@ -70,6 +70,19 @@ def test_method_is_chosen(federico: Command, digits_run: Path, images: Path) -> 
     assert answer.out.rstrip().endswith("by the models of 3 100%")
 
 
+def test_nothing_is_overwritten_unasked(
+    federico: Command, digits_run: Path, images: Path, tmp_path: Path
+) -> None:
+    target = tmp_path / "new-predictions.csv"
+    target.write_text("precious")
+    answer = federico("predict", digits_run, images, "--client", "0")
+    assert answer.code == 2
+    assert "new-predictions.csv: exists already; name another file" in answer.err
+    assert target.read_text() == "precious"
+    assert federico("predict", digits_run, images, "--client", "0", "--overwrite").code == 0
+    assert target.read_text().startswith("prediction,")
+
+
 @pytest.mark.parametrize("name", [ODD, "[/b] West"])
 def test_table_and_client_of_any_name(
     federico: Command, hospitals: Path, tmp_path: Path, name: str

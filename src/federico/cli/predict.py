@@ -48,8 +48,8 @@ def predict(
     from federico.runs.atomic import publish, refuse_existing
 
     target = _target(file, output)
-    refuse_existing(target, overwrite)
     bundle = open_personal_model(run, client, method, seed, row, column)
+    refuse_existing(target, overwrite)
     frame = _frame(bundle, bundle.probabilities(bundle.read(file)))
     write = frame.to_parquet if target.suffix == ".parquet" else frame.to_csv
     publish(target, lambda partial: write(partial, index=False))
