@@ -21,7 +21,7 @@ from federico.cli.personal_model import (
 from federico.errors import ConfigError
 
 
-class Kind(StrEnum):
+class FileKind(StrEnum):
     """What a personal model can be exported to."""
 
     ONNX = "onnx"
@@ -32,7 +32,7 @@ class Kind(StrEnum):
 def export(
     run: RunOrFolder,
     to: Annotated[
-        Kind,
+        FileKind,
         typer.Option(
             help="onnx: for onnxruntime and others; module: a program of torch.export; "
             "safetensors: the numbers alone, as in the state_dict of client.module()."
@@ -55,7 +55,7 @@ def export(
     from federico.runs.bundle import folder_name
     from federico.runs.exporting import ONNX, PROGRAM, STATE, description
 
-    suffixes = {Kind.ONNX: ONNX, Kind.MODULE: PROGRAM, Kind.SAFETENSORS: STATE}
+    suffixes = {FileKind.ONNX: ONNX, FileKind.MODULE: PROGRAM, FileKind.SAFETENSORS: STATE}
     suffix = suffixes[to]
     if output is not None and output.suffix != suffix:
         raise ConfigError(f"--output {output}: must end in {suffix}, as --to says {to}")
