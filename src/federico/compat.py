@@ -94,6 +94,16 @@ def _glibc() -> ctypes.CDLL | None:
 # Devices and random numbers.
 
 
+def built_for_cuda() -> bool:
+    """Whether this torch brings libraries for CUDA, whether or not there is a GPU.
+
+    Its installed version does not tell: a plain `pip install torch` is `2.9.0` on Linux.
+    """
+    import torch
+
+    return torch.version.cuda is not None
+
+
 def accelerator() -> "torch.device | None":
     """The accelerator that is there and works, if any.
 

@@ -1,4 +1,3 @@
-import importlib.metadata
 import json
 import resource
 import subprocess
@@ -125,13 +124,9 @@ def test_model_that_cannot_fit_is_refused_without_being_made(tiny: Path) -> None
 def test_cuda_without_a_gpu_is_told_how_to_get_rid_of_it(
     federico: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    installed = importlib.metadata.version
+    """A plain `pip install torch` has no +cu in its version; only torch itself knows."""
     monkeypatch.setattr(torch.accelerator, "is_available", lambda: False)
-
-    def with_cuda(name: str) -> str:
-        return "2.13.0+cu126" if name == "torch" else installed(name)
-
-    monkeypatch.setattr(importlib.metadata, "version", with_cuda)
+    monkeypatch.setattr(torch.version, "cuda", "12.6")
     facts = json.loads(federico("doctor", "--json").out)
     assert "build for CPUs" in facts["note"]
 

@@ -134,3 +134,14 @@ def test_shipped_experiment_runs_on_its_real_data(
     assert answer.code == 0
     for entry in json.loads(answer.out)["entries"]:
         assert math.isfinite(entry["mean"])
+
+
+def test_the_data_is_shown_before_anything_trains(federico: Command, tiny: Path) -> None:
+    answer = federico("run", tiny)
+    first = answer.err.splitlines()[0]
+    assert first.startswith("data: "), answer.err
+    assert " clients (" in first
+    shown = json.loads(federico("data", "show", tiny, "--json").out)
+    assert first == f"data: {shown['data']}"
+    again = federico("run", tiny)
+    assert "data: " not in again.err, "nothing is left to train"

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from federico.data.summary import DataSummary
 from federico.experiment.config import Experiment, validate
 from federico.experiment.grid import Cell, Grid, make_grid
 from federico.experiment.runner import simulate
@@ -35,7 +36,11 @@ class Told:
         self.rounds: list[int] = []
         self.finished: list[str] = []
         self.said: list[str] = []
+        self.data: list[DataSummary] = []
         self.results: list[CellResult] = []
+
+    def data_loaded(self, summary: DataSummary) -> None:
+        self.data.append(summary)
 
     def started(self, cells: Sequence[Cell], finished: Sequence[CellResult]) -> None:
         self.order = [(cell.method, cell.seed) for cell in cells]

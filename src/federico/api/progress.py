@@ -9,6 +9,7 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
+from federico.data.summary import DataSummary
 from federico.experiment.grid import Cell
 from federico.experiment.observer import Callback
 from federico.runs.layout import CellDir, Description
@@ -56,6 +57,11 @@ class RoundBars(Quiet):
     ) -> None:
         """Leave the bars as they are."""
         self._bars.stop()
+
+    def data_loaded(self, summary: DataSummary) -> None:
+        """Write what the data looks like above the bars."""
+        for line in summary.lines:
+            self._bars.console.print(line, highlight=False, markup=False)
 
     def started(self, cells: Sequence[Cell], finished: Sequence[CellResult]) -> None:
         """Remember how many rounds each method plays."""

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 from rich.console import Console
@@ -19,6 +20,12 @@ WIDE = 140
 def for_tables() -> Console:
     """Standard output, wide enough for any table if it goes to a file."""
     return out if out.is_terminal else Console(file=out.file, width=WIDE, emoji=False)
+
+
+def print_lines(console: Console, lines: Iterable[str]) -> None:
+    """Lines of words, wrapped between them."""
+    for line in lines:
+        console.print(line, highlight=False, markup=False)
 
 
 def print_json(value: Any) -> None:

@@ -1,6 +1,7 @@
-"""`federico data`: list the kinds of data and download datasets."""
+"""`federico data`: show the data of an experiment, list the kinds of data, download datasets."""
 
 from dataclasses import asdict
+from pathlib import Path
 
 from rich.progress import (
     BarColumn,
@@ -12,7 +13,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from federico.cli.console import PLAIN, err, out, print_json
+from federico.cli.console import PLAIN, err, out, print_json, print_lines
 from federico.data.download import fetch
 from federico.data.files import data_folder
 from federico.data.sources import list_sources
@@ -33,6 +34,21 @@ def show_sources(*, as_json: bool) -> None:
     for source in sources:
         table.add_row(source.kind, source.summary, PRESENT[source.present])
     out.print(table)
+
+
+def show_data(file: Path, overrides: list[str], *, as_json: bool) -> None:
+    """Print what the data of an experiment looks like; of a grid, that of its first column."""
+    from federico.experiment.grid import load_grid
+    from federico.experiment.problems import ProblemCache
+
+    grid = load_grid(file, overrides)
+    row, column = grid.places()[0]
+    cell = grid.cells(row, column, "given")[0]
+    summary = ProblemCache().summary(cell)
+    if as_json:
+        print_json({**summary.facts, "odd": list(summary.odd)})
+    else:
+        print_lines(out, summary.lines)
 
 
 def get_data(name: str, *, url: str | None, md5: str | None, quiet: bool) -> None:

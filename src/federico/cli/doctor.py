@@ -45,6 +45,7 @@ def doctor(
 
 def _machine() -> dict[str, str]:
     """What this machine has."""
+    from federico import compat
     from federico.data.files import data_folder
     from federico.experiment.build import device
     from federico.experiment.machine_memory import available_bytes, gib
@@ -53,18 +54,13 @@ def _machine() -> dict[str, str]:
     for name in PACKAGES:
         facts[name] = importlib.metadata.version(name)
     facts["device"] = str(device("auto"))
-    if "cu" in local_version(facts["torch"]) and facts["device"] == "cpu":
+    if compat.built_for_cuda() and facts["device"] == "cpu":
         facts["note"] = UNUSED_CUDA
     facts["cores"] = str(os.cpu_count())
     facts["memory free"] = gib(available_bytes())
     folder = data_folder()
     facts["data folder"] = f"{folder} ({'there' if folder.exists() else 'not there'})"
     return facts
-
-
-def local_version(version: str) -> str:
-    """What follows the plus sign of a version: `cpu` or `cu126` for builds of torch."""
-    return version.partition("+")[2]
 
 
 def _heaviest(file: Path, overrides: list[str]) -> tuple["MemoryPlan", int]:

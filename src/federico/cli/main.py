@@ -2,6 +2,7 @@
 
 import sys
 from importlib.metadata import version as installed_version
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -13,7 +14,7 @@ from federico.cli.export import export
 from federico.cli.init import init
 from federico.cli.launch import launch
 from federico.cli.methods import methods
-from federico.cli.options import Json, Quiet
+from federico.cli.options import Json, Overrides, Quiet
 from federico.cli.peer import peer_app
 from federico.cli.pki import pki_app
 from federico.cli.predict import predict
@@ -54,7 +55,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-data_app = typer.Typer(help="Download and list data sets.", no_args_is_help=True)
+data_app = typer.Typer(help="Show, list and download data.", no_args_is_help=True)
 app.command()(init)
 app.command()(run)
 app.command()(reproduce)
@@ -95,6 +96,18 @@ def data_list(json: Json = False) -> None:
     from federico.cli.data import show_sources
 
     show_sources(as_json=json)
+
+
+@data_app.command("show")
+def data_show(
+    file: Annotated[Path, typer.Argument(help="Experiment file (TOML).")],
+    overrides: Overrides = [],  # noqa: B006 (typer copies it)
+    json: Json = False,
+) -> None:
+    """Show the data of an experiment: clients, classes, columns, gaps, and what is odd."""
+    from federico.cli.data import show_data
+
+    show_data(file, overrides, as_json=json)
 
 
 @data_app.command("get")

@@ -16,7 +16,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from federico.cli.console import PLAIN
+from federico.cli.console import PLAIN, print_lines
+from federico.data.summary import DataSummary
 from federico.experiment.grid import Cell
 from federico.experiment.tuning import final_figure
 from federico.report.aggregate import aggregate
@@ -66,6 +67,10 @@ class LiveProgress:
         """Leave the terminal to the result."""
         self._live.transient = error is None
         self._live.stop()
+
+    def data_loaded(self, summary: DataSummary) -> None:
+        """Show what the data looks like, above the table."""
+        print_lines(self._console, summary.lines)
 
     def started(self, cells: Sequence[Cell], finished: Sequence[CellResult]) -> None:
         """Count the rounds to come."""

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
+from federico.data.summary import DataSummary
 from federico.experiment.grid import Cell
 from federico.runs.layout import CellDir
 from federico.runs.records import Record
@@ -11,6 +12,9 @@ from federico.runs.results import CellResult
 
 class Observer(Protocol):
     """Is told how the run goes, to show it to somebody."""
+
+    def data_loaded(self, summary: DataSummary) -> None:
+        """The data of the first cell that is to be run is loaded, and looks like this."""
 
     def started(self, cells: Sequence[Cell], finished: Sequence[CellResult]) -> None:
         """These cells are asked for; some may have their results already."""
@@ -34,6 +38,9 @@ class Callback:
     `federico.run(callbacks=[...])` takes objects of such classes.
     """
 
+    def data_loaded(self, summary: DataSummary) -> None:
+        """Nothing to show."""
+
     def started(self, cells: Sequence[Cell], finished: Sequence[CellResult]) -> None:
         """Nothing to show."""
 
@@ -55,6 +62,11 @@ class Several:
 
     def __init__(self, observers: Sequence[Observer]) -> None:
         self._observers = tuple(observers)
+
+    def data_loaded(self, summary: DataSummary) -> None:
+        """Tell all of them."""
+        for observer in self._observers:
+            observer.data_loaded(summary)
 
     def started(self, cells: Sequence[Cell], finished: Sequence[CellResult]) -> None:
         """Tell all of them."""

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from federico.data.dataset import Dataset
+from federico.data.summary import DataSummary, summarize_data
 from federico.errors import FedericoError
 from federico.experiment.build import Problem, Setup, assemble, load_problem
 from federico.experiment.grid import Cell
@@ -38,6 +39,11 @@ class ProblemCache:
         )
         self._model_key = model_key(cell)
         return self._setup
+
+    def summary(self, cell: Cell) -> DataSummary:
+        """What the data of this cell looks like."""
+        problem = self._load(cell)
+        return summarize_data(problem.dataset, problem.shares)
 
     def _load(self, cell: Cell) -> Problem:
         key = problem_key(cell)

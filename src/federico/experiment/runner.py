@@ -243,6 +243,7 @@ class GridRun:
         self.team = team
         self.jobs = jobs
         self.folders = _folders(run)
+        self._data_shown = False
 
     def agreed(self, cells: list[Cell]) -> list[Cell]:
         """The cells as the first process of the team has read them off the results."""
@@ -257,7 +258,8 @@ class GridRun:
         not named by the settings, and may be others than before.
         """
         refuse_changed(self.run, cells)
-        unfinished = cells if everything else self.unfinished(cells)
+        to_run = self.unfinished(cells)
+        unfinished = cells if everything else to_run
         several = bool(self.grid.options.rows) or len(self.grid.columns) > 1
         checked: set[tuple[str, int]] = set()
         planned: set[str] = set()
@@ -270,6 +272,8 @@ class GridRun:
             checked.add(place)
             try:
                 setup = self.problems.setup(cell)
+                if cell in to_run:
+                    self._show_data(cell)
                 self.folder(cell).refuse_other(describe(cell, setup, ""))
                 if cell.settings not in planned:
                     _, remark = plan_storage(setup, self.run, self._processes(), self.team.ranks)
@@ -282,6 +286,12 @@ class GridRun:
         if self.team.rank == 0:
             for remark in dict.fromkeys(remarks):
                 self.observer.say(remark)
+
+    def _show_data(self, cell: Cell) -> None:
+        """Show the data of the first cell that is to be run."""
+        if self.team.rank == 0 and not self._data_shown:
+            self.observer.data_loaded(self.problems.summary(cell))
+        self._data_shown = True
 
     def refuse_fewer_rounds(self, cells: Sequence[Cell]) -> None:
         """Refuse to ask for fewer rounds than a cell has."""

@@ -16,6 +16,7 @@ from multiprocessing.process import BaseProcess
 from typing import NoReturn, TypeAlias
 
 from federico import compat
+from federico.data.summary import DataSummary
 from federico.errors import FedericoError, RunError
 from federico.exchange.processes import ProcessGroup, SingleProcess
 from federico.experiment.grid import Cell
@@ -188,6 +189,9 @@ class _Reporter:
 
     def __init__(self, pipe: Connection) -> None:
         self._pipe = pipe
+
+    def data_loaded(self, summary: DataSummary) -> None:
+        """The other process has loaded it too."""
 
     def started(self, cells: Sequence[Cell], finished: Sequence[CellResult]) -> None:
         """The other process knows which cells there are."""

@@ -1,0 +1,200 @@
+"""What data looks like, in a few lines: shown before anything trains, so that faults are seen."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from federico.data.dataset import Dataset, Schema
+from federico.data.split import TrainTestSplit
+from federico.types import Array, BoolArray
+
+MOST_LISTED = 6
+"""Clients, classes or columns that a line names."""
+
+
+@dataclass(frozen=True)
+class DataSummary:
+    """Rows, clients, classes, columns and gaps of the data of an experiment, and what is odd."""
+
+    facts: dict[str, str]
+    """A line for each of: clients, target, inputs, and gaps where there are any."""
+    odd: tuple[str, ...]
+    """What is allowed, but likely a slip: `Home` beside `home`, a column without any value."""
+
+    @property
+    def lines(self) -> list[str]:
+        """All of it, line by line."""
+        lines = [f"{name}: {text}" for name, text in self.facts.items()]
+        lines += [f"odd: {text}" for text in self.odd]
+        return lines
+
+
+def summarize_data(dataset: Dataset, shares: TrainTestSplit) -> DataSummary:
+    """The summary of data that is shared out among clients."""
+    facts = {
+        "data": _clients(dataset, shares),
+        "target": _target(dataset, shares),
+        "inputs": _inputs(dataset.schema),
+    }
+    odd = [*_odd_names("classes", dataset.schema.label_names), *_rare_classes(dataset)]
+    if dataset.schema.columns:
+        missing = _missing(dataset)
+        gaps = _gaps(dataset.schema, missing)
+        if gaps:
+            facts["gaps"] = gaps
+        odd += _odd_columns(dataset, missing)
+        odd += _columns_without_values(dataset.schema, missing, shares)
+    return DataSummary(facts, tuple(odd))
+
+
+def _clients(dataset: Dataset, shares: TrainTestSplit) -> str:
+    train = [len(part) for part in shares.train]
+    test = [len(part) for part in shares.test]
+    sizes = {}
+    for name, to_train, to_test in zip(shares.ids, train, test, strict=True):
+        sizes[name] = to_train + to_test
+    by_size = sorted(sizes, key=lambda name: -sizes[name])
+    noun = "rows" if dataset.schema.columns else "samples"
+
+    if len(by_size) <= MOST_LISTED:
+        each = ", ".join(f"{name}: {sizes[name]}" for name in by_size)
+    else:
+        largest = by_size[0]
+        smallest = by_size[-1]
+        each = f"from {smallest} with {sizes[smallest]} to {largest} with {sizes[largest]}"
+    return (
+        f"{sum(sizes.values())} {noun} of {len(by_size)} clients ({each}); "
+        f"{sum(train)} to train on, {sum(test)} to test on"
+    )
+
+
+def _target(dataset: Dataset, shares: TrainTestSplit) -> str:
+    used = np.concatenate([*shares.train, *shares.test])
+    if dataset.schema.task == "regression":
+        values = dataset.samples.y[used]
+        text = f"values from {values.min():.4g} to {values.max():.4g}, mean {values.mean():.4g}"
+        if dataset.schema.outputs > 1:
+            text += f" ({dataset.schema.outputs} of each sample)"
+        return text
+
+    counts = np.bincount(dataset.labels[used], minlength=dataset.schema.outputs)
+    by_count = np.argsort(-counts, kind="stable")
+    shown = []
+    for number in by_count[:MOST_LISTED]:
+        share = _percent(counts[number] / counts.sum())
+        shown.append(f"{dataset.schema.label_names[number]} ({share})")
+    return f"{len(counts)} classes: {_and_more(shown, len(counts))}"
+
+
+def _inputs(schema: Schema) -> str:
+    if schema.columns:
+        categorical = [column.name for column in schema.columns if column.categories is not None]
+        text = f"{len(schema.columns)} columns"
+        if categorical:
+            listed = _and_more(categorical[:MOST_LISTED], len(categorical))
+            text += f", {len(categorical)} of them categories ({listed})"
+        return text
+    if len(schema.input_shape) == 1:
+        return f"{schema.input_shape[0]} numbers"
+    return " x ".join(str(size) for size in schema.input_shape) + " numbers"
+
+
+def _missing(dataset: Dataset) -> BoolArray:
+    """Which values of a table are missing [rows, columns]."""
+    # A category that is missing is missing in all inputs of its column: the first tells.
+    first_inputs = []
+    place = 0
+    for column in dataset.schema.columns:
+        first_inputs.append(place)
+        place += column.width
+    return np.isnan(dataset.samples.x[:, first_inputs])
+
+
+def _gaps(schema: Schema, missing: BoolArray) -> str:
+    """The columns with the largest shares of missing values."""
+    shares = missing.mean(axis=0)
+    incomplete = [place for place in np.argsort(-shares, kind="stable") if shares[place] > 0]
+    shown = []
+    for place in incomplete[:MOST_LISTED]:
+        shown.append(f"{schema.columns[place].name} ({_percent(shares[place])})")
+    return _and_more(shown, len(incomplete))
+
+
+def _odd_names(what: str, names: Sequence[str]) -> list[str]:
+    """Names that differ only in capitals or in spaces around them."""
+    alike: dict[str, list[str]] = {}
+    for name in names:
+        alike.setdefault(name.strip().casefold(), []).append(name)
+    odd = []
+    for same in alike.values():
+        if len(same) > 1:
+            listed = ", ".join(repr(name) for name in same)
+            odd.append(f"{what} that differ only in capitals or spaces: {listed}")
+        elif same[0] != same[0].strip():
+            odd.append(f"{what}: {same[0]!r} has spaces around it")
+    return odd
+
+
+def _rare_classes(dataset: Dataset) -> list[str]:
+    """Classes with a single sample, which cannot be both trained and tested on."""
+    if dataset.schema.task == "regression":
+        return []
+    counts = np.bincount(dataset.labels, minlength=dataset.schema.outputs)
+    rare = [dataset.schema.label_names[number] for number in np.flatnonzero(counts == 1)]
+    if not rare:
+        return []
+    listed = _and_more([repr(name) for name in rare[:MOST_LISTED]], len(rare))
+    return [f"classes with a single sample: {listed}"]
+
+
+def _odd_columns(dataset: Dataset, missing: BoolArray) -> list[str]:
+    odd = []
+    place = 0
+    for number, column in enumerate(dataset.schema.columns):
+        if column.categories is not None:
+            odd += _odd_names(f"categories of {column.name!r}", column.categories)
+        values = dataset.samples.x[~missing[:, number], place : place + column.width]
+        place += column.width
+        if len(values) == 0:
+            odd.append(f"column {column.name!r} has no value at all: name it in 'ignore'")
+        elif len(values) > 1 and (values == values[0]).all():
+            odd.append(f"column {column.name!r} has the same value in every row")
+        elif column.categories is None and _counts_rows(values[:, 0]):
+            odd.append(f"column {column.name!r} numbers the rows: name it in 'id'")
+    return odd
+
+
+def _counts_rows(values: Array) -> bool:
+    """Whether a column is 1, 2, 3, ... or the like, in this order."""
+    return len(values) > 2 and bool((np.diff(values) == 1).all())
+
+
+def _columns_without_values(
+    schema: Schema, missing: BoolArray, shares: TrainTestSplit
+) -> list[str]:
+    """Columns of which a single client has no value to train on, while others have some."""
+    clients_without: dict[str, list[str]] = {}
+    empty_everywhere = missing.all(axis=0)
+    for client, train in zip(shares.ids, shares.train, strict=True):
+        without = missing[train].all(axis=0) & ~empty_everywhere
+        for number in np.flatnonzero(without):
+            clients_without.setdefault(schema.columns[number].name, []).append(client)
+    odd = []
+    for column, clients in clients_without.items():
+        listed = _and_more(clients[:MOST_LISTED], len(clients))
+        odd.append(f"column {column!r} has no value to train on at {listed}")
+    return odd
+
+
+def _and_more(shown: Sequence[str], of: int) -> str:
+    text = ", ".join(shown)
+    if of > len(shown):
+        text += f" and {of - len(shown)} more"
+    return text
+
+
+def _percent(share: float) -> str:
+    if 0 < share < 0.01:
+        return "under 1 %"
+    return f"{100 * share:.0f} %"
