@@ -23,9 +23,9 @@ def for_tables() -> Console:
 
 
 def print_lines(console: Console, lines: Iterable[str]) -> None:
-    """Lines of words, wrapped between them."""
+    """Lines of words: a terminal wraps them between words, a file keeps them whole."""
     for line in lines:
-        console.print(line, highlight=False, markup=False)
+        console.print(line, highlight=False, markup=False, soft_wrap=not console.is_terminal)
 
 
 def print_json(value: Any) -> None:
