@@ -148,7 +148,7 @@ def test_a_client_of_a_cell_in_a_grid_predicts(federico: Command, study: Path) -
     np.savez("new.npz", x=np.zeros((2, 64)))
     where = ["runs/study", "new.npz", "--client", "3", "--method", "local", "--column", "four"]
     assert federico("predict", *where).code == 0
-    answer = federico("predict", *where, "--row", "nobody")
+    answer = federico("predict", *where, "--overwrite", "--row", "nobody")
     assert answer.code == 2
     assert "holds no run of 'local'" in answer.err
 
