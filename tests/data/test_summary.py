@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
-from federico.data.arrays import dataset_from_clients
 from federico.data.dataset import Dataset
+from federico.data.from_python import dataset_from_clients
 from federico.data.sources.table import Table
 from federico.data.split import TrainTestSplit
 from federico.data.summary import DataSummary, summarize_data
