@@ -10,6 +10,7 @@ from federico.learning.bank import Bank
 from federico.learning.layout import ModelLayout
 from federico.learning.parts import ModelPart
 from federico.learning.rows import Rows, RowStorage
+from federico.learning.visits import Visits
 
 CPU = torch.device("cpu")
 
@@ -168,6 +169,8 @@ def test_deltas_are_differences_to_the_owners_models(
     bank = Bank.start(layout, 0, {0: "a", 1: "b"}, CPU)
     trained, deltas = torch.randn(3, layout.size), torch.zeros(5, layout.size)
     wanted = trained - bank.rows[[1, 0, 1]]
-    bank.write_deltas(np.array([1, 0, 1]), trained, Rows.of(deltas), np.array([4, 0, 2]))
+    bank.write_deltas(
+        Visits.to_own(np.array([1, 0, 1])), trained, Rows.of(deltas), np.array([4, 0, 2])
+    )
     torch.testing.assert_close(deltas[[4, 0, 2]], wanted)
     assert deltas[[1, 3]].eq(0).all()

@@ -51,10 +51,15 @@ class Fragile(nn.Linear):
 
 
 def command(
-    folder: Path, ranks: int, name: str, methods: tuple[str, ...] = tuple(METHODS), rounds: int = 4
+    folder: Path,
+    ranks: int,
+    name: str,
+    methods: tuple[str, ...] = tuple(METHODS),
+    rounds: int = 4,
+    more: str = "",
 ) -> list[str]:
     file = folder / "shared.toml"
-    file.write_text(FILE.format(methods=json.dumps(methods), rounds=rounds))
+    file.write_text(FILE.format(methods=json.dumps(methods), rounds=rounds) + more)
     run = [
         sys.executable,
         "-m",
@@ -154,6 +159,12 @@ def test_every_method_gives_the_same_on_any_number_of_ranks(
     alone: Path, tmp_path: Path, ranks: int
 ) -> None:
     same(alone, finish(tmp_path, ranks, "several"))
+
+
+def test_hostile_members_send_the_same_on_two_ranks(tmp_path: Path) -> None:
+    more = '[attack]\nkind = "noise"\ncount = 2\n'
+    alone = finish(tmp_path, 1, "alone", methods=("federico",), more=more)
+    same(alone, finish(tmp_path, 2, "two", methods=("federico",), more=more))
 
 
 def test_a_method_of_ones_own_gives_the_same_on_two_ranks(tmp_path: Path) -> None:

@@ -13,6 +13,8 @@ import torch
 from torch import Tensor
 
 from federico import compat
+from federico.attacks.exchange import HostileExchange
+from federico.attacks.samples import poison, set_trigger
 from federico.data.dataset import Client, Dataset, Samples, Schema
 from federico.data.files import data_folder
 from federico.data.partition import Partition, subsample
@@ -62,6 +64,13 @@ class Setup:
         """Whether models are trained on standardised targets."""
         return self.schema.task == "regression" and self.experiment.training.standardize_targets
 
+    @property
+    def hostile(self) -> IntArray:
+        """The numbers of the clients that are hostile."""
+        if self.experiment.attack is None:
+            return np.empty(0, np.int64)
+        return self.experiment.attack.who(self.shares.ids, self.seed)
+
     def method(
         self, name: str, team: ProcessGroup | None = None, storage: RowStorage | None = None
     ) -> Method:
@@ -102,12 +111,27 @@ class Setup:
             names=self.shares.ids,
             learner=learner,
             hosting=hosting,
-            connect=connect,
+            connect=self._among_hostile(connect, learner),
             local_epochs=training.local_epochs,
             rounds=self.experiment.rounds,
         )
         compat.give_back_freed_memory()  # on the way there were models that no round needs
         return method
+
+    def _among_hostile(self, connect: Connect, learner: Learner) -> Connect:
+        """The same connection, with hostile members if the experiment has any."""
+        attack = self.experiment.attack
+        if attack is None:
+            return connect
+        members = self.hostile
+        set_trigger(learner, attack)
+
+        def connect_hostile(bank: Bank, participants: int) -> Exchange:
+            inner = connect(bank, participants)
+            spoil = partial(poison, learner, attack, members)
+            return HostileExchange(inner, bank, attack, members, self.seed, spoil)
+
+        return connect_hostile
 
     def _client_data(self, client: Client, *, hosted: bool) -> ClientData:
         """What a learner gets of a client: nothing but its name if another process acts for it."""
@@ -151,6 +175,9 @@ class Setup:
         and model are the same.
         """
         _check_precision(experiment)
+        if experiment.attack is not None:
+            experiment.attack.who(self.shares.ids, self.seed)
+            experiment.attack.check(self.schema.task, self.schema.outputs)
         options = experiment.method_options(method)
         kind = experiment.method(method)
         kind.check(options, len(self.clients), self.layout)

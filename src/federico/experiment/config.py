@@ -17,6 +17,7 @@ from pydantic import (
     model_validator,
 )
 
+from federico.attacks.options import AttackOptions
 from federico.config_file import nearest, read_tables, validated
 from federico.data.partition import LabelGroups, Partitioning
 from federico.data.sources import Source
@@ -110,6 +111,8 @@ class Experiment(Options):
     """What every client trains."""
     training: Training = Training()
     """How it trains."""
+    attack: AttackOptions | None = None
+    """Hostile members, for studies of what they can do; nobody is hostile if not set."""
     system: System = System()
     """Where it runs."""
     track: TrackOptions = TrackOptions()
@@ -342,6 +345,8 @@ def cell_options(experiment: Experiment, method: str) -> dict[str, Any]:
     options = experiment.model_dump(mode="json", exclude=NOT_PART_OF_A_CELL | others)
     options["training"] = experiment.training.meaning()
     options["dtype"] = experiment.system.dtype
+    if experiment.attack is None:
+        del options["attack"]  # results from before there was such a table keep their names
     if method in experiment.own_methods:
         options["source of the method"] = experiment.own_methods[method].source
     return options

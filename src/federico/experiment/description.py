@@ -44,6 +44,7 @@ def describe(cell: Cell, setup: Setup, command: str) -> Description:
         rate_kind=cell.rate_kind,
         settings=cell.settings,
         model_structure=_structure(setup.layout),
+        hostile=[setup.shares.ids[number] for number in setup.hostile.tolist()],
         clients_drawn=experiment.partition.draws_clients and experiment.split.seed is None,
     )
 

@@ -1,6 +1,6 @@
 """Measures what everybody's predictors have come to, on the clients' own test data."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -24,6 +24,22 @@ class Evaluation:
 
 
 def evaluate(method: Method, mixtures: Mixtures) -> Evaluation:
+    """All scores; in a simulation of a backdoor, also how often its mark decides."""
+    evaluation = _evaluate(method, mixtures)
+    learner = method.learner
+    if learner.backdoor is None:
+        return evaluation
+
+    personal = mixtures.personal()
+    mixed = learner.mix(
+        personal.bank, personal.visits, personal.weights, "marked", personal.calibration
+    )
+    success = learner.trigger_success(mixed)[method.context.hosted]
+    used = Scores({**evaluation.used.figures, "trigger_success": success})
+    return replace(evaluation, used=used)
+
+
+def _evaluate(method: Method, mixtures: Mixtures) -> Evaluation:
     """Score everybody's predictors; where clients also trained alone, each of the two as well."""
     learner = method.learner
     hosted = method.context.hosted

@@ -12,6 +12,7 @@ from torch import Tensor
 from federico.learning.layout import ModelLayout
 from federico.learning.parts import ModelPart
 from federico.learning.rows import Rows, RowStorage
+from federico.learning.visits import Visits
 from federico.types import BoolArray, FloatArray, IntArray
 
 
@@ -40,6 +41,8 @@ class Bank:
         self.storage = storage or RowStorage()
         self.counters = layout.initial_counters().repeat(len(rows), 1)
         self._private = private or {}
+        self.echoing: IntArray = np.empty(0, np.int64)
+        """Owners that serve every visitor its own model: only hostile members of a simulation."""
 
         # All owners whose models are here, sorted, and the place of each one's row.
         self._known_owners = owners
@@ -102,6 +105,14 @@ class Bank:
             )
         found = self._known_places[positions]
         return torch.from_numpy(found).to(self.rows.device)
+
+    def places_met(self, visits: Visits) -> Tensor:
+        """The places of the models that these visits meet: those of the owners, or of an echo."""
+        owners = visits.owners
+        if len(self.echoing):
+            echoed = np.isin(owners, self.echoing) & ~np.isin(visits.clients, self.echoing)
+            owners = np.where(echoed, visits.clients, owners)
+        return self.places(owners)
 
     def are_finite(self, owners: IntArray) -> BoolArray:
         """Whether all numbers of each of these owners' models are finite, [owners].
@@ -180,14 +191,12 @@ class Bank:
         for columns in part.slices:
             deltas.add_to(self.rows, places, shares, columns)
 
-    def write_deltas(
-        self, owners: IntArray, trained: Tensor, deltas: Rows, which: IntArray
-    ) -> None:
-        """Write trained[k] minus the model of owners[k] into deltas[which[k]], for all k.
+    def write_deltas(self, visits: Visits, trained: Tensor, deltas: Rows, which: IntArray) -> None:
+        """Write trained[k] minus the model that visit k meets into deltas[which[k]], for all k.
 
         The contents of `trained` may be lost.
         """
-        places = self.places(owners)
+        places = self.places_met(visits)
         deltas.write_differences(which, trained, self.rows, places)
 
     def copy_models(

@@ -28,9 +28,10 @@ from federico.learning.workers import WorkerPool, Workspace
 from federico.rng import key, stream
 from federico.types import Array, FloatArray, IntArray, Task
 
-DataPart = Literal["train", "held_out", "all", "test", "set aside"]
+DataPart = Literal["train", "held_out", "all", "test", "set aside", "marked"]
 """Which of a client's samples: `all` are those for training and those held out of it. Those set
-aside belong to neither: the round to keep is chosen by them."""
+aside belong to neither: the round to keep is chosen by them. Those that are marked are for testing,
+with the mark of a backdoor."""
 
 EVALUATION_NUMBERS = 1 << 18
 """Input numbers per evaluation batch; more would push the activations out of the cache."""
@@ -214,6 +215,8 @@ class Learner:
         self.data["train"] = self.data["all"]
         self.held_out: IntArray = np.zeros(len(clients), dtype=np.int64)
         """How many samples each client has held out, [clients]."""
+        self.backdoor: int | None = None
+        """In a simulation of a backdoor, the label that its mark stands for."""
         self.states = self.new_states()
         """The optimizer's state of each (client, owner) pair, kept between rounds."""
 
@@ -423,6 +426,22 @@ class Learner:
         targets = units.restored(data.all_targets.cpu())
         return Scores(regression_figures(predicted, targets, units.train_mean, data.counts))
 
+    def trigger_success(self, mixed: Tensor) -> FloatArray:
+        """How many of each client's marked samples are taken for what the mark stands for.
+
+        `mixed` are the predictions for the part "marked". Samples that truly have this label do not
+        count; NaN where a client has no others.
+        """
+        data = self.data["marked"]
+        assert self.backdoor is not None, "there is a mark"
+        fooled = mixed.argmax(1).eq(self.backdoor)
+        others = data.all_targets.ne(self.backdoor)
+        shares = []
+        for start, count in zip(data.starts.tolist(), data.counts.tolist(), strict=True):
+            of_client = slice(start, start + count)
+            shares.append(fooled[of_client][others[of_client]].double().mean().item())
+        return np.array(shares)
+
     def mix(
         self,
         bank: Bank,
@@ -523,7 +542,7 @@ class Learner:
             trained = workspace.work[:count]  # [visits, size]
             # A sum is finite only if all its terms are.
             finite = trained.sum(1).isfinite()
-            bank.write_deltas(stack.visits.owners, trained, deltas, stack.positions)
+            bank.write_deltas(stack.visits, trained, deltas, stack.positions)
             return finite, workspace.engine.counters.clone()
 
         # Made here, by one thread: creating the state of a new pair is not thread-safe.
@@ -713,7 +732,7 @@ class Learner:
 
     def _load(self, workspace: Workspace, bank: Bank, visits: Visits) -> None:
         """Copy the visited models into the workspace."""
-        places = bank.places(visits.owners)
+        places = bank.places_met(visits)
         copies = workspace.work[: len(visits)]  # [visits, size]
         torch.index_select(bank.rows, 0, places, out=copies)
         workspace.engine.hold(workspace.work)
@@ -731,7 +750,7 @@ class Learner:
             self._load(workspace, bank, visits)
             return
 
-        place = int(bank.places(visits.owners)[0])
+        place = int(bank.places_met(visits)[0])
         row = bank.rows[place]
         workspace.engine.hold(row[None])  # [1, size]
         workspace.engine.counters.copy_(bank.counters[place])

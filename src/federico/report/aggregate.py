@@ -416,6 +416,8 @@ class Summary:
     pending: list[Pending]
     population: Population | None
     """None where all results were stored as means: they do not say how much data a client has."""
+    hostile: list[str] = field(default_factory=list)
+    """Clients that were hostile in some run; all figures are those of the others."""
 
     @property
     def metric(self) -> Metric:
@@ -541,8 +543,12 @@ def aggregate(
     """Take all means.
 
     `unfinished` are cells that are still going on, as far as they have come: they are listed as
-    pending, and their figures are shown where nothing is finished yet.
+    pending, and their figures are shown where nothing is finished yet. Hostile clients do not
+    count.
     """
+    hostile = {name for cell in [*cells, *unfinished] for name in cell.hostile}
+    cells = [cell.without_hostile() for cell in cells]
+    unfinished = [cell.without_hostile() for cell in unfinished]
     finished: dict[Place, list[SeedResult]] = defaultdict(list)
     for aggregate_line in stored:
         finished[_place(aggregate_line)] += from_aggregate(aggregate_line)
@@ -566,6 +572,7 @@ def aggregate(
         sources=_sources(table, cells, stored),
         pending=_pending(table, unfinished),
         population=_population(table, begun),
+        hostile=sorted(hostile),
     )
     # Differences need the entries of the reference row, so they are taken when all are there.
     compared = []

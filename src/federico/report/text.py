@@ -339,6 +339,9 @@ def extent(summary: Summary) -> str:
 def notes(summary: Summary) -> str:
     """How to read the tables."""
     parts = ["Each client is tested on its own test data and counts by the size of its data."]
+    if summary.hostile:
+        named = listed(summary.hostile)
+        parts.append(f"Figures are those of honest clients; hostile in some run: {named}.")
     if summary.metric.explains_variance:
         parts.append(
             f"{summary.metric.name} of all clients is the share of their variance that is "

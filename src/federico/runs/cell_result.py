@@ -100,6 +100,7 @@ def cell_result(
         together=last_evaluated.together,
         together_share=last_evaluated.together_share,
         clients_drawn=about.clients_drawn,
+        hostile=about.hostile,
     )
 
 

@@ -18,7 +18,7 @@ chosen. Nothing here needs torch.
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -65,6 +65,8 @@ class Description:
     model_structure: str = ""
     """A hash of the model's layers and of the names and shapes of its tensors; empty where it was
     not written down."""
+    hostile: list[str] = field(default_factory=list)
+    """The clients that are hostile, in a simulation of an attack."""
     clients_drawn: bool | None = None
     """Whether clients of the same name are others on another seed; None where nobody wrote it."""
 

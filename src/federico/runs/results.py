@@ -10,16 +10,18 @@ on reading. Nothing here needs torch.
 """
 
 import json
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 from federico.errors import RunError
 from federico.runs.atomic import disk_errors, publish_text
 from federico.runs.comparison import Comparisons
 from federico.runs.metric import Metric, metric_of, tuning_metric
 from federico.types import Task
+
+T = TypeVar("T")
 
 RESULTS = "results.jsonl"
 RateKind: TypeAlias = Literal["given", "best", "tuning"]
@@ -105,6 +107,34 @@ class CellResult:
     """How much the collaborators' models count in what each client predicts with."""
     clients_drawn: bool | None = None
     """Whether clients of the same name are others on another seed; None where nobody wrote it."""
+    hostile: list[str] = field(default_factory=list)
+    """The clients that are hostile, in a simulation of an attack. Reports are about the others."""
+
+    def without_hostile(self) -> "CellResult":
+        """The same of honest clients alone."""
+        if not self.hostile:
+            return self
+        honest = [place for place, name in enumerate(self.clients) if name not in self.hostile]
+        figures = {}
+        for name, by_round in self.figures.items():
+            figures[name] = [_chosen(by_client, honest) for by_client in by_round]
+        distribution = self.distribution
+        if distribution is not None:
+            distribution = _chosen(distribution, honest)
+        together_share = self.together_share
+        if together_share is not None:
+            together_share = _chosen(together_share, honest)
+        return replace(
+            self,
+            clients=_chosen(self.clients, honest),
+            distribution=distribution,
+            train_samples=_chosen(self.train_samples, honest),
+            test_samples=_chosen(self.test_samples, honest),
+            figures=figures,
+            alone=_chosen_figures(self.alone, honest),
+            together=_chosen_figures(self.together, honest),
+            together_share=together_share,
+        )
 
     @property
     def comparisons(self) -> Comparisons | None:
@@ -121,6 +151,18 @@ class CellResult:
     def key(self) -> Key:
         """What makes this measurement different from every other."""
         return Key.of(self)
+
+
+def _chosen(values: Sequence[T], places: Sequence[int]) -> list[T]:
+    return [values[place] for place in places]
+
+
+def _chosen_figures(
+    figures: Mapping[str, Sequence[float | None]] | None, places: Sequence[int]
+) -> dict[str, list[float | None]] | None:
+    if figures is None:
+        return None
+    return {name: _chosen(by_client, places) for name, by_client in figures.items()}
 
 
 def metric_of_result(result: CellResult) -> Metric:

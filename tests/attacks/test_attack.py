@@ -1,0 +1,126 @@
+"""Hostile members of a simulation: who they are, what they do to others, and what is reported."""
+
+from collections.abc import Callable
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+
+from federico.attacks.options import AttackKind, AttackOptions
+from federico.errors import ConfigError
+from federico.experiment.build import Setup, prepare
+from federico.experiment.config import validate
+from federico.experiment.evaluation import Evaluation, evaluate
+from federico.report.details import summarize
+from federico.runs.layout import RunDir
+from federico.runs.results import read_results
+from tests.support.experiments import Told
+
+KINDS: tuple[AttackKind, ...] = get_args(AttackKind)
+NAMES = [str(number) for number in range(8)]
+
+
+def setup(attack: dict[str, Any] | None, method: str = "federico", **federico: Any) -> Setup:
+    tables: dict[str, Any] = {
+        "methods": [method],
+        "rounds": 3,
+        "split": {"samples": 240},
+        "partition": {"kind": "iid", "clients": 4},
+        "model": {"kind": "mlp", "hidden": [8]},
+        "federico": {"neighbors": 3, **federico},
+        "system": {"threads": 1},
+    }
+    if attack is not None:
+        tables["attack"] = attack
+    return prepare(validate(tables), 0)
+
+
+def played(attack: dict[str, Any] | None, method: str = "federico", **federico: Any) -> Evaluation:
+    made = setup(attack, method, **federico).method(method)
+    for round_index in (1, 2, 3):
+        made.round(round_index)
+    return evaluate(made, made.predictors(3))
+
+
+def test_members_are_drawn_by_the_seed_and_fewer_are_among_more() -> None:
+    two = AttackOptions(kind="noise", count=2).who(NAMES, 5)
+    three = AttackOptions(kind="noise", count=3).who(NAMES, 5)
+    assert len(two) == 2
+    assert set(two) < set(three)
+    drawn = {tuple(AttackOptions(kind="noise").who(NAMES, seed)) for seed in range(20)}
+    assert len(drawn) > 3
+
+
+def test_members_may_be_named() -> None:
+    assert AttackOptions(kind="echo", members=("6", "2")).who(NAMES, 0).tolist() == [2, 6]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"kind": "nois"}, "attack = 'nois'"),
+        ({"kind": "noise", "count": 1, "members": ["0"]}, "count and members both"),
+        ({"kind": "noise", "members": ["nobody"]}, "no client 'nobody'"),
+        ({"kind": "noise", "count": 4}, "at least one must be honest"),
+        ({"kind": "mimic", "strength": 2.0}, "mimic has none"),
+        ({"kind": "noise", "target": 1}, "target is about a backdoor"),
+        ({"kind": "backdoor", "target": 10}, "there are 10 labels"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_by_name(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        setup(options)
+
+
+def test_an_attack_is_part_of_what_a_cell_is_and_none_is_not() -> None:
+    peaceful = setup(None)
+    assert peaceful.hostile.tolist() == []
+    assert "attack" not in peaceful.experiment.model_dump(exclude_none=True)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "absent"])
+def test_every_attack_changes_what_others_get_under_the_papers_rule(kind: AttackKind) -> None:
+    attack = {"kind": kind, "members": ["0"], "from_round": 2}
+    among_hostile = played(attack, preset="paper").used.figures["loss"][1:]
+    in_peace = played(None, preset="paper").used.figures["loss"][1:]
+    assert not np.allclose(among_hostile, in_peace)
+
+
+def test_before_they_turn_hostile_members_behave() -> None:
+    attack = {"kind": "scaled-flip", "members": ["0"], "from_round": 4}
+    figures = played(attack).used.figures
+    assert figures["loss"].tolist() == played(None).used.figures["loss"].tolist()
+
+
+def test_who_is_absent_touches_nobody() -> None:
+    attack = {"kind": "absent", "members": ["0"]}
+    made = setup(attack).method("federico")
+    for round_index in (1, 2, 3):
+        neighbors = made.round(round_index).neighbors
+    assert len(neighbors) == 4
+    weights = [dict(zip(row.peers, row.weights, strict=True)) for row in made.posteriors.values()]
+    assert all(0 not in row for row in weights[1:])
+    assert list(weights[0]) == [0]
+
+
+def test_other_methods_have_hostile_members_too() -> None:
+    attack = {"kind": "scaled-flip", "members": ["0"]}
+    harmed = played(attack, "fedavg").used.figures["loss"][1:].mean()
+    assert harmed > played(None, "fedavg").used.figures["loss"][1:].mean() + 0.1
+
+
+def test_a_backdoor_says_how_often_its_mark_decides() -> None:
+    success = played({"kind": "backdoor", "members": ["0"]}).used.figures["trigger_success"]
+    assert success.shape == (4,)
+    assert ((success >= 0) & (success <= 1)).all()
+
+
+def test_reports_are_about_honest_clients(play: Callable[..., tuple[RunDir, Told]]) -> None:
+    run, _ = play(methods=["local"], attack={"kind": "noise", "members": ["1"]})
+    (line,), _ = read_results(run.path)
+    assert line.hostile == ["1"]
+    assert len(line.clients) == 4, "results keep everybody's figures"
+
+    summary = summarize(run.path)
+    assert summary.clients == 3
+    assert "1" not in summary.entries[0].by_client
