@@ -204,3 +204,13 @@ def test_nobody_is_drawn_where_nobody_has_weight() -> None:
     assert draw_by_weight(np.array([1, 2]), np.zeros(2), 2, rng).tolist() == []
     nobody = np.empty(0, np.int64)
     assert draw_by_weight(nobody, np.empty(0), 2, rng).tolist() == []
+
+
+def test_a_stranger_that_failed_comes_last_instead_of_first() -> None:
+    view = View(0, 4, np.array([0, 1]), np.array([0.1, 5.0]))
+    sampler = EpsilonGreedy(neighbors=2, epsilon=0.0)
+    rng = np.random.default_rng(0)
+    assert sampler.sample(view, rng).tolist() == [2, 3]
+    assert sampler.sample(view.without_optimism_for(np.array([3])), rng).tolist() == [1, 2]
+    all_asked = EpsilonGreedy(neighbors=3, epsilon=0.0)
+    assert all_asked.sample(view.without_optimism_for(np.array([3])), rng).tolist() == [1, 2, 3]

@@ -1,5 +1,6 @@
 """Members with a valid certificate that turn hostile, against real peers over mutual TLS."""
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,7 @@ from tests.support.neighborhood import (
     DIGEST,
     Neighbor,
     connect,
+    eventually,
     free_port,
     join,
     meet,
@@ -42,6 +44,7 @@ class Village:
     victim: Neighbor
     honest: Neighbor
     hostile: zenoh.Session
+    victim_session: zenoh.Session
 
 
 @pytest.fixture
@@ -58,7 +61,7 @@ def village(identities: list[Identity]) -> Iterator[Village]:
     token = hostile.liveliness().declare_token(ROSTER.alive_key("site2"))
     meet([victim], ROSTER)
     victim.publish(1)
-    yield Village(victim, honest, hostile)
+    yield Village(victim, honest, hostile, first)
     token.undeclare()
     for peer in (victim, honest):
         peer.exchange.close()
@@ -153,3 +156,33 @@ def test_what_a_member_signed_counts_behind_a_relay_too(authority, bus: zenoh.Se
     finally:
         for peer in (victim, hostile):
             peer.exchange.close()
+
+
+@pytest.fixture
+def beside_a_mute_one(village: Village) -> Iterator[Village]:
+    """The hostile member takes every question and answers none."""
+    village.honest.publish(1)
+    held: list[zenoh.Query] = []
+    requests = f"{ROSTER.requests_key('site2')}/*/*"
+    with village.hostile.declare_queryable(requests, held.append):
+        key = ROSTER.request_key("site2", "site0", Topic.REQUEST_MODEL)
+        eventually(lambda: bool(village.victim_session.get(key, timeout=0.2)) and bool(held))
+        yield village
+        for query in held:
+            query.drop()
+
+
+def test_a_mute_member_is_not_waited_for_once_the_others_have_come(
+    beside_a_mute_one: Village,
+) -> None:
+    victim = beside_a_mute_one.victim
+    began = time.monotonic()
+    assert victim.pulls(1, 1, 2) == [1]
+    first = time.monotonic() - began
+    assert first < LIMITS.deadline / 2
+
+    began = time.monotonic()
+    assert victim.pulls(2, 1, 2) == [1]
+    assert time.monotonic() - began < 1, "it is left alone ten times as long as it was waited for"
+    assert victim.exchange.pace.left_alone("site2") > 5 * (first - 1)
+    assert victim.exchange.reputation.standings() == {}, "to be slow is no offence"

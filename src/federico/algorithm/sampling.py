@@ -5,8 +5,8 @@ and their tracked losses. Draws are without replacement and never include the pe
 broken at random.
 """
 
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from dataclasses import dataclass, replace
+from typing import Literal, Protocol, Self
 
 import numpy as np
 
@@ -27,6 +27,19 @@ class View:
     """The peers it has evaluated, in ascending order."""
     losses: FloatArray
     """Their tracked losses; infinite where a peer has no weight."""
+
+    def without_optimism_for(self, peers: IntArray) -> Self:
+        """The same view, but those of these peers that are strangers come last, not first.
+
+        A stranger counts as loss 0. One that never gives its model away would be chosen for ever.
+        """
+        failed = np.setdiff1d(peers, self.known)
+        if len(failed) == 0:
+            return self
+        known = np.concatenate([self.known, failed])
+        losses = np.concatenate([self.losses, np.full(len(failed), np.inf)])
+        order = np.argsort(known)
+        return replace(self, known=known[order], losses=losses[order])
 
 
 class Sampler(Protocol):

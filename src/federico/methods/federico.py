@@ -312,12 +312,15 @@ class Federico(Method):
         self.gains = {}
         self.posteriors: dict[int, Posterior] = {}
         """w_i of each hosted peer, computed from what it has tracked."""
+        self.did_not_come: dict[int, IntArray] = {}
+        """The peers whose models did not come when each hosted peer last wanted them."""
         nobody = np.empty(0, np.int64)
         no_weights = np.empty(0)
         for i in context.hosted.tolist():
             self.losses[i] = self._new_tracker(i)
             self.gains[i] = GainTracker(i, self.opt.momentum)
             self.posteriors[i] = Posterior(nobody, no_weights)
+            self.did_not_come[i] = nobody
 
         hosted = len(context.hosted)
         self.together = np.full(hosted, self.opt.together_prior)
@@ -357,6 +360,7 @@ class Federico(Method):
         is_final = self.is_judging and round_index > self.last_judging_round
         neighbors = self.candidates() if is_final else self.sample(round_index)
         visits = pull_neighbors(self, round_index, neighbors)
+        self.note_who_came(neighbors, visits)
         self.e_step(visits, is_final=is_final)
         if is_final:
             self.end_judging()
@@ -388,6 +392,13 @@ class Federico(Method):
                 neighbors.append(self.sampler.sample(self._view(i), rng))
         return neighbors
 
+    def note_who_came(self, neighbors: Sequence[IntArray], visits: Visits) -> None:
+        """Remember which neighbors gave no model, so that others are tried before them."""
+        for (i, positions), wanted in zip(visits.by_client(), neighbors, strict=True):
+            came = visits.owners[positions]
+            earlier = np.setdiff1d(self.did_not_come[i], came)
+            self.did_not_come[i] = np.union1d(earlier, np.setdiff1d(wanted, came))
+
     def _draw_by_trust(self, i: int, rng: np.random.Generator) -> IntArray:
         """Neighbors of a peer whose trust is final.
 
@@ -395,7 +406,8 @@ class Federico(Method):
         trusted, peers never met are tried.
         """
         gains = self.gains[i]
-        waiting = gains.peers[~gains.evaluated][: self.neighbors]
+        waiting = np.setdiff1d(gains.peers[~gains.evaluated], self.did_not_come[i])
+        waiting = waiting[: self.neighbors]
         peers, weights = self._trusted_others(i)
         drawn = draw_by_weight(peers, weights, self.neighbors - len(waiting), rng)
         chosen = np.union1d(waiting, drawn)
@@ -404,8 +416,10 @@ class Federico(Method):
             return chosen
 
         everybody = np.arange(self.context.count)
-        strangers = np.setdiff1d(everybody, [*gains.peers, i])
-        return np.union1d(chosen, rng.permutation(strangers)[:left])
+        strangers = rng.permutation(np.setdiff1d(everybody, [*gains.peers, i]))
+        last = np.isin(strangers, self.did_not_come[i])
+        in_order = np.concatenate([strangers[~last], strangers[last]])
+        return np.union1d(chosen, in_order[:left])
 
     def candidates(self) -> list[IntArray]:
         """All other peers that each peer gives weight to: they are judged once more together."""
@@ -717,9 +731,14 @@ class Federico(Method):
         count = self.context.count
         if self.judges:
             gains = self.gains[i]
-            return View(i, count, gains.peers, gains.losses)
-        tracker = self.losses[i]
-        return View(i, count, tracker.peers, tracker.tracked)
+            # Who waits to be evaluated comes first, but not if its model did not come.
+            failed = np.isin(gains.peers, self.did_not_come[i]) & ~gains.evaluated
+            losses = np.where(failed, np.inf, gains.losses)
+            view = View(i, count, gains.peers, losses)
+        else:
+            tracker = self.losses[i]
+            view = View(i, count, tracker.peers, tracker.tracked)
+        return view.without_optimism_for(self.did_not_come[i])
 
     def _trusted_others(self, i: int) -> tuple[IntArray, FloatArray]:
         """The other peers that are worth training for peer i, and their weights."""

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
+from weakref import WeakSet
 
 import zenoh
 
@@ -66,12 +67,37 @@ class PendingAnswer:
 
 
 class Deadline:
-    """A moment after which nobody is waited for."""
+    """A moment after which nobody is waited for, and who was heard of before it."""
 
     def __init__(self, seconds: float, stopped: threading.Event) -> None:
         """`stopped` brings the moment forward to now."""
         self._end = time.monotonic() + seconds
         self._stopped = stopped
+        self._last_heard: dict[str, float] = {}
+        self._have_spoken: set[str] = set()
+        self.cancel = zenoh.CancellationToken()
+        """Ends the requests under way once nobody is waited for."""
+
+    def begin(self, member: str) -> None:
+        """From now on something is awaited of this member."""
+        self._last_heard[member] = time.monotonic()
+
+    def heard(self, member: str) -> None:
+        """Note that this member has answered."""
+        self._last_heard[member] = time.monotonic()
+        self._have_spoken.add(member)
+
+    def is_mute(self, member: str, at_first: float, later: float) -> bool:
+        """Whether nothing was heard of a member for so long: at first, or after it had spoken."""
+        if member not in self._last_heard:
+            return False  # its turn has not come yet
+        allowed = later if member in self._have_spoken else at_first
+        return time.monotonic() - self._last_heard[member] > allowed
+
+    def end_now(self) -> None:
+        """Wait for nobody any more."""
+        self._end = time.monotonic()
+        self.cancel.cancel()
 
     @property
     def left(self) -> float:
@@ -121,7 +147,7 @@ class RequestSender:
         self._session = session
         self._limits = limits
         self._stopped = threading.Event()
-        self._cancel = zenoh.CancellationToken()
+        self._deadlines: WeakSet[Deadline] = WeakSet()
 
     @property
     def stopped(self) -> bool:
@@ -131,11 +157,14 @@ class RequestSender:
     def stop_waiting(self) -> None:
         """Send nothing and wait for nothing from now on."""
         self._stopped.set()
-        self._cancel.cancel()
+        for deadline in tuple(self._deadlines):
+            deadline.end_now()
 
     def deadline(self) -> Deadline:
         """The deadline of what begins now."""
-        return Deadline(self._limits.deadline, self._stopped)
+        deadline = Deadline(self._limits.deadline, self._stopped)
+        self._deadlines.add(deadline)
+        return deadline
 
     def send(self, request: Request, deadline: Deadline, repetition: Repetition) -> bytes | None:
         """The answer to one request, repeated until there is one; None if it does not come."""
@@ -195,7 +224,7 @@ class RequestSender:
                 timeout=timeout,
                 consolidation=zenoh.ConsolidationMode.NONE,
                 congestion_control=zenoh.CongestionControl.BLOCK,
-                cancellation_token=self._cancel,
+                cancellation_token=deadline.cancel,
             )
         except zenoh.ZError:  # cancelled, or the session is closed
             return PendingAnswer(None)
@@ -248,6 +277,7 @@ class OwnerClient:
         `patient` waits for an owner that is away. What is in the row already is not sent again, and
         stays there if the new version does not come whole.
         """
+        deadline.begin(self._name)
         try:
             return self._fetch(version, row, deadline, patient, purpose)
         finally:
@@ -260,6 +290,7 @@ class OwnerClient:
 
         Returns whether the owner has acknowledged all of it.
         """
+        deadline.begin(self._name)
         nonce = secrets.token_bytes(NONCE_BYTES)
         chunks = (pack(row[chunk], self._terms.schema.wire) for chunk in self._terms.chunk_plan)
         offer = self._conversation.offer_update(
@@ -270,6 +301,7 @@ class OwnerClient:
         accepted = self._sender.send(request, deadline, repetition)
         if accepted is None:
             return False
+        deadline.heard(self._name)
         self._traffic.sends(self._terms.number, COEFFICIENT_BYTES)
 
         uploaded = self._upload_chunks(row, nonce, deadline, repetition)
@@ -308,6 +340,7 @@ class OwnerClient:
         )
         if answer is None:
             return False
+        deadline.heard(self._name)
         self._conversation.receive_announcement(answer, nonce, version)
         return True
 
@@ -320,6 +353,7 @@ class OwnerClient:
             return self._request(Topic.REQUEST_CHUNK, chunk_request)
 
         def received(index: int, chunk: bytes) -> None:
+            deadline.heard(self._name)
             self._conversation.receive_chunk(index, chunk, arriving)
             self._traffic.receives(self._terms.number, len(chunk), purpose)
 
@@ -344,6 +378,7 @@ class OwnerClient:
 
         def acknowledged(_: int, __: bytes) -> None:
             """An acknowledgement says nothing but that the chunk is there."""
+            deadline.heard(self._name)
 
         chunks = self._terms.chunk_plan.chunks
         return self._sender.send_all(chunks, request, acknowledged, deadline, repetition)

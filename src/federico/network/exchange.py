@@ -2,7 +2,8 @@
 
 Rules: a pull gives the model its owner had at the start of a round, whole and signed, or nothing; a
 model that has not changed is not sent again; an update is acknowledged or lost, never half applied;
-a peer that breaks the rules is paused, then put in quarantine. In lock-step a peer plays round r
+a peer that breaks the rules is paused, then put in quarantine; one that says nothing is not waited
+for once the others have come, and left alone for a while. In lock-step a peer plays round r
 with everybody's models of round r, and collects once all have pushed: the numbers are those of a
 simulation. A peer's own row is served where it lies; it changes only after `collect`.
 """
@@ -10,8 +11,9 @@ simulation. A peer's own row is served where it lies; it changes only after `col
 import logging
 import secrets
 import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -26,6 +28,7 @@ from federico.learning.visits import Visits
 from federico.network.client import Deadline, OwnerClient, RequestSender
 from federico.network.limits import Limits
 from federico.network.model_store import ModelStore
+from federico.network.pace import Pace
 from federico.network.presence import Presence
 from federico.network.protocol import Terms
 from federico.network.reputation import Reputation
@@ -43,6 +46,10 @@ log = logging.getLogger(__name__)
 
 MOST_TRANSFERS = 16
 """Transfers with so many peers go on side by side: a slow one holds up nobody."""
+POLL_SECONDS = 0.1
+"""Seconds between two looks at whether only mute peers are left to wait for."""
+MUTE_TIMES = 2.0
+"""A peer that has not said a word is waited for so many times as long as others took in all."""
 INCARNATION_BITS = 63
 
 
@@ -72,6 +79,7 @@ class NetworkExchange:
         self.reputation = Reputation(limits)
         self.presence = Presence(session, roster, me)
         self.waits = Waits()
+        self.pace = Pace()
         self._bank = bank
         self._terms = terms
         self._lockstep = lockstep
@@ -126,15 +134,16 @@ class NetworkExchange:
         """See `Exchange.push`. Returns when all are acknowledged, refused, or too late."""
         deadline = self._sender.deadline()
         rows = updates.rows.as_files(self._folder)
-        deliveries = []
+        deliveries = {}
         for owner, coefficient, row in zip(
             updates.owners.tolist(), updates.coefficients.tolist(), rows, strict=True
         ):
             if owner == self._terms.number:
                 self._keep_own_update(coefficient, row)
             else:
-                deliveries.append(self._delivery(owner, coefficient, row, round_index, deadline))
-        _side_by_side(deliveries)
+                delivery = self._delivery(owner, coefficient, row, round_index, deadline)
+                deliveries[owner] = delivery
+        self._side_by_side(deliveries, deadline)
         if self._lockstep:
             self.presence.finish(round_index)
 
@@ -202,16 +211,16 @@ class NetworkExchange:
 
         kept = self._copies_of(np.union1d(visits.owners, self._predicted_with))
         rows = self._make_room(np.array([*requested, *kept], dtype=np.int64))
-        fetches = []
+        fetches = {}
         for owner in requested:
-            fetches.append(self._fetch_of(owner, version, rows[owner], deadline, patient, purpose))
-        whole = _side_by_side(fetches)
+            fetches[owner] = self._fetch_of(owner, version, rows[owner], deadline, patient, purpose)
+        came = self._side_by_side(fetches, deadline)
 
         # A row that is not whole is nobody's model.
         for owner in rows:
             if not self._owners[owner].has_model:
                 self._bank.drop_visiting_row(owner)
-        return [owner for owner, came in zip(requested, whole, strict=True) if came]
+        return came
 
     def _copies_of(self, owners: IntArray) -> list[int]:
         """Those of these owners whose models are here.
@@ -227,8 +236,9 @@ class NetworkExchange:
 
     def _may_request(self, owner: int, patient: bool) -> bool:
         name = self._terms.roster.members[owner]
-        here = patient or self.presence.here(name)
-        return here and self.reputation.trusts(name)
+        if not self.reputation.trusts(name):
+            return False
+        return patient or (self.presence.here(name) and not self.pace.left_alone(name))
 
     def _make_room(self, owners: IntArray) -> dict[int, Array]:
         """Give the model of each owner a row in the bank; returns the rows of all that have one.
@@ -289,6 +299,8 @@ class NetworkExchange:
         name = self._terms.roster.members[owner]
 
         def guarded() -> bool:
+            began = time.monotonic()
+            done = False
             try:
                 done = action()
             except ProtocolError as error:
@@ -300,6 +312,9 @@ class NetworkExchange:
             except RefusedError as error:
                 log.info("%s refused: %s", name, error)
                 return False
+            finally:
+                if not self._sender.stopped:
+                    self.pace.note(name, time.monotonic() - began, succeeded=done)
             if not done and not self._sender.stopped:
                 log.info("%s did not answer in time", name)
             return done
@@ -317,9 +332,40 @@ class NetworkExchange:
         possible = np.isin(visits.owners, [self._terms.number, *owners])
         return visits[np.flatnonzero(possible)]
 
+    def _side_by_side(
+        self, transfers: Mapping[int, Callable[[], bool]], deadline: Deadline
+    ) -> list[int]:
+        """Do all transfers at the same time; returns the owners with whom they succeeded."""
+        began = time.monotonic()
+        with ThreadPoolExecutor(MOST_TRANSFERS, thread_name_prefix="transfer") as pool:
+            started: dict[Future[bool], int] = {}
+            for owner, transfer in transfers.items():
+                started[pool.submit(transfer)] = owner
 
-def _side_by_side(actions: Sequence[Callable[[], bool]]) -> list[bool]:
-    """Do all of them at the same time; returns what each returned."""
-    with ThreadPoolExecutor(MOST_TRANSFERS, thread_name_prefix="transfer") as pool:
-        started = [pool.submit(action) for action in actions]
-        return [future.result() for future in started]
+            under_way = set(started)
+            longest = 0.0
+            while under_way:
+                ended, under_way = wait(under_way, POLL_SECONDS, return_when="FIRST_COMPLETED")
+                if any(future.result() for future in ended):
+                    longest = time.monotonic() - began
+                owners = [started[future] for future in under_way]
+                if owners and self._are_mute(owners, longest, deadline):
+                    deadline.end_now()
+        return [owner for future, owner in started.items() if future.result()]
+
+    def _are_mute(self, owners: Sequence[int], longest: float, deadline: Deadline) -> bool:
+        """Whether all of these say nothing, while others took this long to come.
+
+        In lock-step nobody goes on without the others. A peer that had begun to answer has a slow
+        line, perhaps; so has one beside which nobody has come.
+        """
+        if self._lockstep:
+            return False
+        patience = self._terms.limits.patience
+        at_first = patience
+        if longest > 0:
+            at_first = min(patience, max(self._terms.limits.grace, MUTE_TIMES * longest))
+        for owner in owners:
+            if not deadline.is_mute(self._terms.roster.members[owner], at_first, patience):
+                return False
+        return True
