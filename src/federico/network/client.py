@@ -148,6 +148,7 @@ class RequestSender:
         self._limits = limits
         self._stopped = threading.Event()
         self._deadlines: WeakSet[Deadline] = WeakSet()
+        self._lock = threading.Lock()
 
     @property
     def stopped(self) -> bool:
@@ -156,14 +157,18 @@ class RequestSender:
 
     def stop_waiting(self) -> None:
         """Send nothing and wait for nothing from now on."""
-        self._stopped.set()
-        for deadline in tuple(self._deadlines):
-            deadline.end_now()
+        with self._lock:
+            self._stopped.set()
+            for deadline in self._deadlines:
+                deadline.end_now()
 
     def deadline(self) -> Deadline:
         """The deadline of what begins now."""
         deadline = Deadline(self._limits.deadline, self._stopped)
-        self._deadlines.add(deadline)
+        with self._lock:
+            self._deadlines.add(deadline)
+            if self.stopped:
+                deadline.end_now()
         return deadline
 
     def send(self, request: Request, deadline: Deadline, repetition: Repetition) -> bytes | None:

@@ -238,7 +238,11 @@ class NetworkExchange:
         name = self._terms.roster.members[owner]
         if not self.reputation.trusts(name):
             return False
-        return patient or (self.presence.here(name) and not self.pace.left_alone(name))
+        if patient:
+            return True
+        # In lock-step nobody goes on without the others, however slow they are.
+        left_alone = not self._lockstep and self.pace.left_alone(name) > 0
+        return self.presence.here(name) and not left_alone
 
     def _make_room(self, owners: IntArray) -> dict[int, Array]:
         """Give the model of each owner a row in the bank; returns the rows of all that have one.
