@@ -14,10 +14,15 @@ import typer
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
+from sklearn.base import BaseEstimator
 
+import federico
+from federico.api.plots import Plots
 from federico.cli.main import app
 from federico.experiment.config import experiment_type
 from federico.report.section import section
+from federico.runs.bundle import Bundle
+from federico.runs.comparison import Comparison
 from federico.runs.table import TABLE
 from federico.site.federation_file import FederationOptions
 from federico.site.site_file import SiteOptions
@@ -192,6 +197,87 @@ def _command(name: str, command: Any) -> str:
     )
 
 
+def python_page() -> str:
+    """What `import federico` gives, as its docstrings tell it."""
+    parts = ["# Reference: Python\n", NOTE, PYTHON_INTRO]
+    parts += [_function("federico.run", federico.run), _function("federico.load", federico.load)]
+    for title, cls in PYTHON_CLASSES.items():
+        parts.append(f"## {title}\n\n{_docstring(cls)}\n")
+        if issubclass(cls, BaseEstimator):
+            call = f"{cls.__name__}{_signature(cls)}"
+            parts.append(f"### `{call}`\n\n{_docstring(cls.__init__)}\n")
+        parts += [_member(title, name, member) for name, member in _public_members(cls)]
+    return "\n".join(parts)
+
+
+PYTHON_INTRO = """\
+[A notebook](tutorial-first-federation.ipynb) shows all of it at work;
+[how to use your own data](how-to-own-data.md#in-python) says what `clients` may be. Errors are
+`federico.errors.FedericoError`: each names what is wrong and what to do.
+"""
+
+PYTHON_CLASSES: dict[str, type] = {
+    "run": federico.Run,
+    "run.plot": Plots,
+    "client": Bundle,
+    "client.comparison": Comparison,
+    "federico.Callback": federico.Callback,
+    "federico.FedericoClassifier": federico.FedericoClassifier,
+    "federico.FedericoRegressor": federico.FedericoRegressor,
+}
+"""Classes under the names that people have them by: `client = run.client("north")`."""
+
+
+def _public_members(cls: type) -> Iterator[tuple[str, Any]]:
+    """The methods and properties that this class defines, in the order of its file."""
+    for name, member in vars(cls).items():
+        is_shown = inspect.isfunction(member) or isinstance(member, property)
+        if is_shown and not name.startswith("_"):
+            yield name, member
+
+
+def _member(owner: str, name: str, member: Any) -> str:
+    # An estimator is called by its variable, not by its class.
+    owner = owner.rpartition(".")[2] if owner.startswith("federico.") else owner
+    if isinstance(member, property):
+        return f"### `{owner}.{name}`\n\n{_docstring(member)}\n"
+    return f"### `{owner}.{name}{_signature(member)}`\n\n{_docstring(member)}\n"
+
+
+def _function(name: str, function: Any) -> str:
+    return f"## {name}\n\n`{name}{_signature(function)}`\n\n{_docstring(function)}\n"
+
+
+def _signature(function: Any) -> str:
+    """The names of the arguments and their defaults, without types."""
+    signature = inspect.signature(function)
+    plain = []
+    for name, parameter in signature.parameters.items():
+        if name != "self":
+            plain.append(parameter.replace(annotation=inspect.Parameter.empty))
+    return str(inspect.Signature(plain))
+
+
+def _docstring(documented: Any) -> str:
+    """A docstring as Markdown: its indented lines are code."""
+    text = inspect.getdoc(documented)
+    if not text:
+        raise ValueError(f"{documented} has no docstring")
+    lines: list[str] = []
+    in_code = False
+    for line in text.splitlines():
+        is_code = line.startswith("    ")
+        if is_code and not in_code:
+            lines.append("```python")
+        elif in_code and line and not is_code:
+            lines.insert(len(lines) - 1, "```")
+        in_code = is_code or (in_code and not line)
+        lines.append(line.removeprefix("    "))
+    if in_code:
+        lines.append("```")
+    return "\n".join(lines)
+
+
 def _exit_codes() -> str:
     return f"{app.info.epilog}\n"
 
@@ -200,6 +286,7 @@ PAGES = {
     "reference-options.md": options_page,
     "reference-federation.md": federation_page,
     "reference-command-line.md": command_page,
+    "reference-python.md": python_page,
     "results.md": results_page,
 }
 

@@ -48,7 +48,13 @@ def blocks(language: str) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize(
     "name",
-    ["reference-options.md", "reference-federation.md", "reference-command-line.md", "results.md"],
+    [
+        "reference-options.md",
+        "reference-federation.md",
+        "reference-command-line.md",
+        "reference-python.md",
+        "results.md",
+    ],
 )
 def test_generated_pages_are_what_code_and_results_say(name: str) -> None:
     assert (ROOT / "docs" / name).read_text() == generator().PAGES[name](), "run `make docs`"

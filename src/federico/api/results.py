@@ -29,7 +29,12 @@ class Run:
     """A run directory: its results, its records and its clients' personal models.
 
     `summary()` and `frame()` are its figures, `plot` its pictures, `report()` its page, and
-    `client(name)` is one client's personal model.
+    `client(name)` is one client's personal model. For example:
+
+        run = federico.load("runs/digits")
+        run.summary()
+        run.plot.accuracy()
+        run.client(3).collaborators()
     """
 
     def __init__(
@@ -88,6 +93,9 @@ class Run:
 
         Figures are those of the last evaluated round, the plain mean over clients. `worst` and
         `best` are the lowest and the highest client's accuracy, or R2 where values are predicted.
+        For example:
+
+            run.summary().groupby("method")["accuracy"].mean()
         """
         import pandas as pd
 
@@ -113,7 +121,9 @@ class Run:
 
         `alone_...` is what the client reaches with the model it trained alone, `together_...` with
         its collaborators' models only, where the method trains a model alone. `last`: only the last
-        evaluated round.
+        evaluated round. For example:
+
+            run.frame().pivot_table("accuracy", index="round", columns="method")
         """
         frame = frame_of_rounds(self._shown_cells)
         if last and not frame.empty:
@@ -127,7 +137,9 @@ class Run:
     ) -> pd.DataFrame:
         """Whose models each client trusts: a row for each client, a column for each model's owner.
 
-        Without a seed, that of the first; without a round, after the last.
+        Without a seed, that of the first; without a round, after the last. For example:
+
+            run.posterior().loc["north"].sort_values(ascending=False)
         """
         cell = self._cell(method, seed)
         records = [record for record in cell.records if record.posterior]
@@ -161,7 +173,12 @@ class Run:
     ) -> Bundle:
         """One client's personal model; without a seed, row or column that of the first.
 
-        `.save(folder)` puts it into a folder of its own, which can be moved to another machine.
+        `.save(folder)` puts it into a folder of its own, which can be moved to another machine. For
+        example:
+
+            north = run.client("north")
+            north.predict(x_new)
+            north.comparison  # is it worth it?
         """
         cell = self._cell(method, seed, row, column)
         known = cell.description.clients

@@ -89,7 +89,12 @@ def run(
 
 
 def load(path: str | Path, model: Callable[[], nn.Module] | None = None) -> Run:
-    """Open a run directory; `model` is needed only where the run was given one in Python."""
+    """Open a run directory; `model` is needed only where the run was given one in Python.
+
+    For example:
+
+        run = federico.load("runs/mine", model=Net)
+    """
     return Run(path, model)
 
 
