@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types layers pytest soak fuzz bench bench-check docs clean
+.PHONY: help setup demo test lint types layers pytest soak fuzz bench bench-check docs notebooks clean
 
 help: ## List all targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -49,6 +49,9 @@ bench-check: setup ## Measure again; fail if a ratio is worse than the stored on
 docs: setup ## Regenerate the generated pages of docs/
 	$(BIN)/python docs/generate.py
 	$(BIN)/python -m benchmarks.page
+
+notebooks: setup ## Run the notebooks of docs/ and store their outputs in them
+	$(BIN)/python docs/run_notebooks.py
 
 clean: ## Remove .venv and caches; runs and data stay
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist src/*.egg-info

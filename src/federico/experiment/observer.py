@@ -33,28 +33,33 @@ class Observer(Protocol):
 
 
 class Callback:
-    """An observer that does nothing: override what you want to be told of.
+    """Is told how a run goes: derive a class and override what you want to be told of.
 
-    `federico.run(callbacks=[...])` takes objects of such classes.
+    `federico.run(callbacks=[...])` takes objects of such classes. A cell is one method on one seed;
+    `cell.description` names it. For example:
+
+        class Rounds(federico.Callback):
+            def round_done(self, cell, record):
+                print(cell.description.method, record.round, record.figures)
     """
 
     def data_loaded(self, summary: DataSummary) -> None:
         """Nothing to show."""
 
     def started(self, cells: Sequence[Cell], finished: Sequence[CellResult]) -> None:
-        """Nothing to show."""
+        """These cells are asked for; those in `finished` have their results already."""
 
     def cell_started(self, cell: CellDir, rounds_before: int) -> None:
-        """Nothing to show."""
+        """A cell starts, or resumes after this many rounds."""
 
     def round_done(self, cell: CellDir, record: Record) -> None:
-        """Nothing to show."""
+        """A round is over and recorded; `figures` are by metric, one for each client."""
 
     def cell_finished(self, cell: CellDir, results: Sequence[CellResult]) -> None:
-        """Nothing to show."""
+        """A cell has all its rounds; it may stand in several rows of the table."""
 
     def say(self, message: str) -> None:
-        """Nothing to say."""
+        """Something a person should know, in one line."""
 
 
 class Several:
