@@ -44,7 +44,7 @@ class Callback:
     """
 
     def data_loaded(self, summary: DataSummary) -> None:
-        """Nothing to show."""
+        """The data of the first cell that is to be run is loaded, and looks like this."""
 
     def started(self, cells: Sequence[Cell], finished: Sequence[CellResult]) -> None:
         """These cells are asked for; those in `finished` have their results already."""
