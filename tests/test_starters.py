@@ -1,5 +1,6 @@
 """`federico init` writes experiments that run as they are."""
 
+import py_compile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,14 @@ def test_what_is_written_runs_from_any_folder(
     short = ["--set", "rounds=1", "--set", "seeds=[0]", "--set", 'methods=["federico"]']
     answer = federico("run", f"mine/{file}", "--quiet", *short)
     assert answer.code == 0, answer.err
+
+
+def test_what_an_installer_compiled_is_not_copied(federico: Command, tmp_path: Path) -> None:
+    """pip compiles the modules among the examples too, into a folder beside them."""
+    compiled = py_compile.compile(str(EXAMPLES / "model" / "nets.py"), doraise=True)
+    assert Path(compiled).parent.parent == EXAMPLES / "model"
+    assert federico("init", "model", "--directory", tmp_path).code == 0
+    assert {path.name for path in tmp_path.iterdir()} == {"nets.py", "own-model.toml"}
 
 
 def test_nothing_is_overwritten(federico: Command, tmp_path: Path) -> None:

@@ -46,7 +46,8 @@ def write_starter(kind: str, folder: Path) -> list[Path]:
             f"{kind}: there is no such kind{nearest(kind, STARTERS)}; known: {listed}"
         )
 
-    sources = sorted((EXAMPLES / kind).iterdir())
+    # An installer may have put a folder of compiled Python beside them.
+    sources = sorted(path for path in (EXAMPLES / kind).iterdir() if path.is_file())
     written = [folder / source.name for source in sources]
     if kind == "images":
         written.append(folder / "images")

@@ -73,6 +73,7 @@ def test_every_command_has_help(federico: Command, command: list[str]) -> None:
         answer = federico(*command, flag)
         assert answer.code == 0
         assert "Usage" in answer.out
+        assert "bool" not in answer.out, "a flag takes no value"
 
 
 def test_exit_codes_are_in_the_help(federico: Command) -> None:

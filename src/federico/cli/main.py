@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 from federico import compat
 from federico.cli.doctor import doctor
 from federico.cli.export import export
+from federico.cli.flags import hide_types_of_flags
 from federico.cli.init import init
 from federico.cli.launch import launch
 from federico.cli.methods import methods
@@ -130,8 +131,10 @@ def data_get(
 def main() -> None:
     """Entry point: errors a user can act on become one line and an exit code."""
     compat.let_idle_threads_sleep()
+    command = typer.main.get_command(app)
+    hide_types_of_flags(command)
     try:
-        app()
+        command()
     except FedericoError as error:
         for line in str(error).splitlines():
             sys.stderr.write(f"error: {line}\n")

@@ -42,7 +42,9 @@ def request(
     name: Annotated[str, typer.Argument(help="The peer's name, as in the federation's members.")],
     address: Annotated[
         list[str],
-        typer.Option(help="Host name or IP address that others dial; can be repeated."),
+        typer.Option(
+            metavar="HOST", help="Host name or IP address that others dial; can be repeated."
+        ),
     ] = [],  # noqa: B006 (typer copies it)
     keys: Annotated[Path, typer.Option(help="Folder of the site's key and certificate.")] = Path(
         "keys"

@@ -13,7 +13,10 @@ from federico.cli.signals import stop_on_signals
 def relay(
     federation: Annotated[Path, typer.Argument(help="Federation file (TOML).")],
     name: Annotated[str, typer.Option(help="The relay's name, as in the federation's relays.")],
-    listen: Annotated[list[str], typer.Option(help="Address to listen on, such as 0.0.0.0:7447.")],
+    listen: Annotated[
+        list[str],
+        typer.Option(metavar="HOST:PORT", help="Address to listen on, such as 0.0.0.0:7447."),
+    ],
     keys: Annotated[Path, typer.Option(help="Folder of the relay's key and certificate.")] = Path(
         "keys"
     ),

@@ -22,14 +22,15 @@ class RunOptions:
     name: Annotated[
         str, typer.Option(help="Name of the run directory (default: that of the file).")
     ] = ""
-    row: Annotated[list[str], typer.Option(help="Run only this row; can be repeated.")] = field(
-        default_factory=list
-    )
-    column: Annotated[list[str], typer.Option(help="Run only this column; can be repeated.")] = (
-        field(default_factory=list)
-    )
+    row: Annotated[
+        list[str], typer.Option(metavar="NAME", help="Run only this row; can be repeated.")
+    ] = field(default_factory=list)
+    column: Annotated[
+        list[str], typer.Option(metavar="NAME", help="Run only this column; can be repeated.")
+    ] = field(default_factory=list)
     rate: Annotated[
-        list[str], typer.Option(help="Run only at this learning rate: given or best.")
+        list[str],
+        typer.Option(metavar="RATE", help="Run only at this learning rate: given or best."),
     ] = field(default_factory=list)
     jobs: Annotated[int, typer.Option(help="How many runs at a time, each in its own process.")] = 1
     dry_run: Annotated[
