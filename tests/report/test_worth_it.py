@@ -11,7 +11,7 @@ from federico.report.figures import WORTH, draw_all, worth
 from federico.report.tables import as_json, result_tables, worth_tables
 from federico.report.text import notes
 from federico.report.text import worth as sentences
-from federico.report.writing import write_report
+from federico.report.writing import write_tables_and_pictures
 from federico.runs.results import CellResult
 from federico.runs.table import write_table
 from tests.support.results import entry_of, make_cell, make_table
@@ -163,7 +163,7 @@ def test_one_bar_that_is_far_longer_than_all_others_leaves_room_for_them() -> No
     assert "1 bar longer than shown" in axes.get_xlabel()
 
 
-def test_the_page_has_its_own_section(tmp_path: Path) -> None:
+def test_it_is_a_picture_and_a_table(tmp_path: Path) -> None:
     write_table(tmp_path, make_table("federico"))
     evaluated = {
         "figures": {"accuracy": [0.8, 0.7, 0.6]},
@@ -172,10 +172,7 @@ def test_the_page_has_its_own_section(tmp_path: Path) -> None:
         "together_share": [0.9] * 3,
     }
     write_cell(tmp_path, "federico", evaluated)
-    page = write_report(tmp_path, summarize(tmp_path)).read_text()
-    assert page.count("<h2>Is it worth it?</h2>") == 1
-    assert "All 3 clients are better off than alone" in page
-    assert "mostly together (90 %)" in page
+    write_tables_and_pictures(tmp_path, summarize(tmp_path))
     assert (tmp_path / "figures" / "worth.png").exists()
     assert "with collaborators" in (tmp_path / "table.md").read_text()
     assert json.loads((tmp_path / "results.jsonl").read_text())["together_share"] == [0.9] * 3

@@ -16,6 +16,7 @@ from tests.support.results import make_table
 from tests.support.run_folders import QUIET_ROUND, learning, write_cell
 
 EVIL = "<img src=x onerror=document.title='broken'>"
+PICTURES = Path("build/screenshots")
 CHROMIUM = shutil.which("chromium")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
 
@@ -66,6 +67,12 @@ def page(browser: Browser, link: str) -> Iterator[Page]:
     assert all(url.startswith((home, "data:")) for url in asked)
 
 
+def picture(page: Page, name: str) -> None:
+    """Keep what the page looks like, for people to look at."""
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=PICTURES / f"{name}.png", full_page=True)
+
+
 def test_a_person_looks_at_running_experiments(page: Page, link: str, folder: Path) -> None:
     home = link.split("?", maxsplit=1)[0]
     page.get_by_text("unfinished, round 2 of 9").first.wait_for()
@@ -79,19 +86,20 @@ def test_a_person_looks_at_running_experiments(page: Page, link: str, folder: Pa
     # Compare two runs.
     for name in ("one", "two"):
         page.get_by_label(f"Compare {name}").check()
-    page.get_by_text("Compare the chosen runs").click()
+    page.get_by_role("link", name="Compare 2 runs").click()
     page.get_by_role("heading", name="Settings that differ").wait_for()
+    picture(page, "compare")
 
     # Slider, click on a client, and a link that leads to the same place.
     page.goto(f"{home}#/trust?run=one")
     page.get_by_label("Round", exact=True).fill("0")
     page.get_by_text("round 1 of 3").wait_for()
-    page.get_by_role("button", name="a, cluster").or_(
-        page.get_by_role("button", name="a, distribution 0")
-    ).first.click()
+    page.get_by_role("button", name="a, distribution 0").click()
     page.locator("#sentence").wait_for()
+    picture(page, "trust")
     shared = page.url
     page.goto(f"{home}#/runs")
+    page.get_by_role("heading", name="Runs").wait_for()
     page.goto(shared)
     page.locator("#sentence").wait_for()
     assert page.get_by_text("round 1 of 3").is_visible()

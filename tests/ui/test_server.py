@@ -62,23 +62,26 @@ def test_nothing_outside_the_folder_is_read(page: TestClient, folder: Path, name
     write_table(secret, make_table(title="secret"))
     (folder / "link").symlink_to(secret)
 
-    run = page.get("/api/run", params={"name": name}, headers=ALLOWED)
+    run = page.get("/api/run", params={"run": name}, headers=ALLOWED)
     cell = page.get("/api/cell", params={"run": "tiny", "cell": name}, headers=ALLOWED)
     file = page.get(f"/static/x{quote('/' + name, safe='')}", headers=ALLOWED)
 
     assert {run.status_code, cell.status_code, file.status_code} == {404}
-    assert page.get("/api/run", params={"name": "link"}, headers=ALLOWED).status_code == 404
+    assert page.get("/api/run", params={"run": "link"}, headers=ALLOWED).status_code == 404
 
 
 def test_a_run_and_its_rounds(page: TestClient) -> None:
-    run = page.get("/api/run", params={"name": "tiny"}, headers=ALLOWED).json()
+    run = page.get("/api/run", params={"run": "tiny"}, headers=ALLOWED).json()
     chosen = {"run": "tiny", "cell": run["cells"][0]["cell"]}
     cell = page.get("/api/cell", params=chosen, headers=ALLOWED).json()
 
     assert "In a single run FedeRiCo is ahead: 90.0 % accuracy" in run["headline"]
     assert cell["rounds"] == [1, 2]
     assert cell["trust"]["groups"] == [0, 0, 1]
-    assert "a learns with b (40 %)" in cell["trust"]["sentences"][0]
+    client = page.get("/api/client", params=chosen | {"client": "a"}, headers=ALLOWED).json()
+    assert "a learns with b (40 %)" in client["sentence"]
+    nobody = page.get("/api/client", params=chosen | {"client": "nobody"}, headers=ALLOWED)
+    assert nobody.status_code == 404
 
 
 def broken_table(run: Path) -> None:
@@ -103,7 +106,7 @@ def test_a_broken_run_is_shown_as_such(page: TestClient, folder: Path, damage: A
     damage(folder / "tiny")
 
     (line,) = page.get("/api/runs", headers=ALLOWED).json()
-    answer = page.get("/api/run", params={"name": "tiny"}, headers=ALLOWED)
+    answer = page.get("/api/run", params={"run": "tiny"}, headers=ALLOWED)
 
     assert line["status"] == "broken"
     assert line["error"]

@@ -158,7 +158,8 @@ class Run:
 
     def report(self) -> Path:
         """Write the page of this run, with its pictures and tables; returns the page's path."""
-        from federico.report import summarize, write_report
+        from federico.report import summarize
+        from federico.ui.frozen import write_report
 
         return write_report(self.path, summarize(self.path))
 

@@ -16,7 +16,8 @@ def report(
 ) -> None:
     """Write report.html, tables and figures for a run, and print its table."""
     from federico.cli.run import show_results
-    from federico.report import summarize, write_report
+    from federico.report import summarize
+    from federico.ui.frozen import write_report
 
     summary = summarize(run)
     page = write_report(run, summary)

@@ -1,4 +1,4 @@
-"""Write a report beside the results it is about, and the pictures of results that are kept."""
+"""Write tables and pictures beside the results they are about, and those of results to keep."""
 
 from pathlib import Path
 
@@ -7,10 +7,8 @@ from federico.report.aggregate import Summary
 from federico.report.details import RunDetails, read_details, summarize
 from federico.report.drawing import render
 from federico.report.figures import draw_all
-from federico.report.page import page
 from federico.runs.atomic import disk_errors, publish_bytes, publish_text
 
-REPORT = "report.html"
 OWN_FIGURE = "figure.png"
 """The figure in the manner of the paper. It is drawn when the runs are there, see `paper.figures`,
 and shown wherever it lies beside the results."""
@@ -18,25 +16,21 @@ KEPT_PICTURES = ("overview", "cost")
 """Pictures that are kept beside results in `results/<name>`."""
 
 
-def write_report(folder: Path, summary: Summary) -> Path:
-    """Write page, pictures and tables of a run or of kept results; returns the page.
+def write_tables_and_pictures(folder: Path, summary: Summary) -> None:
+    """Write pictures and tables of a run or of kept results.
 
     `summary` is that of the folder, see `summarize`.
     """
     details = read_details(folder, summary.table)
 
-    images: dict[str, bytes] = {}
-    own_figure = folder / OWN_FIGURE
-    if own_figure.exists():
-        images["figure"] = own_figure.read_bytes()
-    for name, figure in draw_all(summary, details):
-        images[name] = render(figure)
-
     pictures = folder / "figures"
     with disk_errors(pictures):
         pictures.mkdir(exist_ok=True)
-    for name, png in images.items():
-        publish_bytes(pictures / f"{name}.png", png)
+    own_figure = folder / OWN_FIGURE
+    if own_figure.exists():
+        publish_bytes(pictures / OWN_FIGURE, own_figure.read_bytes())
+    for name, figure in draw_all(summary, details):
+        publish_bytes(pictures / f"{name}.png", render(figure))
 
     in_markdown = []
     in_latex = []
@@ -47,9 +41,6 @@ def write_report(folder: Path, summary: Summary) -> Path:
     publish_text(folder / "table.tex", "\n".join(in_latex))
     publish_text(folder / "runs.csv", tables.as_csv(summary))
     publish_text(folder / "gains.csv", tables.gains_as_csv(summary))
-
-    publish_text(folder / REPORT, page(summary, details, images))
-    return folder / REPORT
 
 
 def draw_kept(target: Path, run: Path | None = None) -> None:

@@ -5,7 +5,16 @@ from pathlib import Path
 
 from federico.errors import FedericoError
 from federico.runs.comparison import describe_comparison, share_in_words
-from federico.site.status import Status, describe_posterior, describe_score, read_status
+from federico.site.status import (
+    EXPIRES_SOON_DAYS,
+    SECONDS_A_DAY,
+    Status,
+    describe_posterior,
+    describe_renewal,
+    describe_score,
+    describe_waits,
+    read_status,
+)
 from federico.ui.plain import Plain
 
 SIGN_OF_LIFE = 10.0
@@ -18,13 +27,19 @@ def site_view(name: str, state_folder: Path) -> Plain:
         status = read_status(state_folder)
     except (FedericoError, OSError) as error:
         return {"site": name, "name": name, "error": str(error)}
-    age = time.time() - status.updated
+    now = time.time()
+    gone = _is_gone(status, now - status.updated)
     return {
         "site": name,
         "error": "",
         "name": status.name,
         "federation": status.federation,
-        "phase": _phase(status, age),
+        "phase": f"no sign of life (was {status.phase})" if gone else status.phase,
+        "well": not gone and status.phase != "failed",
+        "failure": status.error,
+        "waits": "" if gone else describe_waits(status.waits, now),
+        "certificate": _certificate(status, now),
+        "renew": _ends_soon(status, now),
         "updated": status.updated,
         "round": status.round,
         "rounds": status.rounds,
@@ -37,12 +52,23 @@ def site_view(name: str, state_folder: Path) -> Plain:
     }
 
 
-def _phase(status: Status, age: float) -> str:
-    """What the peer does; one that was killed could not say that it has ended."""
-    ended = status.phase in ("finished", "stopped")
-    if not ended and age > SIGN_OF_LIFE:
-        return f"no sign of life (was {status.phase})"
-    return status.phase
+def _is_gone(status: Status, age: float) -> bool:
+    """Whether the peer was killed: then it could not say that it has ended."""
+    ended = status.phase in ("finished", "stopped", "failed")
+    return not ended and age > SIGN_OF_LIFE
+
+
+def _certificate(status: Status, now: float) -> str:
+    """How long the site's certificate is valid; empty where it has none."""
+    if status.certificate_ends is None:
+        return ""
+    return describe_renewal(status.certificate_ends, now)
+
+
+def _ends_soon(status: Status, now: float) -> bool:
+    if status.certificate_ends is None:
+        return False
+    return status.certificate_ends - now < EXPIRES_SOON_DAYS * SECONDS_A_DAY
 
 
 def _worth(status: Status) -> str:
@@ -63,6 +89,7 @@ def _members(status: Status) -> list[Plain]:
                 "here": member.here,
                 "last_seen": member.last_seen,
                 "same_file": member.same_file,
+                "same_protocol": member.same_protocol,
                 "reputation": member.reputation,
                 "strikes": member.strikes,
                 "reason": member.reason,

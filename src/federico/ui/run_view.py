@@ -1,14 +1,18 @@
 """One run: its result in a sentence, its curves, who gains, what it costs, its settings."""
 
+import base64
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from federico.report import summarize, text
-from federico.report.aggregate import Entry, Summary
+from federico.report.aggregate import Entry, Population, Summary
 from federico.report.drawing import looks
-from federico.report.tables import all_tables, worth_tables
+from federico.report.figures import CAPTIONS
+from federico.report.tables import MISSING, TableCell, TextTable, all_tables, worth_tables
 from federico.report.worth_it import by_gain
+from federico.report.writing import OWN_FIGURE
 from federico.runs.layout import CellDir, Description, RunDir
 from federico.ui import plain
 from federico.ui.plain import Plain
@@ -34,15 +38,20 @@ def run_view(name: str, path: Path) -> Plain:
         "differences": text.differences(summary),
         "paper": _paper(summary),
         "worth": text.worth(summary),
+        "worth_note": _worth_note(summary),
         "notes": text.notes(summary),
         "metric": plain.metric(summary.metric),
         "tables": [plain.table(each) for each in all_tables(summary)],
         "worth_tables": [plain.table(each) for each in worth_tables(summary)],
+        "clients_table": _clients_table(summary),
+        "clients_note": _clients_note(summary),
+        "figure": _own_figure(path),
         "rows": _rows(summary),
         "cells": [_cell_line(cell) for cell in cells],
         "settings": _settings(descriptions),
         "sources": _sources(summary),
         "origins": _origins(descriptions),
+        "versions": _versions(summary),
     }
 
 
@@ -60,6 +69,8 @@ def _cell_line(cell: CellDir) -> Plain:
     name = f"{about.title or about.method}, seed {about.seed}"
     if about.column:
         name += f", {about.column}"
+    if about.rate_kind == "best":
+        name += ", best learning rate"
     return {"cell": cell.path.name, "name": name, "method": about.method}
 
 
@@ -86,9 +97,6 @@ def _rows(summary: Summary) -> list[Plain]:
                     "seconds": plain.numbers(entry.processor_seconds),
                     "value": plain.number(entry.mean),
                     "spread": plain.number(entry.sd("seeds")),
-                    "by_seed": {
-                        str(seed): plain.number(value) for seed, value in entry.by_seed.items()
-                    },
                     "alone": plain.number(alone_of(summary, entry)),
                     "clients": _clients(entry, entries),
                 }
@@ -118,6 +126,97 @@ def _clients(entry: Entry, entries: Sequence[Entry]) -> list[Plain]:
     return found
 
 
+def _clients_table(summary: Summary) -> Plain | None:
+    """Each client's name, samples and distribution, and every row's figure in the first column."""
+    entries = []
+    for entry in summary.column(summary.table.columns[0], summary.shown_rate):
+        if entry.by_client:
+            entries.append(entry)
+    if not entries:
+        return None
+
+    headings = ["client"]
+    names = list(entries[0].by_client)
+    population = summary.population
+    if population is not None:
+        headings += ["distribution", "training samples", "test samples"]
+        names = population.clients
+    for entry in entries:
+        headings.append(entry.title)
+
+    lines = []
+    for place, name in enumerate(names[: text.MOST_CLIENTS]):
+        line = [TableCell(name)]
+        if population is not None:
+            line += _samples(population, place)
+        for entry in entries:
+            if name in entry.by_client:
+                value = entry.by_client[name]
+                line.append(TableCell(summary.metric.bare(value)))
+            else:
+                line.append(MISSING)
+        lines.append(line)
+    return plain.table(TextTable("Clients", headings, lines))
+
+
+def _samples(population: Population, client: int) -> list[TableCell]:
+    """A client's distribution, training samples and test samples."""
+    group = MISSING
+    if population.distribution is not None:
+        group = TableCell(str(population.distribution[client]))
+    train = TableCell(str(population.train_samples[client]))
+    test = TableCell(str(population.test_samples[client]))
+    return [group, train, test]
+
+
+def _clients_note(summary: Summary) -> str:
+    figure = summary.metric.axis.capitalize()
+    what = f"{figure} of each client"
+    columns = summary.table.columns
+    if len(columns) > 1:
+        what += f" in {columns[0]}"
+
+    parts = [f"{what}, mean over seeds."]
+    not_listed = text.not_listed(summary.clients)
+    if not_listed:
+        parts.append(not_listed)
+    population = summary.population
+    if population is not None and not population.same_on_every_seed:
+        parts.append(
+            "Each seed distributes the data differently: samples and distributions are those of "
+            f"seed {population.seed}."
+        )
+    return " ".join(parts)
+
+
+def _worth_note(summary: Summary) -> str:
+    """How to read what clients are alone and together."""
+    note = (
+        "Alone is a model that each client trained on its own data and showed to nobody. With "
+        "collaborators are the models of others, weighed by trust, without it. Used is both: "
+        "samples held out of training, never test data, decide how much the collaborators count, "
+        "which is the share in the last column."
+    )
+    if summary.metric.explains_variance:
+        note += (
+            " A gain is counted in shares of the variance of all clients' test targets together: "
+            "R2 of a few nearly equal targets can be anything."
+        )
+    population = summary.population
+    if population is not None and not population.same_on_every_seed:
+        note += " Each seed distributes the data differently: all figures are means over seeds."
+    return note
+
+
+def _own_figure(path: Path) -> Plain | None:
+    """The figure in the manner of the paper, where one was drawn."""
+    file = path / OWN_FIGURE
+    if not file.exists():
+        return None
+    encoded = base64.b64encode(file.read_bytes()).decode("ascii")
+    return {"address": f"data:image/png;base64,{encoded}", "caption": CAPTIONS["figure"]}
+
+
 def _paper(summary: Summary) -> str:
     """What the paper concludes of the same experiment; empty where it belongs to none."""
     paper = summary.table.paper
@@ -127,19 +226,41 @@ def _paper(summary: Summary) -> str:
 
 
 def _sources(summary: Summary) -> list[Plain]:
+    """Each command, what came from it, and with which code and where it ran."""
     found = []
     for source in summary.sources:
-        found.append({"command": source.provenance.command, "origin": text.origin(source)})
+        part = ""
+        if len(summary.sources) > 1:
+            part = text.part(summary, source.command)
+        found.append(
+            {
+                "command": source.provenance.command,
+                "part": part,
+                "origin": text.origin(source),
+            }
+        )
     return found
 
 
 def _origins(cells: Sequence[Description]) -> list[Plain]:
-    """What the data of every seed hashed to."""
+    """What the data of every seed hashed to: more than once where columns differ in their data."""
     found = {(cell.seed, cell.data_hash, cell.partition_hash) for cell in cells}
     lines = []
     for seed, data, partition in sorted(found):
         lines.append({"seed": seed, "data": data, "partition": partition})
     return lines
+
+
+def _versions(summary: Summary) -> dict[str, str]:
+    """Each package with its version, or all of them where runs had several."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for source in summary.sources:
+        for package, version in source.provenance.versions.items():
+            found[package].add(version)
+    listed = {}
+    for package, versions in found.items():
+        listed[package] = ", ".join(sorted(versions))
+    return listed
 
 
 def _settings(cells: Sequence[Description]) -> dict[str, str]:
@@ -154,9 +275,23 @@ def _settings(cells: Sequence[Description]) -> dict[str, str]:
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Every key with the tables it is in, and its value."""
+    """Every key with the tables it is in, and its value in words."""
     for key, value in values.items():
         if isinstance(value, dict):
             yield from _flat(value, f"{prefix}{key}.")
         else:
-            yield prefix + key, "not set" if value is None else str(value)
+            yield prefix + key, _in_words(value)
+
+
+def _in_words(value: object) -> str:
+    if value is None:
+        return "not set"
+    if value is True:
+        return "yes"
+    if value is False:
+        return "no"
+    if value == []:
+        return "none"
+    if isinstance(value, list):
+        return ", ".join(str(each) for each in value)
+    return str(value)

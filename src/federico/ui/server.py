@@ -7,9 +7,12 @@ that the server goes by, and from no other origin.
 import asyncio
 import hashlib
 import secrets
+import threading
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, TypeVar
 
 from fastapi import FastAPI, HTTPException, Query, Request
 from fastapi.responses import (
@@ -22,14 +25,17 @@ from fastapi.responses import (
 
 from federico.errors import FedericoError
 from federico.ui.cell_view import cell_view
+from federico.ui.client_view import client_view
+from federico.ui.compare_view import compare_view
 from federico.ui.folder import find_runs, find_sites, signature
 from federico.ui.network_view import site_view
-from federico.ui.plain import Plain
+from federico.ui.rounds import ShownCell, read_cell
 from federico.ui.run_view import run_view, shown_cells
 from federico.ui.runs_view import run_line
+from federico.ui.static_files import PAGE, SCRIPTS, STATIC, STYLE
 
-STATIC = Path(__file__).parent / "static"
-SCRIPTS = ("style.css", "app.js", "draw.js")
+MOST_KEPT = 64
+"""Answers that are kept until a file changes."""
 LOOK_EVERY = 1.0
 """Seconds between two looks at the folder while a page is open."""
 HEADERS = {
@@ -41,6 +47,11 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
+UNHAPPY: dict[int | str, dict[str, Any]] = {
+    404: {"description": "There is none of that name."},
+    409: {"description": "It is broken, or being written."},
+}
+T = TypeVar("T")
 Answer = Callable[[Request], Awaitable[Response]]
 Name = Annotated[str, Query(max_length=500)]
 UNREADABLE = (FedericoError, OSError, ValueError, TypeError, KeyError, IndexError)
@@ -50,6 +61,7 @@ UNREADABLE = (FedericoError, OSError, ValueError, TypeError, KeyError, IndexErro
 def create_app(folder: Path, token: str, hosts: set[str]) -> FastAPI:
     """The application; `hosts` are the values of the Host header that it answers to."""
     app = FastAPI(title="federico ui", docs_url=None, redoc_url=None)
+    kept = Kept()
     cookie = f"federico-{hashlib.sha256(token.encode()).hexdigest()[:12]}"
 
     @app.middleware("http")
@@ -69,39 +81,82 @@ def create_app(folder: Path, token: str, hosts: set[str]) -> FastAPI:
     @app.get("/", include_in_schema=False)
     def page(request: Request) -> Response:
         if "token" not in request.query_params:
-            return FileResponse(STATIC / "index.html")
+            return FileResponse(STATIC / PAGE)
         response = RedirectResponse("/", status_code=303)
         response.set_cookie(cookie, token, httponly=True, samesite="strict")
         return response
 
     @app.get("/static/{name}", include_in_schema=False)
-    def script(name: str) -> Response:
-        if name not in SCRIPTS:
+    def static(name: str) -> Response:
+        if name not in (STYLE, *SCRIPTS):
             raise HTTPException(404, "no such file")
         return FileResponse(STATIC / name)
 
     @app.get("/api/runs")
-    def runs() -> list[Plain]:
-        return [run_line(name, path) for name, path in find_runs(folder).items()]
+    def runs() -> Response:
+        lines = []
+        for name, path in find_runs(folder).items():
+            lines.append(kept.get(("line", name), path, partial(run_line, name, path)))
+        return JSONResponse(lines)
 
-    @app.get("/api/run", responses={404: {}, 409: {}})
-    def run(name: Name) -> Plain:
-        return _readable(lambda: run_view(name, _run(folder, name)))
-
-    @app.get("/api/cell", responses={404: {}, 409: {}})
-    def cell(run: Name, cell: Name) -> Plain:
+    @app.get("/api/run", responses=UNHAPPY)
+    def run(run: Name) -> Response:
         path = _run(folder, run)
-        return _readable(lambda: cell_view(_cell(path, cell)))
+        return JSONResponse(kept.get(("run", run), path, partial(run_view, run, path)))
+
+    @app.get("/api/compare", responses=UNHAPPY)
+    def compare(run: Annotated[list[str], Query(min_length=1, max_length=20)]) -> Response:
+        return JSONResponse(
+            _readable(lambda: compare_view({each: _run(folder, each) for each in run}))
+        )
+
+    @app.get("/api/cell", responses=UNHAPPY)
+    def cell(run: Name, cell: Name) -> Response:
+        path = _run(folder, run)
+        shown = read(path, run, cell)
+        return JSONResponse(kept.get(("cell", run, cell), path, lambda: cell_view(shown)))
+
+    @app.get("/api/client", responses=UNHAPPY)
+    def client(run: Name, cell: Name, client: Name) -> Response:
+        shown = read(_run(folder, run), run, cell)
+        if client not in shown.about.clients:
+            raise HTTPException(404, "no such client")
+        return JSONResponse(_readable(lambda: client_view(shown, client)))
+
+    def read(path: Path, run: str, cell: str) -> ShownCell:
+        return kept.get(("rounds", run, cell), path, lambda: read_cell(_cell(path, cell)))
 
     @app.get("/api/network")
-    def network() -> list[Plain]:
-        return [site_view(name, path) for name, path in find_sites(folder).items()]
+    def network() -> Response:
+        return JSONResponse([site_view(name, path) for name, path in find_sites(folder).items()])
 
     @app.get("/api/events", include_in_schema=False)
     async def events(request: Request) -> Response:
         return StreamingResponse(_changes(folder, request), media_type="text/event-stream")
 
     return app
+
+
+class Kept:
+    """What was read of runs, as long as none of their files changes."""
+
+    def __init__(self) -> None:
+        self._found: OrderedDict[tuple[str, ...], tuple[object, Any]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: tuple[str, ...], path: Path, read: Callable[[], T]) -> T:
+        """What is known under this key, or else read now; `path` is the folder of the run."""
+        now = signature(path)
+        with self._lock:
+            before, value = self._found.get(key, (None, None))
+        if before != now:
+            value = _readable(read)
+            with self._lock:
+                self._found[key] = (now, value)
+                while len(self._found) > MOST_KEPT:
+                    self._found.popitem(last=False)
+        found: T = value
+        return found
 
 
 def new_token() -> str:
@@ -149,7 +204,7 @@ def _cell(run: Path, name: str) -> Path:
     raise HTTPException(404, "no such cell")
 
 
-def _readable(read: Callable[[], Plain]) -> Plain:
+def _readable(read: Callable[[], T]) -> T:
     """What was read; a broken or half-written run says what is wrong with it."""
     try:
         return read()

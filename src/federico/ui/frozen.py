@@ -1,0 +1,129 @@
+"""The report: the views of one run frozen into one file that opens from disk without a server."""
+
+import base64
+import gzip
+import hashlib
+import html
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from federico.errors import FedericoError
+from federico.report.aggregate import Summary
+from federico.report.writing import write_tables_and_pictures
+from federico.runs.atomic import publish_text
+from federico.ui.cell_view import cell_view
+from federico.ui.client_view import client_view
+from federico.ui.plain import Plain
+from federico.ui.rounds import read_cell
+from federico.ui.run_view import run_view, shown_cells
+from federico.ui.static_files import PAGE, SCRIPTS, STATIC, STYLE
+
+REPORT = "report.html"
+MOST_BYTES = 6_000_000
+"""Cells are put into a report as long as it stays below this."""
+IMPORT = re.compile(r"^import .*?;\n", re.MULTILINE | re.DOTALL)
+EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const|class) (\w+))", re.MULTILINE)
+
+
+def write_report(folder: Path, summary: Summary) -> Path:
+    """Write page, pictures and tables of a run or of kept results; returns the page.
+
+    `summary` is that of the folder, see `summarize`.
+    """
+    write_tables_and_pictures(folder, summary)
+    page = folder / REPORT
+    publish_text(page, frozen_page(folder))
+    return page
+
+
+def frozen_page(folder: Path) -> str:
+    """The page with its scripts, its style and all that it shows."""
+    name = folder.resolve().name
+    run = run_view(name, folder)
+    held: dict[str, str] = {}
+    used = 0
+    left_out = 0
+    cells = []
+    for line, cell in zip(run["cells"], shown_cells(folder), strict=True):
+        packed = dict(_of_cell(name, cell.path))
+        size = sum(len(each) for each in packed.values())
+        if used + size > MOST_BYTES:
+            left_out += 1
+            continue
+        used += size
+        held |= packed
+        cells.append(line)
+    run |= {"cells": cells, "left_out": left_out}
+    held[_key("run", name)] = _packed(run)
+    return _page(run["title"], {"home": name, "held": held})
+
+
+def _of_cell(run: str, path: Path) -> Iterator[tuple[str, str]]:
+    """A cell and its clients; one without a whole round is left out of the report."""
+    try:
+        shown = read_cell(path)
+    except FedericoError:
+        return
+    yield _key("cell", run, path.name), _packed(cell_view(shown))
+    for client in shown.about.clients:
+        yield _key("client", run, path.name, client), _packed(client_view(shown, client))
+
+
+def _key(*parts: str) -> str:
+    """What the scripts ask for; see `load` in source.js."""
+    return "\n".join(parts)
+
+
+def _packed(shown: Plain) -> str:
+    """Compressed; the browser unpacks what it shows."""
+    text = json.dumps(shown, allow_nan=False, separators=(",", ":"))
+    # Without a time, so that the same run always gives the same file.
+    packed = gzip.compress(text.encode(), mtime=0)
+    return base64.b64encode(packed).decode("ascii")
+
+
+def _page(title: str, frozen: Plain) -> str:
+    """The page of the server with everything inside. Nothing from elsewhere is allowed to run."""
+    style = (STATIC / STYLE).read_text(encoding="utf-8")
+    script = _one_script()
+    policy = (
+        f"default-src 'none'; img-src data:; style-src '{_digest(style)}'; "
+        f"script-src '{_digest(script)}'; base-uri 'none'; form-action 'none'"
+    )
+    # A name that holds HTML must not end the element that holds the data.
+    data = json.dumps(frozen).replace("<", "\\u003c")
+    inside = (
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        f"<title>{html.escape(title)} - FedeRiCo report</title>\n"
+        f"<style>{style}</style>\n"
+        f'<script type="application/json" id="frozen">{data}</script>\n'
+        f'<script type="module">{script}</script>'
+    )
+    page = (STATIC / PAGE).read_text(encoding="utf-8")
+    before, _, rest = page.partition("<!-- from here on by the server -->\n")
+    _, _, after = rest.partition("<!-- up to here by the server -->")
+    return before + inside + after
+
+
+def _one_script() -> str:
+    """All modules as one: a page from disk may not import files beside it.
+
+    Each stays in a scope of its own, and gives to those after it what it exports.
+    """
+    parts = []
+    for name in SCRIPTS:
+        text = IMPORT.sub("", (STATIC / name).read_text(encoding="utf-8"))
+        exported = ", ".join(EXPORT.findall(text))
+        inside = EXPORT.sub("", text)
+        parts.append(
+            f"const {{ {exported} }} = (() => {{\n{inside}\nreturn {{ {exported} }};\n}})();\n"
+        )
+    return "\n".join(parts)
+
+
+def _digest(text: str) -> str:
+    """What a content security policy names an inline script or style by."""
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"sha256-{base64.b64encode(digest).decode('ascii')}"

@@ -1,0 +1,237 @@
+// Pictures. Colours never stand alone: lines differ in dashes, groups in shapes, bars in signs.
+import { drawn, element } from "./elements.js";
+import { shortened } from "./words.js";
+
+// Okabe and Ito's palette, told apart with every kind of colour vision.
+export const COLORS = ["#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#0072b2", "#8c8c8c"];
+const DASHES = ["", "7 4", "2 3", "9 3 2 3", "4 2", "1 2", "12 4"];
+const SHAPES = ["circle", "square", "triangle", "diamond", "cross"];
+const WIDTH = 640;
+const HEIGHT = 300;
+const EDGE = { left: 56, right: 14, top: 12, bottom: 42 };
+const INSIDE = WIDTH - EDGE.left - EDGE.right;
+const MOST_IN_KEY = 16;
+// What a person has zoomed into, by the title of the chart: it stays while new rounds arrive.
+const zooms = new Map();
+
+function extent(values) {
+  let low = Infinity;
+  let high = -Infinity;
+  for (const value of values) {
+    if (!Number.isFinite(value)) continue;
+    low = Math.min(low, value);
+    high = Math.max(high, value);
+  }
+  if (low > high) return [0, 1];
+  if (low === high) return [low - 0.5, high + 0.5];
+  return [low, high];
+}
+
+// Round numbers from low to high.
+function ticks(low, high, count = 5) {
+  const raw = (high - low) / count;
+  const power = 10 ** Math.floor(Math.log10(raw));
+  const step = [1, 2, 5, 10].map((each) => each * power).find((each) => each >= raw * 0.999);
+  const found = [];
+  for (let value = Math.ceil(low / step) * step; value <= high + step / 1e6; value += step) {
+    found.push(Number(value.toPrecision(6)));
+  }
+  return found;
+}
+
+function nearest(values, wanted) {
+  let best = 0;
+  values.forEach((value, place) => {
+    if (Math.abs(value - wanted) < Math.abs(values[best] - wanted)) best = place;
+  });
+  return best;
+}
+
+// Lines over x: told on hover or with the arrow keys, zoomed by dragging or with + and -.
+// Each line is {name, color, x, y}, with sd for a band of one standard deviation.
+export function lineChart(title, xName, yName, lines, { whole = true } = {}) {
+  const known = lines.filter((line) => line.y.some((y) => y !== null));
+  const holder = element("figure", { class: "card chart" });
+  const heading = element("figcaption", {}, element("strong", {}, title), ` ${yName}`);
+  if (!known.length) {
+    holder.append(heading, element("p", { class: "soft" }, "Nothing is known yet."));
+    return holder;
+  }
+  const full = extent(known.flatMap((line) => line.x));
+  const told = element("p", { class: "told", "aria-live": "polite" }, "Point at a line, or use the arrow keys. Drag or press + to zoom.");
+  const all = element("button", { type: "button", "data-keep": `all ${title}`, onclick: () => zoomTo(null) }, "Show all");
+  const svg = drawn("svg", {
+    viewBox: `0 0 ${WIDTH} ${HEIGHT}`,
+    role: "application",
+    "aria-roledescription": "chart",
+    "aria-label": `${title}: ${yName} over ${xName}`,
+    tabindex: "0",
+    "data-keep": `chart ${title}`,
+  });
+  let shown = full;
+  let marked = full[1];
+  let right;
+
+  function zoomTo(range) {
+    if (range === null) zooms.delete(title);
+    else zooms.set(title, range);
+    paint();
+  }
+
+  function paint() {
+    shown = zooms.get(title) || full;
+    all.hidden = !zooms.has(title);
+    const points = known.map((line) => pointsOf(line, shown));
+    const [low, high] = extent(points.flat().flatMap(([, y, sd]) => [y - sd, y + sd]));
+    right = (x) => EDGE.left + ((x - shown[0]) / (shown[1] - shown[0])) * INSIDE;
+    const up = (y) => HEIGHT - EDGE.bottom - ((y - low) / (high - low)) * (HEIGHT - EDGE.top - EDGE.bottom);
+
+    const parts = axes(shown, [low, high], right, up, xName, whole);
+    known.forEach((line, number) => {
+      const color = line.color;
+      if (line.sd) {
+        const above = points[number].map(([x, y, sd]) => `${right(x).toFixed(1)},${up(y + sd).toFixed(1)}`);
+        const below = points[number].map(([x, y, sd]) => `${right(x).toFixed(1)},${up(y - sd).toFixed(1)}`);
+        parts.push(drawn("polygon", { class: "band", points: [...above, ...below.reverse()].join(" "), fill: color }));
+      }
+      const path = points[number].map(([x, y]) => `${right(x).toFixed(1)},${up(y).toFixed(1)}`).join(" ");
+      parts.push(drawn("polyline", { class: "line", points: path, stroke: color, "stroke-dasharray": dashes(number) }));
+      if (points[number].length === 1) {
+        const [x, y] = points[number][0];
+        parts.push(drawn("circle", { cx: right(x), cy: up(y), r: 4, fill: color }));
+      }
+    });
+    parts.push(drawn("line", { class: "mark", visibility: "hidden", y1: EDGE.top, y2: HEIGHT - EDGE.bottom }));
+    svg.replaceChildren(...parts);
+  }
+
+  function tell(x) {
+    marked = Math.min(Math.max(x, shown[0]), shown[1]);
+    const place = nearest(known[0].x, marked);
+    const at = known[0].x[place];
+    const mark = svg.querySelector(".mark");
+    mark.setAttribute("visibility", "visible");
+    mark.setAttribute("x1", right(at));
+    mark.setAttribute("x2", right(at));
+    const values = known.map((line) => {
+      const y = line.y[nearest(line.x, at)];
+      return `${line.name} ${y === null ? "-" : Number(y.toPrecision(4))}`;
+    });
+    told.textContent = `${xName} ${Number(at.toPrecision(4))}: ${values.join(", ")}`;
+  }
+
+  const pointed = (event) => {
+    const box = svg.getBoundingClientRect();
+    const across = ((event.clientX - box.left) / box.width) * WIDTH;
+    return shown[0] + ((across - EDGE.left) / INSIDE) * (shown[1] - shown[0]);
+  };
+  let start = null;
+  svg.addEventListener("pointerdown", (event) => { start = pointed(event); });
+  svg.addEventListener("pointermove", (event) => tell(pointed(event)));
+  svg.addEventListener("pointerup", (event) => {
+    const end = pointed(event);
+    const wide = start !== null && Math.abs(end - start) > (shown[1] - shown[0]) / 40;
+    if (wide) zoomTo([Math.min(start, end), Math.max(start, end)]);
+    start = null;
+  });
+  svg.addEventListener("keydown", (event) => {
+    const span = shown[1] - shown[0];
+    if (event.key === "ArrowRight") tell(marked + span / 30);
+    else if (event.key === "ArrowLeft") tell(marked - span / 30);
+    else if (event.key === "+") zoomTo([Math.max(full[0], marked - span / 4), Math.min(full[1], marked + span / 4)]);
+    else if (event.key === "-") zoomTo(null);
+    else return;
+    event.preventDefault();
+  });
+  paint();
+  holder.append(heading, svg, key(known), told, all);
+  return holder;
+}
+
+function pointsOf(line, [from, to]) {
+  const found = [];
+  line.x.forEach((x, place) => {
+    const y = line.y[place];
+    if (y === null || y === undefined || x === null || x < from || x > to) return;
+    found.push([x, y, line.sd ? line.sd[place] || 0 : 0]);
+  });
+  return found;
+}
+
+function axes(across, [low, high], right, up, xName, whole) {
+  const parts = [];
+  for (const y of ticks(low, high)) {
+    parts.push(drawn("line", { class: "grid", x1: EDGE.left, x2: WIDTH - EDGE.right, y1: up(y), y2: up(y) }));
+    parts.push(drawn("text", { x: EDGE.left - 6, y: up(y) + 4, "text-anchor": "end" }, String(y)));
+  }
+  for (const x of ticks(across[0], across[1])) {
+    if (whole && !Number.isInteger(x)) continue;
+    parts.push(drawn("text", { x: right(x), y: HEIGHT - EDGE.bottom + 17, "text-anchor": "middle" }, String(x)));
+  }
+  parts.push(drawn("text", { x: WIDTH - EDGE.right, y: HEIGHT - 6, "text-anchor": "end" }, xName));
+  return parts;
+}
+
+function dashes(number) {
+  return DASHES[number % DASHES.length];
+}
+
+function key(lines) {
+  const entries = lines.slice(0, MOST_IN_KEY).map((line, number) => {
+    const sample = drawn("line", { x1: 0, x2: 32, y1: 5, y2: 5, stroke: line.color, "stroke-width": 3, "stroke-dasharray": dashes(number) });
+    return element("li", {}, drawn("svg", { viewBox: "0 0 32 10", "aria-hidden": "true" }, sample), line.name);
+  });
+  if (lines.length > MOST_IN_KEY) entries.push(element("li", {}, `and ${lines.length - MOST_IN_KEY} more`));
+  return element("ul", { class: "key" }, entries);
+}
+
+export function spark(values) {
+  const known = values.filter((value) => value !== null);
+  const [low, high] = extent(known);
+  const last = Math.max(known.length - 1, 1);
+  const points = known.map((y, place) => `${(100 * place) / last},${28 - (26 * (y - low)) / (high - low)}`);
+  return drawn("svg", { class: "spark", viewBox: "0 0 100 30", preserveAspectRatio: "none", "aria-hidden": "true" },
+    drawn("polyline", { class: "line", points: points.join(" "), stroke: "var(--better)" }));
+}
+
+// Bars to both sides of zero, in the order given. Each row is {name, value, text}.
+export function bars(title, rows) {
+  const step = 22;
+  const height = step * rows.length + 10;
+  const largest = Math.max(...rows.map((row) => Math.abs(row.value ?? 0)), 1e-9);
+  const signed = rows.some((row) => row.value < 0);
+  const zero = signed ? 370 : 150;
+  const room = signed ? 190 : 410;
+  const svg = drawn("svg", { viewBox: `0 0 ${WIDTH} ${height}`, role: "img", "aria-label": `${title}; the same is in a table` });
+  rows.forEach((row, place) => {
+    const y = 5 + step * place;
+    const value = row.value ?? 0;
+    const length = (room * Math.abs(value)) / largest;
+    const better = value >= 0;
+    svg.append(
+      drawn("text", { class: "name", x: 140, y: y + 14, "text-anchor": "end" }, shortened(row.name, 18)),
+      drawn("rect", { x: better ? zero : zero - length, y: y + 3, width: Math.max(length, 1), height: 15, fill: better ? "var(--better)" : "var(--worse)" }),
+      drawn("text", { x: better ? zero + length + 6 : zero - length - 6, y: y + 14, "text-anchor": better ? "start" : "end" }, row.text),
+    );
+  });
+  svg.append(drawn("line", { class: "grid", x1: zero, x2: zero, y1: 0, y2: height }));
+  return element("figure", { class: "card chart" }, element("figcaption", {}, element("strong", {}, title)), svg);
+}
+
+export function colorOf(group) {
+  return COLORS[group % COLORS.length];
+}
+
+// The shape of a group: with the colours there are forty that differ.
+export function shape(group, x, y, size, attributes) {
+  const kind = SHAPES[group % SHAPES.length];
+  if (kind === "circle") return drawn("circle", { cx: x, cy: y, r: size, ...attributes });
+  const corners = {
+    square: [[-0.9, -0.9], [0.9, -0.9], [0.9, 0.9], [-0.9, 0.9]],
+    triangle: [[0, -1.2], [1.2, 1], [-1.2, 1]],
+    diamond: [[0, -1.35], [1.35, 0], [0, 1.35], [-1.35, 0]],
+    cross: [[-0.4, -1.2], [0.4, -1.2], [0.4, -0.4], [1.2, -0.4], [1.2, 0.4], [0.4, 0.4], [0.4, 1.2], [-0.4, 1.2], [-0.4, 0.4], [-1.2, 0.4], [-1.2, -0.4], [-0.4, -0.4]],
+  };
+  const points = corners[kind].map(([dx, dy]) => `${x + dx * size},${y + dy * size}`);
+  return drawn("polygon", { points: points.join(" "), ...attributes });
+}

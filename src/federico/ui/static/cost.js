@@ -1,0 +1,73 @@
+// What does it cost? Bytes and seconds by round, phase and client, and what they buy.
+import { lineChart } from "./charts.js";
+import { choice, element, paragraphs, table } from "./elements.js";
+import { chosenCell, goToCell, load } from "./source.js";
+import { bytesText, figureText, percentText, scaled, secondsText, withUnit } from "./words.js";
+import { rowColor } from "./worth.js";
+
+const PHASE_COLORS = ["var(--better)", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00"];
+const MOST_CLIENTS = 200;
+const MEGABYTE = 1e6;
+
+export async function showCost(name, given) {
+  const run = await load("run", name);
+  const metric = run.metric;
+  const against = (title, unit, xOf) => lineChart(title, unit, withUnit(metric), run.rows.map((row) => ({
+    name: row.name,
+    color: rowColor(row),
+    x: xOf(row),
+    y: scaled(row.mean, metric),
+  })), { whole: false });
+  const lines = run.rows.map((row) => [
+    row.name,
+    figureText(row.value, metric),
+    bytesText(row.bytes.at(-1) ?? 0),
+    secondsText(row.seconds.at(-1) ?? 0),
+  ]);
+  return [
+    element("h1", {}, "What does it cost?"),
+    element("div", { class: "beside" },
+      against("What megabytes buy", "MB moved so far", (row) => row.bytes.map((count) => count / MEGABYTE)),
+      against("What seconds buy", "processor seconds so far", (row) => row.seconds)),
+    table("One run of each method", ["method", withUnit(metric), "moved", "processor time"], lines),
+    ...(await ofCell(run, given)),
+  ];
+}
+
+async function ofCell(run, given) {
+  if (!run.cells.length) return paragraphs(["Only results were kept of this run: what each round took is not known."], "soft");
+  const { wanted, cell } = await chosenCell(run, given);
+  const phases = Object.entries(cell.phases);
+  const cells = run.cells.map((each) => [each.cell, each.name]);
+  return [
+    element("h2", {}, `${cell.name}, seed ${cell.seed}`),
+    element("div", { class: "controls" }, choice("Cell", cells, wanted, goToCell)),
+    element("div", { class: "beside" },
+      lineChart("Bytes in each round", "round", "MB of all messages", [{ name: "all messages", color: "var(--better)", x: cell.rounds, y: cell.moved.map((count) => count / MEGABYTE) }]),
+      lineChart("Seconds in each round", "round", "seconds by the clock on the wall", phases.map(([phase, seconds], number) => ({
+        name: phase,
+        color: PHASE_COLORS[number % PHASE_COLORS.length],
+        x: cell.rounds,
+        y: seconds,
+      })))),
+    ...phaseTable(phases),
+    ...clientTable(cell),
+  ];
+}
+
+function phaseTable(phases) {
+  if (!phases.length) return paragraphs(["What each phase took was not written down."], "soft");
+  const sums = phases.map(([phase, seconds]) => [phase, seconds.reduce((one, other) => one + other, 0)]);
+  const total = sums.reduce((sum, [, seconds]) => sum + seconds, 0);
+  const lines = sums.map(([phase, seconds]) => [phase, secondsText(seconds), percentText(total ? seconds / total : 0)]);
+  return [table("Seconds by phase", ["phase", "time", "share"], lines)];
+}
+
+function clientTable(cell) {
+  const lines = cell.clients.slice(0, MOST_CLIENTS).map((client, place) => [client, bytesText(cell.sent[place]), bytesText(cell.received[place])]);
+  const more = cell.clients.length - MOST_CLIENTS;
+  return [
+    table("Bytes by client, to train", ["client", "sent", "received"], lines),
+    ...paragraphs([more > 0 ? `${more} more clients are not listed.` : ""], "soft"),
+  ];
+}

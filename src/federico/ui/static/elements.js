@@ -1,0 +1,68 @@
+// Elements of the page. All text goes in as text: a name that holds HTML stays what it is.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+export function element(tag, attributes = {}, ...children) {
+  return filled(document.createElement(tag), attributes, children);
+}
+
+export function drawn(tag, attributes = {}, ...children) {
+  return filled(document.createElementNS(SVG, tag), attributes, children);
+}
+
+function filled(made, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) {
+      made.addEventListener(name.slice(2), value);
+    } else if (value !== null && value !== undefined && value !== false) {
+      made.setAttribute(name, value);
+    }
+  }
+  for (const child of children.flat(3)) {
+    if (child !== null && child !== undefined) made.append(child);
+  }
+  return made;
+}
+
+export function paragraphs(texts, kind = null) {
+  return texts.filter(Boolean).map((text) => element("p", { class: kind }, text));
+}
+
+// A table that scrolls by itself where it is wider than the screen.
+export function table(title, headings, lines) {
+  const head = headings.map((heading) => element("th", { scope: "col" }, heading));
+  const body = lines.map((line) => element("tr", {}, line.map((cell, place) => {
+    if (place === 0) return element("th", { scope: "row" }, cell);
+    return element("td", {}, cell);
+  })));
+  const made = element("table", {},
+    element("caption", {}, title),
+    element("thead", {}, element("tr", {}, head)),
+    element("tbody", {}, body));
+  const about = { class: "card", tabindex: "0", role: "region", "aria-label": title, "data-keep": `table ${title}` };
+  return element("div", about, made);
+}
+
+// A table that the server has put into words.
+export function givenTable(given) {
+  const lines = given.lines.map((line) => line.map((cell) => {
+    if (cell.bold) return element("strong", {}, cell.text);
+    return cell.text;
+  }));
+  return table(given.title, given.headings, lines);
+}
+
+export function folded(title, ...children) {
+  return element("details", { "data-keep": `folded ${title}` }, element("summary", {}, title), children);
+}
+
+export function choice(title, options, chosen, change) {
+  const made = options.map(([value, text]) => {
+    return element("option", { value, selected: value === chosen ? "" : null }, text);
+  });
+  const select = element("select", {
+    "data-keep": `choice ${title}`,
+    onchange: (event) => change(event.target.value),
+  }, made);
+  return element("label", {}, `${title} `, select);
+}

@@ -1,0 +1,73 @@
+// All runs of the folder: how far each has come, and whether it was worth it.
+import { spark } from "./charts.js";
+import { element, paragraphs, table } from "./elements.js";
+import { address, link, load } from "./source.js";
+import { figureText, listed, withUnit } from "./words.js";
+
+const HEADINGS = ["run", "compare", "status", "data", "method", "figure", "against alone", "better off", "over the rounds"];
+
+export async function showRuns() {
+  const runs = await load("runs");
+  if (!runs.length) {
+    return [
+      element("h1", {}, "No runs in this folder yet"),
+      element("p", {}, "Start one with ", element("code", {}, "federico run experiments/digits.toml"), ". It appears here by itself."),
+    ];
+  }
+  const compare = element("a", { class: "button", "data-keep": "compare" });
+  const chosen = () => address().given.getAll("with");
+  const offer = () => {
+    const names = chosen();
+    const query = new URLSearchParams(names.map((name) => ["run", name]));
+    compare.textContent = names.length < 2 ? "Tick two or more runs to compare them" : `Compare ${names.length} runs`;
+    if (names.length < 2) compare.removeAttribute("href");
+    else compare.setAttribute("href", `#/compare?${query}`);
+  };
+  const tick = (name, ticked) => {
+    const names = chosen().filter((each) => each !== name);
+    if (ticked) names.push(name);
+    const query = new URLSearchParams(names.map((each) => ["with", each]));
+    history.replaceState(null, "", `#/runs?${query}`);
+    offer();
+  };
+  offer();
+  return [
+    element("h1", {}, "Runs"),
+    table("All runs", HEADINGS, runs.map((run) => line(run, chosen(), tick))),
+    element("p", {}, compare),
+    ...broken(runs),
+  ];
+}
+
+function line(run, chosen, tick) {
+  if (run.status === "broken") return [run.name, "", "broken", "", "", "", "", "", ""];
+  const box = element("input", {
+    type: "checkbox",
+    "aria-label": `Compare ${run.name}`,
+    "data-keep": `tick ${run.name}`,
+    onchange: (event) => tick(run.name, event.target.checked),
+  });
+  box.checked = chosen.includes(run.name);
+  let gain = "-";
+  if (run.value !== null && run.alone !== null) gain = figureText(run.value - run.alone, run.metric, true);
+  return [
+    element("a", { href: link("worth", { run: run.name }) }, run.name),
+    box,
+    status(run),
+    run.data,
+    run.methods.length > 1 ? `${run.shown} (and ${listed(run.methods.filter((each) => each !== run.shown), 2)})` : run.shown,
+    run.value === null ? "-" : `${withUnit(run.metric)} ${figureText(run.value, run.metric)}`,
+    gain,
+    run.compared ? `${run.better} of ${run.compared}` : "-",
+    spark(run.spark),
+  ];
+}
+
+function status(run) {
+  if (run.status === "finished") return `finished, ${run.done} rounds`;
+  return `${run.status}, round ${run.done} of ${run.rounds}`;
+}
+
+function broken(runs) {
+  return paragraphs(runs.filter((run) => run.status === "broken").map((run) => `${run.name} cannot be read: ${run.error}`), "note");
+}

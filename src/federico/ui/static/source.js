@@ -1,0 +1,84 @@
+// Where the page gets what it shows, the server or the file itself, and which address it has.
+
+const PARAMETERS = {
+  runs: [],
+  network: [],
+  run: ["run"],
+  cell: ["run", "cell"],
+  client: ["run", "cell", "client"],
+};
+const embedded = document.getElementById("frozen");
+export const frozen = embedded ? JSON.parse(embedded.textContent) : null;
+
+// load("cell", run, cell): the names stand in the order of PARAMETERS.
+export async function load(kind, ...names) {
+  if (frozen) return unpacked([kind, ...names].join("\n"));
+  const query = new URLSearchParams();
+  PARAMETERS[kind].forEach((parameter, place) => query.set(parameter, names[place]));
+  return asked(`api/${kind}?${query}`);
+}
+
+export async function loadComparison(runs) {
+  const query = new URLSearchParams(runs.map((run) => ["run", run]));
+  return asked(`api/compare?${query}`);
+}
+
+async function asked(path) {
+  const answer = await fetch(path);
+  const found = await answer.json();
+  if (answer.ok) return found;
+  if (answer.status === 404) {
+    throw new Error(`There is ${found.detail}: it was deleted or renamed, or the link is of another folder.`);
+  }
+  throw new Error(typeof found.detail === "string" ? found.detail : "The server did not understand the link.");
+}
+
+async function unpacked(key) {
+  if (!(key in frozen.held)) {
+    throw new Error("This report does not hold that; look at the run itself with federico ui.");
+  }
+  const bytes = fromBase64(frozen.held[key]);
+  const plain = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Response(plain).json();
+}
+
+export function fromBase64(text) {
+  const raw = atob(text);
+  const bytes = new Uint8Array(raw.length);
+  for (let place = 0; place < raw.length; place += 1) bytes[place] = raw.charCodeAt(place);
+  return bytes;
+}
+
+// The address after #: a view, and what it shows. It can be shared.
+export function address() {
+  const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
+  return { view: path, given: new URLSearchParams(query || "") };
+}
+
+export function link(view, given) {
+  const query = new URLSearchParams(given).toString();
+  return query ? `#/${view}?${query}` : `#/${view}`;
+}
+
+// Change one part of the address without drawing anew; null takes it away.
+export function remember(name, value) {
+  const { view, given } = address();
+  if (value === null) given.delete(name);
+  else given.set(name, value);
+  history.replaceState(null, "", link(view, given));
+}
+
+// The cell that is looked at, with the choice of another one.
+export async function chosenCell(run, given) {
+  if (!run.cells.length) {
+    throw new Error("Only results were kept of this run: there are no rounds to look into.");
+  }
+  const wanted = given.get("cell") || run.cells[0].cell;
+  return { wanted, cell: await load("cell", run.name, wanted) };
+}
+
+export function goToCell(cell) {
+  const { view, given } = address();
+  given.set("cell", cell);
+  location.hash = link(view, given);
+}

@@ -1,0 +1,57 @@
+// Numbers with their units and a sensible number of digits.
+
+const MINUS = "\u2212";
+const MOST_LETTERS = 14;
+
+export function figureText(value, metric, signed = false) {
+  if (value === null || value === undefined) return "-";
+  let text = Number(value.toPrecision(3)).toString();
+  if (metric.percent) text = (100 * value).toFixed(1);
+  if (signed && value > 0) text = `+${text}`;
+  return text.replace("-", MINUS);
+}
+
+export function withUnit(metric) {
+  return metric.percent ? `${metric.name} (%)` : metric.name;
+}
+
+// Values as an axis shows them; gaps stay gaps.
+export function scaled(values, metric) {
+  return values.map((value) => {
+    if (value === null) return null;
+    return metric.percent ? 100 * value : value;
+  });
+}
+
+export function percentText(share) {
+  if (share === null || share === undefined) return "-";
+  return `${Math.round(100 * share)} %`;
+}
+
+export function bytesText(count) {
+  const units = [[1e9, "GB"], [1e6, "MB"], [1e3, "kB"]];
+  for (const [size, name] of units) {
+    if (count >= size) return `${Number((count / size).toPrecision(3))} ${name}`;
+  }
+  return `${count} bytes`;
+}
+
+export function secondsText(seconds) {
+  if (seconds >= 120) return `${(seconds / 60).toFixed(1)} min`;
+  return `${Number(seconds.toPrecision(3))} s`;
+}
+
+export function countText(count, noun) {
+  return `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
+}
+
+export function shortened(text, most = MOST_LETTERS) {
+  return text.length > most ? `${text.slice(0, most - 1)}\u2026` : text;
+}
+
+// What is said first of many names.
+export function listed(names, most = 6) {
+  const shown = names.slice(0, most).join(", ");
+  if (names.length > most) return `${shown} and ${names.length - most} more`;
+  return shown;
+}

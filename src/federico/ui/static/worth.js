@@ -1,0 +1,160 @@
+// Is it worth it? The result in a sentence, what each client gains, and any metric over the rounds.
+import { bars, lineChart } from "./charts.js";
+import { choice, element, folded, givenTable, paragraphs, table } from "./elements.js";
+import { chosenCell, goToCell, link, load, remember } from "./source.js";
+import { figureText, percentText, scaled, withUnit } from "./words.js";
+
+const MOST_BARS = 100;
+const BLACK = "#000000";
+
+export async function showWorth(name, given) {
+  const run = await load("run", name);
+  return [
+    element("p", { class: "soft" }, run.title),
+    element("h1", {}, run.headline),
+    ...paragraphs([run.trust]),
+    ...paragraphs([`${run.extent}.`, run.paper], "soft"),
+    ...paragraphs([run.progress, run.warning], "note"),
+    ...differences(run),
+    figure(run),
+    lineChart("All methods", "round", `${withUnit(run.metric)}, mean over clients and seeds`, curves(run)),
+    ...(await whoGains(run, given)),
+    element("h2", {}, "Any metric, over the rounds"),
+    ...(await anyMetric(run, given)),
+    element("h2", {}, "Tables"),
+    ...run.tables.map(givenTable),
+    ...paragraphs([run.notes], "soft"),
+    ...clients(run),
+    settings(run),
+    origin(run),
+  ];
+}
+
+// Black cannot be seen on a dark page.
+export function rowColor(row) {
+  return row.color === BLACK ? "var(--ink)" : row.color;
+}
+
+function curves(run) {
+  return run.rows.map((row) => ({
+    name: row.name,
+    color: rowColor(row),
+    x: row.rounds,
+    y: scaled(row.mean, run.metric),
+    sd: scaled(row.sd, run.metric),
+  }));
+}
+
+function differences(run) {
+  if (!run.differences.length) return [];
+  const items = run.differences.map((each) => element("li", {}, each));
+  return [element("div", { class: "note" }, element("p", {}, `${run.beside}:`), element("ul", {}, items))];
+}
+
+function figure(run) {
+  if (!run.figure) return null;
+  const picture = element("img", { src: run.figure.address, alt: run.figure.caption });
+  return element("figure", { class: "card paper" }, picture, element("figcaption", {}, run.figure.caption));
+}
+
+async function whoGains(run, given) {
+  const known = run.rows.filter((row) => row.clients.length);
+  if (!known.length) {
+    return paragraphs([
+      "What each client would be alone is not known here: the methods of this run train no private model. Add the method local to compare with training alone.",
+    ], "soft");
+  }
+  const holder = element("div");
+  const draw = (chosen) => {
+    const row = known.find((each) => each.name === chosen) || known[0];
+    holder.replaceChildren(...gains(run, row));
+  };
+  draw(given.get("row"));
+  const change = (chosen) => {
+    remember("row", chosen);
+    draw(chosen);
+  };
+  const rows = known.map((row) => [row.name, row.name]);
+  const choose = known.length > 1 ? choice("Method", rows, given.get("row"), change) : null;
+  return [
+    element("h2", {}, "Who gains?"),
+    ...paragraphs(run.worth),
+    element("div", { class: "controls" }, choose),
+    holder,
+    ...run.worth_tables.map((each) => folded(each.title, givenTable(each))),
+    ...paragraphs([run.worth_note], "soft"),
+  ];
+}
+
+function gains(run, row) {
+  const metric = run.metric;
+  const shown = row.clients.slice(0, MOST_BARS);
+  const better = row.clients.filter((each) => each.gain > 0).length;
+  const lines = row.clients.map((each) => [
+    element("a", { href: link("trust", { run: run.name, client: each.client }) }, each.client),
+    figureText(each.alone, metric),
+    figureText(each.fedavg, metric),
+    figureText(each.together, metric),
+    figureText(each.used, metric),
+    figureText(each.gain, metric, true),
+    percentText(each.share),
+  ]);
+  const values = shown.map((each) => ({ name: each.client, value: each.gain, text: figureText(each.gain, metric, true) }));
+  const title = `${row.name}: ${better} of ${row.clients.length} clients are better off than alone`;
+  const more = row.clients.length - shown.length;
+  return [
+    bars(title, values),
+    ...paragraphs([more > 0 ? `${more} more are in the table.` : ""], "soft"),
+    folded("Each client: alone, FedAvg, together", table(`Each client, ${withUnit(metric)}`, ["client", "alone", "FedAvg", "with collaborators", "used", "gain", "share of collaborators"], lines)),
+  ];
+}
+
+async function anyMetric(run, given) {
+  if (!run.cells.length) return paragraphs(["Only results were kept of this run."]);
+  const { wanted, cell } = await chosenCell(run, given);
+  const holder = element("div");
+  const draw = (key) => {
+    const metric = cell.figures.find((each) => each.key === key) || cell.figures[0];
+    if (metric) holder.replaceChildren(usedAndAlone(`${cell.name}, seed ${cell.seed}`, metric));
+    else holder.replaceChildren(...paragraphs(["No round was evaluated yet."]));
+  };
+  draw(given.get("metric"));
+  const change = (key) => {
+    remember("metric", key);
+    draw(key);
+  };
+  const cells = run.cells.map((each) => [each.cell, each.name]);
+  const metrics = cell.figures.map((each) => [each.key, each.name]);
+  return [
+    element("div", { class: "controls" }, choice("Cell", cells, wanted, goToCell), choice("Metric", metrics, given.get("metric"), change)),
+    holder,
+  ];
+}
+
+export function usedAndAlone(title, metric) {
+  const lines = [{ name: "used", color: "var(--better)", x: metric.rounds, y: scaled(metric.used, metric) }];
+  if (metric.alone.length === metric.rounds.length) {
+    lines.push({ name: "alone", color: "var(--soft)", x: metric.rounds, y: scaled(metric.alone, metric) });
+  }
+  return lineChart(title, "round", withUnit(metric), lines);
+}
+
+function clients(run) {
+  if (!run.clients_table) return [];
+  return [folded("Every method by client", givenTable(run.clients_table), paragraphs([run.clients_note], "soft"))];
+}
+
+function settings(run) {
+  const lines = Object.entries(run.settings);
+  return lines.length ? folded("Settings", table("Settings", ["setting", "value"], lines)) : null;
+}
+
+function origin(run) {
+  const commands = run.sources.map((source) => element("p", {}, element("code", {}, source.command), ` ${source.part} ${source.origin}`));
+  const hashes = run.origins.map((each) => [`seed ${each.seed}`, element("code", {}, each.data), element("code", {}, each.partition)]);
+  const versions = Object.entries(run.versions);
+  return folded("Where it comes from",
+    commands,
+    hashes.length ? table("Hashes", ["seed", "data", "partition"], hashes) : null,
+    versions.length ? table("Versions", ["package", "version"], versions) : null);
+}

@@ -1,0 +1,122 @@
+"""The report: the views of a run in one file."""
+
+import base64
+import gzip
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from federico.report import summarize
+from federico.runs.table import write_table
+from federico.ui.frozen import write_report
+from tests.support.results import make_table
+from tests.support.run_folders import learning, write_cell
+
+EVIL = "</script><script>alert(1)</script>"
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    write_table(tmp_path, make_table(rounds=2, title="Tiny <digits>"))
+    write_cell(tmp_path, "federico", *learning(0.5, 0.9))
+    write_cell(tmp_path, "local", *[{"figures": {"accuracy": [value] * 3}} for value in (0.4, 0.5)])
+    return tmp_path
+
+
+def held_by(page: Path) -> dict[str, Any]:
+    """All that a report holds, by what the scripts ask for."""
+    text = page.read_text(encoding="utf-8")
+    _, _, rest = text.partition('<script type="application/json" id="frozen">')
+    data, _, _ = rest.partition("</script>")
+    frozen = json.loads(data)
+    found = {}
+    for key, packed in frozen["held"].items():
+        found[key] = json.loads(gzip.decompress(base64.b64decode(packed)))
+    return found
+
+
+def test_a_report_is_a_page_with_everything_in_it(run: Path) -> None:
+    page = write_report(run, summarize(run))
+
+    held = held_by(page)
+    shown = held[f"run\n{run.name}"]
+    client = held[f"client\n{run.name}\nfederico-0\na"]
+    assert page == run / "report.html"
+    assert shown["headline"].startswith("In a single run FedeRiCo is ahead: 90.0 % accuracy")
+    assert [cell["cell"] for cell in shown["cells"]] == ["federico-0", "local-0"]
+    assert shown["sources"][0]["command"] == "federico run made-up.toml"
+    assert shown["settings"]["training.optimizer.kind"] == "sgd"
+    assert client["sentence"].startswith("a learns with b (40 %) and keeps 60 % for its own model.")
+
+
+def test_what_clients_gain_is_in_words_and_by_client(tmp_path: Path) -> None:
+    write_table(tmp_path, make_table("federico"))
+    evaluated = {
+        "figures": {"accuracy": [0.8, 0.7, 0.6]},
+        "alone": {"accuracy": [0.5] * 3, "loss": [1.0] * 3},
+        "together": {"accuracy": [0.9] * 3, "loss": [1.0] * 3},
+        "together_share": [0.9] * 3,
+    }
+    write_cell(tmp_path, "federico", evaluated)
+
+    shown = held_by(write_report(tmp_path, summarize(tmp_path)))[f"run\n{tmp_path.name}"]
+
+    assert "All 3 clients are better off than alone" in shown["worth"][0]
+    (row,) = shown["rows"]
+    assert [line["client"] for line in row["clients"]] == ["a", "b", "c"]
+    assert row["clients"][0]["gain"] == pytest.approx(0.3)
+
+
+def test_the_same_run_gives_the_same_report(run: Path) -> None:
+    first = write_report(run, summarize(run)).read_bytes()
+
+    assert write_report(run, summarize(run)).read_bytes() == first
+
+
+def test_what_a_user_named_cannot_break_the_page(tmp_path: Path) -> None:
+    write_table(tmp_path, make_table("federico", rounds=1, title=EVIL))
+    rounds = {"figures": {"accuracy": [0.5] * 3}}
+    write_cell(tmp_path, "federico", rounds, clients=[EVIL, "b", "c"], label_names=[EVIL, "yes"])
+
+    page = write_report(tmp_path, summarize(tmp_path))
+
+    assert EVIL not in page.read_text(encoding="utf-8")
+    assert EVIL in held_by(page)[f"cell\n{tmp_path.name}\nfederico-0"]["clients"]
+
+
+def test_a_run_that_is_going_on_says_so(tmp_path: Path) -> None:
+    write_table(tmp_path, make_table(rounds=30))
+    write_cell(tmp_path, "federico", *learning(0.5, 0.6), finished=False)
+
+    shown = held_by(write_report(tmp_path, summarize(tmp_path)))[f"run\n{tmp_path.name}"]
+
+    assert shown["progress"] == "Still running: FedeRiCo with seed 0 is at round 2 of 30."
+
+
+def test_results_without_cells_have_a_report_too(run: Path) -> None:
+    kept = run.parent / "kept"
+    kept.mkdir()
+    for name in ("table.json", "results.jsonl"):
+        (kept / name).write_bytes((run / name).read_bytes())
+    (kept / "figure.png").write_bytes(b"\x89PNG drawn before")
+
+    held = held_by(write_report(kept, summarize(kept)))
+
+    assert list(held) == ["run\nkept"]
+    assert held["run\nkept"]["cells"] == []
+    assert "in the manner of the paper" in held["run\nkept"]["figure"]["caption"]
+
+
+def test_a_report_needs_no_torch(run: Path) -> None:
+    program = (
+        "import sys; from pathlib import Path; from federico.report import summarize;"
+        "from federico.ui.frozen import write_report;"
+        f"run = Path({str(run)!r}); write_report(run, summarize(run));"
+        "sys.exit('torch' in sys.modules)"
+    )
+
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
