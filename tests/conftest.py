@@ -33,6 +33,7 @@ from federico.learning.models import Factory, perceptron
 from federico.learning.optimizers import Adam, Optimizer
 from federico.methods import METHODS
 from federico.methods.method import Method
+from federico.own_code import EVERYTHING, trusting
 
 # Fixtures that several folders share, each with what it is about in its name.
 pytest_plugins = ["tests.support.bus", "tests.support.experiments"]
@@ -58,6 +59,13 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture
+def trusted() -> Iterator[None]:
+    """Somebody has said yes to all code that files name."""
+    with trusting(EVERYTHING):
+        yield
 
 
 def make_blobs(sizes: Sequence[int], seed: int = 0, tests: int = 5) -> list[ClientData]:

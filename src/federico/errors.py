@@ -18,6 +18,10 @@ class ConfigError(FedericoError):
     exit_code = 2
 
 
+class UntrustedCodeError(ConfigError):
+    """A file names Python code that would run, and nobody has said that it may."""
+
+
 class DataError(FedericoError):
     """A data file is missing, is damaged, or does not hold what was asked of it."""
 

@@ -1,22 +1,93 @@
-"""Classes from people's own code, named as `mine.py:MyClass` or `package.module:MyClass`."""
+"""Classes from people's own code, named as `mine.py:MyClass` or `package.module:MyClass`.
+
+Importing code runs it, and the file that names it may come from a stranger. So nothing is imported
+unless somebody has said yes to it: to all code, or to the code in a folder, see `trusting`.
+"""
 
 import hashlib
 import importlib
 import importlib.util
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-from federico.errors import ConfigError
+from federico.errors import ConfigError, UntrustedCodeError
+
+
+@dataclass(frozen=True)
+class Trust:
+    """Which code may run: all of it, or what lies in these folders."""
+
+    everything: bool = False
+    folders: tuple[Path, ...] = ()
+
+    def covers(self, place: str) -> bool:
+        """Whether the code of this file or module may run; modules lie in no folder."""
+        if self.everything:
+            return True
+        if not place.endswith(".py"):
+            return False
+        file = Path(place).resolve()
+        return any(file.is_relative_to(folder.resolve()) for folder in self.folders)
+
+
+NOTHING = Trust()
+EVERYTHING = Trust(everything=True)
+_trusted: ContextVar[Trust] = ContextVar("trusted", default=NOTHING)
+
+
+@contextmanager
+def trusting(trust: Trust) -> Iterator[None]:
+    """Let this code run in the block, beside what may run already."""
+    before = _trusted.get()
+    both = Trust(before.everything or trust.everything, before.folders + trust.folders)
+    token = _trusted.set(both)
+    try:
+        yield
+    finally:
+        _trusted.reset(token)
+
+
+def trust_if(yes: bool) -> Trust:
+    """Trust in all code where a user has said yes, and in none where not."""
+    return EVERYTHING if yes else NOTHING
+
+
+def trust_now() -> Trust:
+    """Which code may run at present, to be told to a process that works for this one."""
+    return _trusted.get()
+
+
+def trust_in(file: Path, *, everything: bool = False) -> Trust:
+    """What may run when somebody runs this experiment file of theirs: the code in its folder.
+
+    A run directory holds such a file too, but is made to be passed on: naming it says nothing about
+    the code in it.
+    """
+    folder = file.resolve().parent
+    is_run_directory = (folder / "table.json").exists() or any(folder.glob("*/cell.json"))
+    if everything or is_run_directory:
+        return trust_if(everything)
+    return Trust(folders=(folder,))
 
 
 def import_object(reference: str, option: str) -> object:
     """What has that name in that file or module; `option` is the one that refers to it.
 
-    The caller must check that it is the class it wants before calling it: using whatever a file
-    names would let a run directory from elsewhere execute anything.
+    Code that nobody has said yes to is refused before it is read. The caller must check that it is
+    the class it wants before calling it.
     """
     place, _, name = reference.rpartition(":")
+    if not _trusted.get().covers(place):
+        raise UntrustedCodeError(
+            f"{option}: {reference!r} is Python code, and whoever wrote this file chose it; "
+            "nothing of it was run. Read it, and if you trust it say so: --trust "
+            "(in Python: trust=True)"
+        )
     try:
         if place.endswith(".py"):
             module = _module_from_file(Path(place))

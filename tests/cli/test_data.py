@@ -61,7 +61,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str,
         thread.start()
         yield (
             f"http://127.0.0.1:{server.server_port}/cifar.tar.gz",
-            hashlib.md5(content).hexdigest(),
+            hashlib.sha256(content).hexdigest(),
         )
         server.shutdown()
         thread.join()
@@ -70,8 +70,8 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str,
 def test_downloaded_data_can_be_run_on(
     federico: Command, site: tuple[str, str], tmp_path: Path, tiny: Path
 ) -> None:
-    url, md5 = site
-    answer = federico("data", "get", "cifar10", "--url", url, "--md5", md5)
+    url, sha256 = site
+    answer = federico("data", "get", "cifar10", "--url", url, "--sha256", sha256)
     assert answer.code == 0
     assert answer.out == f"cifar10 is in {tmp_path}/data/cifar-10-batches-bin\n"
     present = {
@@ -91,14 +91,14 @@ def test_downloaded_data_can_be_run_on(
 def test_data_that_is_there_is_not_fetched_again(
     federico: Command, site: tuple[str, str], tmp_path: Path
 ) -> None:
-    url, md5 = site
-    federico("data", "get", "cifar10", "--url", url, "--md5", md5, "-q")
+    url, sha256 = site
+    federico("data", "get", "cifar10", "--url", url, "--sha256", sha256, "-q")
     (tmp_path / "www" / "cifar.tar.gz").unlink()
-    assert federico("data", "get", "cifar10", "--url", url, "--md5", md5).code == 0
+    assert federico("data", "get", "cifar10", "--url", url, "--sha256", sha256).code == 0
 
 
 @pytest.mark.parametrize(
-    ("name", "address", "md5", "code", "said"),
+    ("name", "address", "sha256", "code", "said"),
     [
         ("cifar10", "cifar.tar.gz", "0" * 32, 3, "cifar.tar.gz: checksum "),
         ("cifar10", "gone.tar.gz", None, 3, "gone.tar.gz: HTTP Error 404"),
@@ -117,12 +117,12 @@ def test_failed_download_is_one_line_and_leaves_nothing(
     tmp_path: Path,
     name: str,
     address: str,
-    md5: str | None,
+    sha256: str | None,
     code: int,
     said: str,
 ) -> None:
     url = site[0].replace("cifar.tar.gz", address)
-    answer = federico("data", "get", name, "--url", url, "--md5", md5 or site[1])
+    answer = federico("data", "get", name, "--url", url, "--sha256", sha256 or site[1])
     assert answer.code == code
     assert answer.err.startswith("error: ")
     assert len(answer.err.splitlines()) == 1

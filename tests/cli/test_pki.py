@@ -1,3 +1,4 @@
+import io
 import json
 import re
 from collections.abc import Callable
@@ -15,7 +16,7 @@ def certified(federico: Command) -> Command:
     for arguments in (
         ["init", "ca", "--name", "authority"],
         ["request", "north", "--address", "127.0.0.1", "--address", "north.example.org"],
-        ["approve", "keys/north.csr"],
+        ["approve", "keys/north.csr", "--yes"],
     ):
         answer = federico("pki", *arguments)
         assert answer.code == 0, answer.err
@@ -38,7 +39,7 @@ def test_people_are_told_what_goes_where(federico: Command, certified: Command) 
     said = federico("pki", "request", "south", "--keys", "more").out
     assert "south.key: stays on this site" in said
     assert "more/south.csr: send it" in said
-    signed = federico("pki", "approve", "more/south.csr").out
+    signed = federico("pki", "approve", "more/south.csr", "--yes").out
     assert "no address (it only dials out)" in signed
     assert "Send back more/south.pem and more/ca.pem" in signed
 
@@ -71,7 +72,10 @@ def test_renewal_says_until_when(certified: Command) -> None:
         (["request", "north"], "never|ever overwritten"),
         (["request", "no/name"], "a name has"),
         (["approve", "keys/north.pem"], "not a signing request"),
-        (["approve", "keys/north.csr", "--ca", "nowhere"], "nowhere/ca.pem: cannot be read"),
+        (
+            ["approve", "keys/north.csr", "--ca", "nowhere", "--yes"],
+            "nowhere/ca.pem: cannot be read",
+        ),
         (["show", "nothing.pem"], "nothing.pem: cannot be read"),
     ],
 )
@@ -80,3 +84,20 @@ def test_what_goes_wrong_is_one_line(certified: Command, arguments: list[str], r
     assert answer.code == 6
     assert len(answer.err.splitlines()) == 1
     assert any(part in answer.err for part in reason.split("|"))
+
+
+def test_nothing_is_signed_before_it_was_looked_at(
+    federico: Command, certified: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The site reads out the fingerprint it was shown, and the authority compares."""
+    request = federico("pki", "request", "south", "--address", "192.0.2.1", "--keys", "more").out
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    answer = federico("pki", "approve", "more/south.csr")
+    assert answer.code == 6
+    assert "add --yes" in answer.err
+    assert not Path("more/south.pem").exists()
+    fingerprint = re.search(r"key SHA-256  ([0-9a-f]{64})", request)
+    assert fingerprint is not None
+    assert fingerprint[1] in answer.out
+    assert "name         south" in answer.out
+    assert "addresses    192.0.2.1" in answer.out

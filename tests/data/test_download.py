@@ -12,7 +12,7 @@ from federico.data.download import DOWNLOADS, download, fetch
 from federico.errors import ConfigError, DataError
 
 PAYLOAD = bytes(range(256)) * 4096
-MD5 = hashlib.md5(PAYLOAD).hexdigest()
+SHA256 = hashlib.sha256(PAYLOAD).hexdigest()
 
 
 class Site(ThreadingHTTPServer):
@@ -88,7 +88,7 @@ def archive(folder: str, **files: bytes) -> bytes:
 def test_a_file_comes_whole_and_progress_ends_at_the_total(site: Site, tmp_path: Path) -> None:
     seen: list[tuple[int, int | None]] = []
     download(
-        site.url, tmp_path / "new" / "file", MD5, lambda have, total: seen.append((have, total))
+        site.url, tmp_path / "new" / "file", SHA256, lambda have, total: seen.append((have, total))
     )
     assert (tmp_path / "new" / "file").read_bytes() == PAYLOAD
     assert seen[-1] == (len(PAYLOAD), len(PAYLOAD))
@@ -98,13 +98,13 @@ def test_a_file_comes_whole_and_progress_ends_at_the_total(site: Site, tmp_path:
 def test_a_cut_connection_is_taken_up_where_it_broke(site: Site, tmp_path: Path) -> None:
     site.cut_after = 300_000
     with pytest.raises(DataError, match="run the same command again"):
-        download(site.url, tmp_path / "file", MD5, silent)
+        download(site.url, tmp_path / "file", SHA256, silent)
     assert not (tmp_path / "file").exists()
     have = (tmp_path / "file.part").stat().st_size
     assert have == 300_000
     site.cut_after = None
     seen: list[tuple[int, int | None]] = []
-    download(site.url, tmp_path / "file", MD5, lambda have, total: seen.append((have, total)))
+    download(site.url, tmp_path / "file", SHA256, lambda have, total: seen.append((have, total)))
     assert (tmp_path / "file").read_bytes() == PAYLOAD
     assert site.asked == [None, "bytes=300000-"]
     assert seen[0][0] > have
@@ -114,34 +114,34 @@ def test_a_cut_connection_is_taken_up_where_it_broke(site: Site, tmp_path: Path)
 def test_a_server_that_ignores_ranges_is_read_from_the_start(site: Site, tmp_path: Path) -> None:
     (tmp_path / "file.part").write_bytes(PAYLOAD[:1000])
     site.ranges = False
-    download(site.url, tmp_path / "file", MD5, silent)
+    download(site.url, tmp_path / "file", SHA256, silent)
     assert (tmp_path / "file").read_bytes() == PAYLOAD
     assert site.asked == ["bytes=1000-"]
 
 
 def test_a_part_that_is_whole_is_taken_as_it_is(site: Site, tmp_path: Path) -> None:
     (tmp_path / "file.part").write_bytes(PAYLOAD)
-    download(site.url, tmp_path / "file", MD5, silent)
+    download(site.url, tmp_path / "file", SHA256, silent)
     assert (tmp_path / "file").read_bytes() == PAYLOAD
 
 
 def test_a_server_may_hide_the_length(site: Site, tmp_path: Path) -> None:
     site.tell_length = False
     seen: list[int | None] = []
-    download(site.url, tmp_path / "file", MD5, lambda have, total: seen.append(total))
+    download(site.url, tmp_path / "file", SHA256, lambda have, total: seen.append(total))
     assert set(seen) == {None}
     assert (tmp_path / "file").read_bytes() == PAYLOAD
 
 
 def test_a_wrong_checksum_removes_the_file(site: Site, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=f"checksum {MD5} where 0+ was expected"):
+    with pytest.raises(DataError, match=f"checksum {SHA256} where 0+ was expected"):
         download(site.url, tmp_path / "file", "0" * 32, silent)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_file_that_is_not_there_is_named(site: Site, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"/gone: HTTP Error 404"):
-        download(site.url.replace("file", "gone"), tmp_path / "file", MD5, silent)
+        download(site.url.replace("file", "gone"), tmp_path / "file", SHA256, silent)
 
 
 def test_a_server_that_is_not_there_is_named(
@@ -151,14 +151,14 @@ def test_a_server_that_is_not_there_is_named(
     with Site() as closed:
         url = closed.url
     with pytest.raises(DataError, match=f"^{url}: .*refused"):
-        download(url, tmp_path / "file", MD5, silent)
+        download(url, tmp_path / "file", SHA256, silent)
 
 
 def test_a_set_is_fetched_once_and_leaves_no_archive(site: Site, tmp_path: Path) -> None:
     site.payload = archive("cifar-10-batches-bin", names=b"cat\ndog\n")
-    md5 = hashlib.md5(site.payload).hexdigest()
+    sha256 = hashlib.sha256(site.payload).hexdigest()
     for _ in range(2):
-        place = fetch("cifar10", tmp_path, silent, site.url, md5)
+        place = fetch("cifar10", tmp_path, silent, site.url, sha256)
     assert place == tmp_path / "cifar-10-batches-bin"
     assert (place / "names").read_bytes() == b"cat\ndog\n"
     assert list(tmp_path.iterdir()) == [place]
@@ -178,7 +178,7 @@ def test_archives_of_other_things_leave_nothing_behind(
 ) -> None:
     site.payload = payload
     with pytest.raises(DataError, match=message):
-        fetch("cifar10", tmp_path / "data", silent, site.url, hashlib.md5(payload).hexdigest())
+        fetch("cifar10", tmp_path / "data", silent, site.url, hashlib.sha256(payload).hexdigest())
     assert list((tmp_path / "data").iterdir()) == []
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
 
@@ -191,5 +191,9 @@ def test_an_unknown_set_lists_the_known(tmp_path: Path) -> None:
 
 
 def test_published_checksums() -> None:
-    assert DOWNLOADS["cifar10"].md5 == "c32a1d4ab5d03f1284b67883e8d87530"
-    assert DOWNLOADS["cifar100"].md5 == "03b5dce01913d631647c71ecec9e9cb8"
+    assert DOWNLOADS["cifar10"].sha256 == (
+        "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd"
+    )
+    assert DOWNLOADS["cifar100"].sha256 == (
+        "58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec"
+    )

@@ -58,3 +58,13 @@ def test_a_single_array_is_no_npz(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", np.ones(3))
     with pytest.raises(DataError, match=r"a\.npy: not a readable npz"):
         read_npz(tmp_path / "a.npy", "x")
+
+
+def test_what_would_fill_the_memory_is_refused_before_it_is_unpacked(tmp_path: Path) -> None:
+    file = tmp_path / "bomb.npz"
+    bomb = np.broadcast_to(np.float32(0), (1 << 14, 1 << 11))  # 128 MiB of zeros
+    np.savez_compressed(file, x=bomb, y=np.zeros(3))
+    with pytest.raises(DataError, match=r"bomb\.npz: x\.npy takes .* unpack to 134,217,856.*savez"):
+        read_npz(file, "x")
+    (labels,) = read_npz(file, "y")
+    assert len(labels) == 3

@@ -13,6 +13,8 @@ from federico.experiment.grid import Grid
 from federico.options import Options
 from federico.runs.table import CommandSeconds, StoredStudy, TableDescription, TableRow
 
+pytestmark = pytest.mark.usefixtures("trusted")
+
 EXPERIMENTS = sorted((Path(__file__).parents[2] / "experiments").glob("*.toml"))
 
 

@@ -8,6 +8,8 @@ import pytest
 from federico.errors import ConfigError
 from federico.experiment.grid import Grid, load_grid, make_grid, scaled
 
+pytestmark = pytest.mark.usefixtures("trusted")
+
 Tiny = Callable[..., Grid]
 
 

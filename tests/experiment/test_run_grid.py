@@ -23,6 +23,8 @@ from federico.runs.results import CellResult, read_results
 from federico.runs.table import read_table
 from tests.support.experiments import Told, make_tiny_grid
 
+pytestmark = pytest.mark.usefixtures("trusted")
+
 Tiny = Callable[..., Grid]
 GIVEN = {"rates": ["given"]}
 

@@ -16,6 +16,8 @@ from federico.learning.schedules import Constant, Cosine, Step
 from federico.learning.training_rules import TrainingRules, class_weight_table
 from federico.types import Array
 
+pytestmark = pytest.mark.usefixtures("trusted")
+
 LOSS = """
 import torch
 from torch.nn import functional

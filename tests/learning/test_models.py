@@ -19,6 +19,8 @@ from federico.learning.models import (
     ResNet18,
 )
 
+pytestmark = pytest.mark.usefixtures("trusted")
+
 OWN_MODEL = """
 from torch import nn
 

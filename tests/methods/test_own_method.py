@@ -17,6 +17,8 @@ from federico.methods.method import Method
 from federico.methods.registry import load_own_method
 from federico.own_code import import_object
 
+pytestmark = pytest.mark.usefixtures("trusted")
+
 PAGE = Path(__file__).parents[2] / "docs" / "how-to-own-method.md"
 Build = Callable[..., Method]
 Clients = Callable[..., list[ClientData]]
@@ -93,9 +95,11 @@ def test_an_experiment_file_runs_it_and_the_files_it_leaves_run_again(folder: Pa
     assert len(prediction) == 2
 
     left = run.path / "config.toml"
-    again = federico.run(left, directory=folder / "again")
+    again = federico.run(left, directory=folder / "again", trust=True)
     assert models(again.path) == models(run.path)
-    federico.run(left, directory=folder / "runs")  # the same run: nothing to do, nothing refused
+    federico.run(
+        left, directory=folder / "runs", trust=True
+    )  # the same run: nothing to do, nothing refused
 
 
 def test_python_runs_the_class(folder: Path, fedprox: type[Method]) -> None:

@@ -216,7 +216,7 @@ def test_more_ranks_than_clients_are_refused(tmp_path: Path) -> None:
 def test_a_bug_on_one_rank_ends_all_of_them_with_its_traceback(tmp_path: Path) -> None:
     (tmp_path / "fragile.py").write_text(FRAGILE)
     model = f"model={{kind='import', path='{tmp_path / 'fragile.py'}:Fragile'}}"
-    broken = [*command(tmp_path, 2, "bug", ("local",)), "--set", model]
+    broken = [*command(tmp_path, 2, "bug", ("local",)), "--trust", "--set", model]
     done = subprocess.run(broken, capture_output=True, text=True, timeout=100, check=False)
     assert done.returncode == 1
     assert "KeyError: 'only on the second rank'" in done.stderr

@@ -11,6 +11,7 @@ from torch import nn
 
 from federico.api.frames import frame_of_posterior, frame_of_rounds
 from federico.errors import ConfigError, RunError
+from federico.own_code import NOTHING, Trust
 from federico.runs.bundle import Bundle
 from federico.runs.client_models import open_client
 from federico.runs.layout import CellDir, RunDir
@@ -43,11 +44,16 @@ class Run:
         model: Callable[[], nn.Module] | None = None,
         *,
         trained: bool = False,
+        trust: Trust = NOTHING,
     ) -> None:
-        """`trained`: whether `federico.run` has just played rounds of it."""
+        """`trained`: whether `federico.run` has just played rounds of it.
+
+        `trust`: which of the Python code that it names may run.
+        """
         self.path = Path(path)
         self.trained = trained
         self._model = model
+        self._trust = trust
         self._cells = RunDir(self.path).cells()
         if not self._cells:
             raise RunError(
@@ -188,7 +194,7 @@ class Run:
                 f"client {name!r}: there is none of that name in {self.path}; "
                 f"it has {_listed(known)}"
             )
-        return open_client(cell, str(name), self._model)
+        return open_client(cell, str(name), self._model, trust=self._trust)
 
     def records(self, method: str = "federico", seed: int | None = None) -> list[Record]:
         """Every round of one method and seed."""

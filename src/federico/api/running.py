@@ -18,6 +18,7 @@ from federico.experiment.config import read
 from federico.experiment.grid import Grid, make_grid
 from federico.experiment.observer import Callback, Observer, Several
 from federico.experiment.runner import run_grid
+from federico.own_code import EVERYTHING, trust_if, trust_in, trusting
 from federico.runs.layout import RunDir
 from federico.types import Task
 
@@ -35,6 +36,7 @@ def run(
     progress: bool | None = None,
     observer: Observer | None = None,
     callbacks: Sequence[Callback] = (),
+    trust: bool = False,
     **settings: Any,
 ) -> Run:
     """Run an experiment file, or your own data and model.
@@ -57,7 +59,13 @@ def run(
     deletes what was there. `progress` shows bars; without it only a notebook or a terminal does.
     `callbacks` are objects of classes derived from `federico.Callback`: they are told of every
     round.
+
+    Python code in the folder of the experiment file may run; `trust=True` lets the file name code
+    elsewhere.
     """
+    may_run = EVERYTHING
+    if experiment is not None:
+        may_run = trust_in(Path(experiment), everything=trust)
     tables = read(Path(experiment)) if experiment else {}
     tables = _merged(tables, settings)
     dataset = None
@@ -75,27 +83,33 @@ def run(
     if model is not None:
         tables["model"] = {"kind": "python"}
 
-    grid = make_grid(tables, "federico.run")
+    with trusting(may_run):
+        grid = make_grid(tables, "federico.run")
     folder = Path(directory) / grid.name
     if overwrite:
         _delete_run(folder)
     rounds_before = _rounds_played(folder)
-    with _observing(observer, progress) as watching:
+    with trusting(may_run), _observing(observer, progress) as watching:
         if dataset is not None and task is None:
             _hint_at_amounts(dataset, watching)
         told = Several([watching, *callbacks])
         done = _run(grid, directory, told, dataset, model)
-    return Run(done.path, model, trained=_rounds_played(folder) > rounds_before)
+    trained = _rounds_played(folder) > rounds_before
+    return Run(done.path, model, trained=trained, trust=may_run)
 
 
-def load(path: str | Path, model: Callable[[], nn.Module] | None = None) -> Run:
+def load(
+    path: str | Path, model: Callable[[], nn.Module] | None = None, *, trust: bool = False
+) -> Run:
     """Open a run directory; `model` is needed only where the run was given one in Python.
+
+    Opening runs no code: a model of `kind = "import"` is refused unless `trust=True`.
 
     For example:
 
         run = federico.load("runs/mine", model=Net)
     """
-    return Run(path, model)
+    return Run(path, model, trust=trust_if(trust))
 
 
 def _run(

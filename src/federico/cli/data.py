@@ -36,22 +36,24 @@ def show_sources(*, as_json: bool) -> None:
     out.print(table)
 
 
-def show_data(file: Path, overrides: list[str], *, as_json: bool) -> None:
+def show_data(file: Path, overrides: list[str], *, trust: bool, as_json: bool) -> None:
     """Print what the data of an experiment looks like; of a grid, that of its first column."""
     from federico.experiment.grid import load_grid
     from federico.experiment.problems import ProblemCache
+    from federico.own_code import trust_in, trusting
 
-    grid = load_grid(file, overrides)
-    row, column = grid.places()[0]
-    cell = grid.cells(row, column, "given")[0]
-    summary = ProblemCache().summary(cell)
+    with trusting(trust_in(file, everything=trust)):
+        grid = load_grid(file, overrides)
+        row, column = grid.places()[0]
+        cell = grid.cells(row, column, "given")[0]
+        summary = ProblemCache().summary(cell)
     if as_json:
         print_json({**summary.facts, "odd": list(summary.odd)})
     else:
         print_lines(out, summary.lines)
 
 
-def get_data(name: str, *, url: str | None, md5: str | None, quiet: bool) -> None:
+def get_data(name: str, *, url: str | None, sha256: str | None, quiet: bool) -> None:
     """Download and unpack a dataset, with a progress bar."""
     columns = (
         TextColumn(name),
@@ -67,7 +69,7 @@ def get_data(name: str, *, url: str | None, md5: str | None, quiet: bool) -> Non
         def show(have: int, total: int | None) -> None:
             bar.update(task, completed=have, total=total)
 
-        folder = fetch(name, data_folder(), show, url, md5)
+        folder = fetch(name, data_folder(), show, url, sha256)
 
     if not quiet:
         out.print(f"{name} is in {folder}", **PLAIN)

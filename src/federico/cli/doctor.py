@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 
 from federico.cli.console import out, print_json
-from federico.cli.options import Json, Overrides
+from federico.cli.options import Json, Overrides, Trust
 
 if TYPE_CHECKING:
     from federico.experiment.memory_plan import MemoryPlan
@@ -27,6 +27,7 @@ UNUSED_CUDA = (
 def doctor(
     file: Annotated[Path | None, typer.Argument(help="Experiment file to check.")] = None,
     overrides: Overrides = [],  # noqa: B006 (typer copies it)
+    trust: Trust = False,
     json: Json = False,
 ) -> None:
     """Check this machine, and whether an experiment is valid and fits into its memory."""
@@ -36,8 +37,10 @@ def doctor(
         return
 
     from federico.experiment.memory_plan import scratch_folder
+    from federico.own_code import trust_if, trusting
 
-    needed, limit = _heaviest(file, overrides)
+    with trusting(trust_if(trust)):
+        needed, limit = _heaviest(file, overrides)
     facts["experiment"] = f"{file} is valid"
     _show(facts | _needs(needed, limit), as_json=json)
     scratch_folder(needed, limit, Path("runs"))  # too little memory for anything is an error

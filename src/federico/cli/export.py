@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from federico.cli.console import PLAIN, out, print_json
-from federico.cli.options import Json, Quiet
+from federico.cli.options import Json, Quiet, Trust
 from federico.cli.personal_model import (
     Client,
     Column,
@@ -48,6 +48,7 @@ def export(
     seed: Seed = None,
     row: Row = "",
     column: Column = "",
+    trust: Trust = False,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
@@ -60,7 +61,7 @@ def export(
     if output is not None and output.suffix != suffix:
         raise ConfigError(f"--output {output}: must end in {suffix}, as --to says {to}")
 
-    bundle = open_personal_model(run, client, method, seed, row, column)
+    bundle = open_personal_model(run, client, method, seed, row, column, trust=trust)
     target = output or Path(folder_name(bundle.header.client) + suffix)
     bundle.export(target, overwrite=overwrite)
     if json:

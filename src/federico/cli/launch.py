@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.table import Table
 
 from federico.cli.console import PLAIN, err, out, print_json
-from federico.cli.options import Json, Overrides, Quiet
+from federico.cli.options import Json, Overrides, Quiet, Trust
 from federico.cli.signals import leave_on_sigterm
 from federico.errors import NetworkError
 from federico.runs.comparison import share_in_words
@@ -38,6 +38,7 @@ def launch(
     restarts: Annotated[
         int, typer.Option(help="How often a peer that has died is started again.", min=0)
     ] = 3,
+    trust: Trust = False,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
@@ -48,6 +49,7 @@ def launch(
     """
     from federico.experiment.build import prepare
     from federico.experiment.config import load
+    from federico.own_code import trust_in, trusting
     from federico.site.local_federation import (
         check_peer_count,
         open_federation,
@@ -56,8 +58,9 @@ def launch(
     )
 
     leave_on_sigterm()
-    experiment = with_clients(load(file, overrides), peers)
-    setup = prepare(experiment, experiment.seeds[0])
+    with trusting(trust_in(file, everything=trust)):
+        experiment = with_clients(load(file, overrides), peers)
+        setup = prepare(experiment, experiment.seeds[0])
     check_peer_count(setup, peers)
 
     try:

@@ -15,7 +15,7 @@ from federico.cli.flags import hide_types_of_flags
 from federico.cli.init import init
 from federico.cli.launch import launch
 from federico.cli.methods import methods
-from federico.cli.options import Json, Overrides, Quiet
+from federico.cli.options import Json, Overrides, Quiet, Trust
 from federico.cli.peer import peer_app
 from federico.cli.pki import pki_app
 from federico.cli.predict import predict
@@ -103,12 +103,13 @@ def data_list(json: Json = False) -> None:
 def data_show(
     file: Annotated[Path, typer.Argument(help="Experiment file (TOML).")],
     overrides: Overrides = [],  # noqa: B006 (typer copies it)
+    trust: Trust = False,
     json: Json = False,
 ) -> None:
     """Show the data of an experiment: clients, classes, columns, gaps, and what is odd."""
     from federico.cli.data import show_data
 
-    show_data(file, overrides, as_json=json)
+    show_data(file, overrides, trust=trust, as_json=json)
 
 
 @data_app.command("get")
@@ -117,15 +118,15 @@ def data_get(
     url: Annotated[
         str | None, typer.Option(help="Download the archive from this address instead.")
     ] = None,
-    md5: Annotated[
-        str | None, typer.Option(help="MD5 checksum of the archive at that address.")
+    sha256: Annotated[
+        str | None, typer.Option(help="SHA-256 checksum of the archive at that address.")
     ] = None,
     quiet: Quiet = False,
 ) -> None:
     """Download a data set into FEDERICO_DATA (or ./data); an interrupted download resumes."""
     from federico.cli.data import get_data
 
-    get_data(name, url=url, md5=md5, quiet=quiet)
+    get_data(name, url=url, sha256=sha256, quiet=quiet)
 
 
 def main() -> None:

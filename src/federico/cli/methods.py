@@ -43,12 +43,13 @@ def methods(
 def _own_methods(references: Sequence[str]) -> "dict[str, type[Method]]":
     """The methods in these files; paths count from the current folder."""
     from federico.methods.registry import load_own_method
-    from federico.own_code import absolute_reference
+    from federico.own_code import EVERYTHING, absolute_reference, trusting
 
     found: dict[str, type[Method]] = {}
-    for reference in references:
-        own = load_own_method(absolute_reference(reference, Path()))
-        found[own.method.name] = own.method
+    with trusting(EVERYTHING):  # whoever names code on the command line wants it to run
+        for reference in references:
+            own = load_own_method(absolute_reference(reference, Path()))
+            found[own.method.name] = own.method
     return found
 
 

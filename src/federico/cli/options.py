@@ -10,3 +10,7 @@ Overrides = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, e.g. federico.epsilon=0.1."),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only warnings and errors.")]
+Trust = Annotated[
+    bool,
+    typer.Option("--trust", help="Run the Python code that the files name; read it first."),
+]

@@ -17,7 +17,7 @@ from typer.core import TyperGroup
 
 from federico.cli.console import PLAIN, for_tables, out, print_json
 from federico.cli.logs import Log, LogStyle, logging_to
-from federico.cli.options import Json, Quiet
+from federico.cli.options import Json, Quiet, Trust
 from federico.cli.signals import stop_on_signals
 from federico.errors import PeerDownError
 from federico.runs.comparison import Comparison, describe_comparison, share_in_words
@@ -65,11 +65,13 @@ def run(
         int | None,
         typer.Option(help="Serve figures for Prometheus at this port of 127.0.0.1.", max=65535),
     ] = None,
+    trust: Trust = False,
 ) -> None:
     """Join, train and serve.
 
     Resumes if interrupted. SIGTERM or Ctrl-C: finish the round, save, leave.
     """
+    from federico.own_code import trust_if, trusting
     from federico.site.runner import run_peer
     from federico.site.site_file import load_site
     from federico.site.state_folder import make_state_folder
@@ -79,7 +81,8 @@ def run(
         changed = site.options.model_copy(update={"metrics": f"127.0.0.1:{metrics}"})
         site = replace(site, options=changed)
     make_state_folder(site.state)
-    with private_files(), logging_to(site.state / "peer.log", quiet=quiet, style=log):
+    logged = logging_to(site.state / "peer.log", quiet=quiet, style=log)
+    with private_files(), logged, trusting(trust_if(trust)):
         run_peer(site, stop_on_signals())
 
 
@@ -156,16 +159,18 @@ def restore(
 
 
 @peer_app.command("check")
-def check(file: SiteFile, json: Json = False) -> None:
+def check(file: SiteFile, trust: Trust = False, json: Json = False) -> None:
     """Find problems before anything is started."""
+    from federico.own_code import trust_if, trusting
     from federico.site.preflight import check_site
     from federico.site.site_file import load_site
 
     findings = []
-    for finding in check_site(load_site(file)):
-        findings.append(finding)
-        if not json:
-            _print_finding(finding)  # as soon as it is known: some take seconds
+    with trusting(trust_if(trust)):
+        for finding in check_site(load_site(file)):
+            findings.append(finding)
+            if not json:
+                _print_finding(finding)  # as soon as it is known: some take seconds
     if json:
         print_json([_finding_as_json(finding) for finding in findings])
     _raise_first_error(file, findings)

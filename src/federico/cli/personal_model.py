@@ -27,22 +27,23 @@ Overwrite = Annotated[
 
 
 def open_personal_model(
-    run: Path, client: str, method: str, seed: int | None, row: str, column: str
+    run: Path, client: str, method: str, seed: int | None, row: str, column: str, *, trust: bool
 ) -> "Bundle":
     """The client's personal model, from its own folder, a site's state folder or a run."""
     from federico.api import load
+    from federico.own_code import trust_if
     from federico.runs.bundle import open_folder
 
     folder = _own_folder(run)
     if folder is not None:
-        bundle = open_folder(folder)
+        bundle = open_folder(folder, trust=trust_if(trust))
         if client not in ("", bundle.header.client):
             raise ConfigError(
                 f"--client {client}: {folder} is the personal model of {bundle.header.client}"
             )
         return bundle
 
-    opened = load(run)
+    opened = load(run, trust=trust)
     if not client:
         raise ConfigError(f"--client: say whose model; {run} has {_listed(opened.clients)}")
     return opened.client(client, method=method, seed=seed, row=row, column=column)

@@ -1,5 +1,6 @@
 """`federico pki init`, `request`, `approve`, `renew` and `show`."""
 
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,9 +10,10 @@ from rich.table import Table
 
 from federico.cli.console import PLAIN, out, print_json
 from federico.cli.options import Json
+from federico.errors import IdentityError
 
 if TYPE_CHECKING:
-    from federico.site.certificates import CertificateInfo
+    from federico.site.certificates import CertificateInfo, RequestInfo
 
 pki_app = typer.Typer(help="Create keys and certificates for a federation.", no_args_is_help=True)
 
@@ -51,9 +53,10 @@ def request(
     ),
 ) -> None:
     """At the site: create a key, which stays there, and a request to be signed."""
-    from federico.site.certificates import create_request
+    from federico.site.certificates import create_request, read_request
 
     path = create_request(keys, name, address)
+    _print_request(read_request(path))
     out.print(f"{keys / name}.key: stays on this site", **PLAIN)
     out.print(
         f"{path}: send it to whoever runs the authority, who signs it with `federico pki approve`",
@@ -66,13 +69,20 @@ def approve(
     request: Annotated[Path, typer.Argument(help="A site's request (.csr).")],
     ca: Authority = Path("ca"),
     days: Days = 90,
+    yes: Annotated[bool, typer.Option("--yes", help="Sign without asking.")] = False,
 ) -> None:
     """At the authority: sign a request whose sender you know.
 
-    The certificate is written beside it.
+    Shows the name, the addresses and the fingerprint of the key first, and asks. The certificate is
+    written beside the request.
     """
-    from federico.site.certificates import approve_request
+    from federico.site.certificates import approve_request, read_request
 
+    asked = read_request(request)
+    out.print(f"{request} asks for", **PLAIN)
+    _print_request(asked)
+    if not yes:
+        _ask_before_signing(request)
     certificate = approve_request(request, ca, days)
     _print_signed(certificate)
     out.print(f"Send back {certificate} and {certificate.with_name('ca.pem')}", **PLAIN)
@@ -124,6 +134,25 @@ def _as_table(certificate: "CertificateInfo") -> Table:
     table.add_row("  issued by", certificate.issuer)
     table.add_row("  SHA-256", certificate.fingerprint)
     return table
+
+
+def _print_request(asked: "RequestInfo") -> None:
+    """What whoever signs should compare with what the site says, by another way than the file's."""
+    addresses = ", ".join(asked.addresses) or "none (it only dials out)"
+    out.print(f"  name         {asked.name}", **PLAIN)
+    out.print(f"  addresses    {addresses}", **PLAIN)
+    out.print(f"  key SHA-256  {asked.key_fingerprint}", **PLAIN)
+
+
+def _ask_before_signing(request: Path) -> None:
+    """Sign nothing that nobody has looked at."""
+    if not sys.stdin.isatty():
+        raise IdentityError(
+            f"{request}: not signed, as there is nobody to ask; compare the fingerprint with the "
+            "one that the site was shown, then add --yes"
+        )
+    if not typer.confirm("Is this what the site told you? Sign it?"):
+        raise IdentityError(f"{request}: not signed")
 
 
 def _print_signed(path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from federico.cli.console import PLAIN, out, print_json
-from federico.cli.options import Json, Quiet
+from federico.cli.options import Json, Quiet, Trust
 from federico.cli.personal_model import (
     Client,
     Column,
@@ -18,6 +18,7 @@ from federico.cli.personal_model import (
     open_personal_model,
 )
 from federico.errors import ConfigError, DataError
+from federico.runs.spreadsheet import inert
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,6 +42,7 @@ def predict(
     seed: Seed = None,
     row: Row = "",
     column: Column = "",
+    trust: Trust = False,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
@@ -48,11 +50,13 @@ def predict(
     from federico.runs.atomic import publish, refuse_existing
 
     target = _target(file, output)
-    bundle = open_personal_model(run, client, method, seed, row, column)
+    bundle = open_personal_model(run, client, method, seed, row, column, trust=trust)
     refuse_existing(target, overwrite)
     frame = _frame(bundle, bundle.probabilities(bundle.read(file)))
-    write = frame.to_parquet if target.suffix == ".parquet" else frame.to_csv
-    publish(target, lambda partial: write(partial, index=False))
+    if target.suffix == ".parquet":
+        publish(target, lambda partial: frame.to_parquet(partial, index=False))
+    else:
+        publish(target, lambda partial: _inert(frame).to_csv(partial, index=False))
 
     if json:
         print_json({"file": str(target), "rows": len(frame), "posterior": bundle.posterior})
@@ -71,6 +75,14 @@ def _target(file: Path, output: Path | None) -> Path:
     if not file.exists():
         raise DataError(f"{file}: there is no such file")
     return target
+
+
+def _inert(frame: "pd.DataFrame") -> "pd.DataFrame":
+    """The same table without text that a spreadsheet would take for a formula."""
+    safe = frame.rename(columns=inert)
+    if "prediction" in safe:
+        safe["prediction"] = safe["prediction"].map(inert)
+    return safe
 
 
 def _frame(bundle: "Bundle", outputs: "FloatArray") -> "pd.DataFrame":

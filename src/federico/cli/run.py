@@ -31,10 +31,14 @@ def run(
     """Run an experiment: all its methods on all seeds, in all rows and columns of its grid.
 
     An interrupted run resumes from its last checkpoints; a finished one only shows its table.
+    Python code in the file's own folder may run; code elsewhere, or in a run directory, needs
+    --trust.
     """
     from federico.experiment.grid import load_grid
+    from federico.own_code import trust_in, trusting
 
-    with leaving_together() as team:
+    trust = trust_in(file, everything=options.trust)
+    with trusting(trust), leaving_together() as team:
         perform(load_grid(file, options.settings), options, ["run", str(file)], team)
 
 

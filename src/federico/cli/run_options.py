@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from federico.cli.options import Json, Overrides, Quiet
+from federico.cli.options import Json, Overrides, Quiet, Trust
 
 if TYPE_CHECKING:
     from federico.experiment.runner import Selection
@@ -41,6 +41,7 @@ class RunOptions:
         bool, typer.Option("--save", help="Also add the results to results/<name>.")
     ] = False
     directory: Annotated[Path, typer.Option(help="Folder for run directories.")] = Path("runs")
+    trust: Trust = False
     quiet: Quiet = False
     json: Json = False
 

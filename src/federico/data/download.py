@@ -30,31 +30,31 @@ class Download:
     """An archive on the web and the folder that it unpacks to."""
 
     url: str
-    md5: str
-    """Checksum as published beside the archive: it guards against damage, not against malice."""
+    sha256: str
+    """Checksum of the archive, so that whoever serves it cannot exchange it."""
     folder: str
 
 
 DOWNLOADS = {
     "cifar10": Download(
         "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
-        "c32a1d4ab5d03f1284b67883e8d87530",
+        "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd",
         "cifar-10-batches-bin",
     ),
     "cifar100": Download(
         "https://www.cs.toronto.edu/~kriz/cifar-100-binary.tar.gz",
-        "03b5dce01913d631647c71ecec9e9cb8",
+        "58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec",
         "cifar-100-binary",
     ),
 }
 
 
 def fetch(
-    name: str, folder: Path, progress: Progress, url: str | None = None, md5: str | None = None
+    name: str, folder: Path, progress: Progress, url: str | None = None, sha256: str | None = None
 ) -> Path:
     """The folder of this dataset, downloaded and unpacked if it is not there yet.
 
-    `url` and `md5` name another copy of the archive.
+    `url` and `sha256` name another copy of the archive.
     """
     if name not in DOWNLOADS:
         raise ConfigError(f"no download is named '{name}': choose from {', '.join(DOWNLOADS)}")
@@ -64,7 +64,7 @@ def fetch(
         return target
 
     archive = folder / f"{known.folder}.tar.gz"
-    download(url or known.url, archive, md5 or known.md5, progress)
+    download(url or known.url, archive, sha256 or known.sha256, progress)
     try:
         _unpack(archive, target)
     finally:
@@ -72,7 +72,7 @@ def fetch(
     return target
 
 
-def download(url: str, target: Path, md5: str, progress: Progress) -> None:
+def download(url: str, target: Path, sha256: str, progress: Progress) -> None:
     """Download a file completely or not at all.
 
     What came before the connection broke is kept in `<target>.part`, where the next call resumes.
@@ -85,7 +85,7 @@ def download(url: str, target: Path, md5: str, progress: Progress) -> None:
         raise DataError(
             f"{url}: {first_line(error)}: run the same command again to resume the download"
         ) from error
-    _verify(part, md5, url)
+    _verify(part, sha256, url)
     part.replace(target)
 
 
@@ -122,14 +122,13 @@ def _copy(response: HTTPResponse, file: IO[bytes], progress: Progress) -> None:
         raise OSError(f"the connection broke after {have} of {total} bytes")
 
 
-def _verify(part: Path, md5: str, url: str) -> None:
+def _verify(part: Path, sha256: str, url: str) -> None:
     with part.open("rb") as file:
-        digest = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False))
-    found = digest.hexdigest()
-    if found != md5:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != sha256:
         part.unlink()
         raise DataError(
-            f"{url}: checksum {found} where {md5} was expected: the file was removed, try again"
+            f"{url}: checksum {found} where {sha256} was expected: the file was removed, try again"
         )
 
 

@@ -3,6 +3,7 @@
 import os
 import zipfile
 import zlib
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,12 @@ UNREADABLE_NPZ = (
     zlib.error,
 )
 """What numpy raises for a file that is damaged, or no npz file at all."""
+
+
+HARMLESS_BYTES = 64 << 20
+"""Bytes that an array may unpack to, however small it is when packed."""
+LARGEST_RATIO = 100
+"""How many times larger than packed a bigger array may be."""
 
 
 def data_folder() -> Path:
@@ -43,6 +50,7 @@ def read_npz(path: Path, *names: str) -> list[Array]:
     """
     existing(path)
     try:
+        refuse_bomb(path, names)
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             for name in names:
                 if name not in archive.files:
@@ -53,6 +61,25 @@ def read_npz(path: Path, *names: str) -> list[Array]:
         raise DataError(
             f"{path}: not a readable npz file ({first_line(error)}): write it with numpy.savez"
         ) from error
+
+
+def refuse_bomb(path: Path, names: Iterable[str]) -> None:
+    """Refuse a zip archive in which one of these arrays unpacks to far more than it takes.
+
+    Real data is rarely more than a few times smaller when packed; what is made to fill the memory
+    is a thousand times smaller. The sizes are in the archive's directory: nothing is unpacked.
+    """
+    wanted = {*names, *(f"{name}.npy" for name in names)}
+    with zipfile.ZipFile(path) as archive:
+        for entry in archive.infolist():
+            if entry.filename not in wanted or entry.file_size <= HARMLESS_BYTES:
+                continue
+            if entry.file_size > LARGEST_RATIO * entry.compress_size:
+                raise DataError(
+                    f"{path}: {entry.filename} takes {entry.compress_size:,} bytes and would "
+                    f"unpack to {entry.file_size:,}: refused as made to fill the memory; if the "
+                    "data is yours, write it with numpy.savez, which does not compress"
+                )
 
 
 def first_line(error: Exception) -> str:

@@ -22,6 +22,7 @@ from federico.exchange.processes import ProcessGroup, SingleProcess
 from federico.experiment.grid import Cell
 from federico.experiment.observer import Observer
 from federico.experiment.problems import ProblemCache
+from federico.own_code import Trust, trust_now, trusting
 from federico.runs.layout import CellDir
 from federico.runs.records import Record
 from federico.runs.results import CellResult
@@ -109,7 +110,7 @@ class _Worker:
         context = multiprocessing.get_context("spawn")  # a fork would share the threads of torch
         self.pipe, theirs = context.Pipe()
         self.process: BaseProcess = context.Process(
-            target=_work, args=(theirs, run_one, command, size), daemon=True
+            target=_work, args=(theirs, run_one, command, size, trust_now()), daemon=True
         )
         self.process.start()
         theirs.close()
@@ -157,7 +158,7 @@ class _Worker:
         self.pipe.close()
 
 
-def _work(pipe: Connection, run_one: RunOne, command: str, size: int) -> NoReturn:
+def _work(pipe: Connection, run_one: RunOne, command: str, size: int, trust: Trust) -> NoReturn:
     """What a worker process does: wait for a cell, run it, say so."""
     # Ctrl-C is for the process that started this one, and which then ends it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -166,14 +167,15 @@ def _work(pipe: Connection, run_one: RunOne, command: str, size: int) -> NoRetur
     team = SingleProcess(size)
     observer = _Reporter(pipe)
     threads = compat.thread_count()
-    while True:
-        cell, folder = pipe.recv()
-        try:
-            run_one(cell, folder, problems, observer, command, team, threads)
-            pipe.send(CellDone())
-        except Exception as error:
-            user_error = error if isinstance(error, FedericoError) else None
-            pipe.send(CellFailed(user_error, traceback.format_exc()))
+    with trusting(trust):
+        while True:
+            cell, folder = pipe.recv()
+            try:
+                run_one(cell, folder, problems, observer, command, team, threads)
+                pipe.send(CellDone())
+            except Exception as error:
+                user_error = error if isinstance(error, FedericoError) else None
+                pipe.send(CellFailed(user_error, traceback.format_exc()))
 
 
 def leave_with_parent() -> None:

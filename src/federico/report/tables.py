@@ -1,7 +1,5 @@
 """The tables of a report: laid out once, written for a terminal, as Markdown, LaTeX or CSV."""
 
-import csv
-import io
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -20,6 +18,7 @@ from federico.report.aggregate import Difference, Entry, Summary, TunedRate
 from federico.report.worth_it import WorthToClient, by_gain
 from federico.runs.comparison import share_in_words
 from federico.runs.metric import METRICS, Metric, tuning_metric
+from federico.runs.spreadsheet import csv_text
 from federico.runs.table import ShownRate, TableRow
 
 MOST_LISTED = 30
@@ -334,35 +333,22 @@ def _latex_line(line: Sequence[TableCell]) -> str:
 
 def as_csv(summary: Summary) -> str:
     """One line for each run, for programs."""
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
     figure = summary.metric.name.replace(" ", "_")
-    writer.writerow(
+    rows: list[list[object]] = [
         ["row", "method", "column", "rate_kind", "learning_rate", "rounds", "seed", figure]
-    )
+    ]
     for entry in summary.entries:
+        place = [entry.row.name, entry.row.method, entry.column, entry.rate_kind, entry.rate]
         for seed, value in entry.by_seed.items():
-            writer.writerow(
-                [
-                    entry.row.name,
-                    entry.row.method,
-                    entry.column,
-                    entry.rate_kind,
-                    entry.rate,
-                    entry.rounds,
-                    seed,
-                    value,
-                ]
-            )
-    return buffer.getvalue()
+            rows.append([*place, entry.rounds, seed, value])
+    return csv_text(rows)
 
 
 def gains_as_csv(summary: Summary) -> str:
     """One line for each client of each run that is compared with the reference, for programs."""
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
     headings = ["row", "column", "rate_kind", "learning_rate", "seed", "client"]
-    writer.writerow([*headings, "figure", "reference", "gain", "standard_error", "clearly_worse"])
+    figures = ["figure", "reference", "gain", "standard_error", "clearly_worse"]
+    rows: list[list[object]] = [[*headings, *figures]]
     for entry in summary.entries:
         if entry.versus is None or entry.versus.clients is None:
             continue
@@ -371,8 +357,8 @@ def gains_as_csv(summary: Summary) -> str:
             for client in run:
                 values = [client.figure, client.reference, client.gain, client.standard_error]
                 clearly_worse = int(client.is_clearly_worse)
-                writer.writerow([*place, seed, client.client, *values, clearly_worse])
-    return buffer.getvalue()
+                rows.append([*place, seed, client.client, *values, clearly_worse])
+    return csv_text(rows)
 
 
 def as_json(summary: Summary) -> dict[str, Any]:

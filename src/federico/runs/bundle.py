@@ -30,6 +30,7 @@ from federico.data.tabular import Decimal, TableOrigin, Unknown
 from federico.errors import DataError, RunError
 from federico.learning.layout import ModelLayout
 from federico.learning.models import Factory
+from federico.own_code import NOTHING, Trust, trusting
 from federico.runs.atomic import PARTIAL, disk_errors, refuse_existing, sync
 from federico.runs.bundle_header import (
     Header,
@@ -66,12 +67,18 @@ class Bundle:
         read_rows: Rows,
         factory: Factory | None = None,
         read_base: Callable[[], dict[str, Tensor]] = dict,
+        *,
+        trust: Trust = NOTHING,
     ) -> None:
-        """`factory` makes the module, where the run was given one in Python."""
+        """`factory` makes the module, where the run was given one in Python.
+
+        `trust`: which of the Python code that the header may name can run.
+        """
         self.header = header
         self._read_rows = read_rows
         self._factory = factory
         self._read_base = read_base
+        self._trust = trust
 
     def __repr__(self) -> str:
         models = f"{len(self.header.owners)} models"
@@ -211,7 +218,8 @@ class Bundle:
         schema = self.header.schema
         factory = self._factory
         if factory is None:
-            factory = self.header.model.factory(tuple(schema.input_shape), schema.outputs)
+            with trusting(self._trust):
+                factory = self.header.model.factory(tuple(schema.input_shape), schema.outputs)
         base = self._read_base() if self.header.has_base else None
         dtype = getattr(torch, self.header.dtype)
         return ModelLayout(factory, dtype, freeze=self.header.has_base, base=base)
@@ -233,8 +241,11 @@ class Bundle:
             yield torch.from_numpy(np.array(x[first : first + BATCH]))
 
 
-def open_folder(folder: Path, factory: Factory | None = None) -> Bundle:
-    """The personal model in a client's own folder."""
+def open_folder(folder: Path, factory: Factory | None = None, *, trust: Trust = NOTHING) -> Bundle:
+    """The personal model in a client's own folder.
+
+    `trust`: which Python code may run; a model that needs other code is refused.
+    """
     path = folder / HEADER_FILE
     raw = read_json_header(path)
     digest = str(raw.pop("models_sha256", ""))
@@ -250,7 +261,7 @@ def open_folder(folder: Path, factory: Factory | None = None) -> Bundle:
     def read_base() -> dict[str, Tensor]:
         return tensors_below(BASE, _stored_models(folder / MODELS_FILE, digest))
 
-    return Bundle(header, read_rows, factory, read_base)
+    return Bundle(header, read_rows, factory, read_base, trust=trust)
 
 
 def tensors_below(prefix: str, stored: Mapping[str, Tensor]) -> dict[str, Tensor]:

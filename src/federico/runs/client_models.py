@@ -27,6 +27,7 @@ from torch import Tensor
 from federico.errors import ConfigError, RunError
 from federico.learning.layout import ModelLayout
 from federico.learning.models import Factory
+from federico.own_code import NOTHING, Trust
 from federico.runs.bundle import (
     BASE,
     MODELS_FILE,
@@ -45,8 +46,10 @@ STANDARDIZER = ("median", "mean", "scale")
 TARGET_SCALE = ("mean", "spread")
 
 
-def open_client(cell: CellDir, name: str, factory: Factory | None = None) -> Bundle:
-    """The personal model of one client of a finished cell."""
+def open_client(
+    cell: CellDir, name: str, factory: Factory | None = None, *, trust: Trust = NOTHING
+) -> Bundle:
+    """The personal model of one client of a finished cell; `trust` as of `open_folder`."""
     folder = cell.path / "clients"
     if not folder.exists():
         raise RunError(f"{cell.path}: not finished yet; `federico run` it again and it resumes")
@@ -75,7 +78,7 @@ def open_client(cell: CellDir, name: str, factory: Factory | None = None) -> Bun
     def read_base() -> dict[str, Tensor]:
         return tensors_below(BASE, tensors)
 
-    return Bundle(header, read_rows, factory, read_base)
+    return Bundle(header, read_rows, factory, read_base, trust=trust)
 
 
 def slots_of(layout: ModelLayout) -> list[list[Any]]:

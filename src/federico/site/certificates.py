@@ -5,6 +5,7 @@ names). There is no revocation list: certificates are valid for a short time, an
 renewed, or is no longer in the members, is out.
 """
 
+import hashlib
 import ipaddress
 import os
 import shutil
@@ -66,6 +67,18 @@ class CertificateInfo:
             )
 
 
+@dataclass(frozen=True)
+class RequestInfo:
+    """What a site asks the authority to sign."""
+
+    name: str
+    """The peer or relay that it says it is."""
+    addresses: tuple[str, ...]
+    """Host names and IP addresses at which others would dial it."""
+    key_fingerprint: str
+    """SHA-256 of its public key, which the site can read out over the telephone."""
+
+
 def create_authority(folder: Path, name: str) -> CertificateInfo:
     """Make a certificate authority: ca.pem, which everybody gets, and ca.key, which nobody gets."""
     _check_name(name)
@@ -106,8 +119,27 @@ def create_request(folder: Path, name: str, addresses: list[str]) -> Path:
     return path
 
 
+def read_request(path: Path) -> RequestInfo:
+    """What a request asks for; nothing is signed."""
+    request = _load_request(path)
+    return RequestInfo(
+        name=_read_common_name(request.subject, path),
+        addresses=tuple(str(name.value) for name in _alternative_names(request)),
+        key_fingerprint=hashlib.sha256(_key_bytes(request.public_key())).hexdigest(),
+    )
+
+
 def approve_request(path: Path, authority: Path, days: int = SITE_DAYS) -> Path:
     """Sign a request; <name>.pem and the authority's ca.pem appear beside it, to be sent back."""
+    request = _load_request(path)
+    name = _read_common_name(request.subject, path)
+    certificate = path.with_name(f"{name}.pem")
+    _issue(certificate, name, _alternative_names(request), request.public_key(), authority, days)
+    return certificate
+
+
+def _load_request(path: Path) -> x509.CertificateSigningRequest:
+    """The request in a file, whose sender has shown to hold its key."""
     try:
         request = x509.load_pem_x509_csr(_read_bytes(path))
     except ValueError as error:
@@ -119,11 +151,7 @@ def approve_request(path: Path, authority: Path, days: int = SITE_DAYS) -> Path:
             f"{path}: its signature does not match its key: it was changed on the way; "
             "ask for it again"
         )
-
-    name = _read_common_name(request.subject, path)
-    certificate = path.with_name(f"{name}.pem")
-    _issue(certificate, name, _alternative_names(request), request.public_key(), authority, days)
-    return certificate
+    return request
 
 
 def renew_certificate(path: Path, authority: Path, days: int = SITE_DAYS) -> Path:

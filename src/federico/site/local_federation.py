@@ -104,7 +104,8 @@ class LaunchedPeer:
 
     def _start(self) -> "subprocess.Popen[bytes]":
         # Quiet: the peer has a log of its own, which is rotated. Only errors go to this file.
-        command = [sys.executable, "-m", "federico", "peer", "run", "--quiet"]
+        # Trusted: its files were written here, for an experiment whose code has run already.
+        command = [sys.executable, "-m", "federico", "peer", "run", "--quiet", "--trust"]
         with (self.folder / "output.txt").open("ab") as output:
             return subprocess.Popen([*command, str(self._site_file)], stdout=output, stderr=output)
 

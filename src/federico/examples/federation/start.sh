@@ -8,7 +8,7 @@ if [ ! -d authority ]; then
   federico pki init authority --name trial-authority
   for site in north south west; do
     federico pki request $site --address 127.0.0.1 --keys keys
-    federico pki approve keys/$site.csr --ca authority
+    federico pki approve keys/$site.csr --ca authority --yes
   done
 fi
 
