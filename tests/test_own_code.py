@@ -109,7 +109,7 @@ def test_a_run_directory_of_a_stranger_runs_no_code(federico: Command, left: Pat
         ["run", left / "config.toml", "--directory", home / "again"],
         ["doctor", left / "config.toml"],
         ["predict", left, samples, "--client", "0", "--method", "local"],
-        ["predict", bundle, samples],
+        ["predict", bundle, samples, "--overwrite"],
     ):
         answer = federico(*command)
         assert answer.code == 2, command
