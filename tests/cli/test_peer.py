@@ -46,7 +46,7 @@ STATUS = Status(
     members={
         "1": MemberStatus(True, None, True, "good", 0, ""),
         "2": MemberStatus(False, 1e9, True, "good", 0, ""),
-        "3": MemberStatus(False, None, False, "paused", 3, "numbers that are not finite"),
+        "3": MemberStatus(False, None, False, "paused", 3, "[red]not finite"),
     },
 )
 
@@ -82,7 +82,7 @@ def test_status_tells_round_accuracy_trust_and_who_is_away(
     ):
         assert any(all(part in row for part in line) for row in text.splitlines()), line
     assert "another federation file" in text
-    assert "not finite" in text
+    assert "[red]not finite" in text, "what a member said is no markup"
 
 
 def test_status_tells_whether_the_federation_is_worth_it(federico: Command, running: Path) -> None:

@@ -70,3 +70,12 @@ def test_peers_are_judged_apart_and_the_reason_is_kept(
     assert list(reputation.standings()) == ["b"]
     assert reputation.standing("b").reason == "coefficient nan"
     assert "b: chunk 3 is not the announced one" in caplog.text
+
+
+def test_what_a_peer_said_is_kept_in_one_short_line(
+    reputation: Reputation, caplog: pytest.LogCaptureFixture
+) -> None:
+    reputation.strike("b", "a request about \x1b[2J\n" + 60_000 * "x")
+    assert reputation.standing("b").reason.startswith("a request about [2Jxxx")
+    assert len(reputation.standing("b").reason) <= 200
+    assert len(caplog.text) < 400

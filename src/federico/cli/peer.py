@@ -271,7 +271,7 @@ def _member_table(status: Status, *, running: bool) -> Table:
             name,
             _presence(member, running=running),
             weights.get(name, "not met yet"),
-            _reputation(member),
+            Text(_reputation(member)),  # may quote the member: no markup
         )
     return table
 

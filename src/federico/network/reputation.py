@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from federico.network.limits import Limits
+from federico.network.wire.messages import in_one_line
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +39,8 @@ class Reputation:
         self._lock = threading.Lock()
 
     def strike(self, peer: str, reason: str) -> None:
-        """Note a violation."""
+        """Note a violation. The reason may quote the peer."""
+        reason = in_one_line(reason)
         with self._lock:
             before = self._current(peer)
             after = replace(before, strikes=before.strikes + 1, reason=reason)

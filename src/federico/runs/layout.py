@@ -102,7 +102,10 @@ class CellDir:
         file = self.path / "done.json"
         if not file.exists():
             return 0
-        return int(_read_json(file).get("rounds", 0))
+        rounds = _read_json(file).get("rounds")
+        if not isinstance(rounds, int):
+            raise RunError(f"{file}: damaged: it does not say how many rounds; delete it to resume")
+        return rounds
 
     def finish(self, rounds: int) -> None:
         """Mark the cell as finished."""
@@ -193,7 +196,9 @@ def another_experiment(path: Path, difference: str) -> RunError:
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise RunError(f"{path}: cannot be read: {error}") from error
+    if not isinstance(value, dict):
+        raise RunError(f"{path}: damaged: holds {type(value).__name__}, not a table of settings")
     return value

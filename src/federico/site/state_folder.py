@@ -36,9 +36,12 @@ def open_state_folder(site: Site) -> Iterator[Path]:
 
 
 def make_state_folder(folder: Path) -> None:
-    """Make a state folder that nobody else on this machine can look into."""
+    """Make a state folder that nobody else on this machine can look into, or close an open one."""
     with disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        open_to_others = folder.stat().st_mode & 0o077
+        if open_to_others:
+            folder.chmod(0o700)
 
 
 def _refuse_other_federation(site: Site) -> None:

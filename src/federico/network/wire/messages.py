@@ -23,7 +23,7 @@ LATEST = 0
 LARGEST_MESSAGE = 4 << 20
 """Bytes of the largest message that a peer takes in."""
 LONGEST_REASON = 200
-"""Characters of a reason that are sent, and that are read."""
+"""Characters of a reason that are sent, read, kept and shown."""
 BUSY_MARK = b"~"
 REFUSED_MARK = b"-"
 
@@ -185,12 +185,14 @@ def encode_refusal(reason: str) -> bytes:
 
 
 def decode_refusal(answer: bytes) -> RefusedError | None:
-    """The refusal in an error answer; None where trying again may help.
-
-    The reason is text from outside: it is cut, and loses what cannot be printed.
-    """
+    """The refusal in an error answer; None where trying again may help."""
     if not answer.startswith(REFUSED_MARK):
         return None
     reason = answer[1 : LONGEST_REASON + 1].decode(errors="replace")
-    printable = [letter for letter in reason if letter.isprintable()]
-    return RefusedError("".join(printable))
+    return RefusedError(in_one_line(reason))
+
+
+def in_one_line(reason: str) -> str:
+    """A text that others had a hand in: cut, and without what cannot be printed."""
+    letters = [letter for letter in reason[:LONGEST_REASON] if letter.isprintable()]
+    return "".join(letters)
