@@ -22,6 +22,7 @@ from federico.runs.comparison import describe_comparison
 from federico.runs.records import read_records
 from federico.site.prepare import prepare_site
 from federico.site.runner import SitePeer
+from federico.site.shown_certificate import ShownCertificate
 from federico.site.site_file import Site, load_site
 from federico.site.status import Status, read_status
 
@@ -87,8 +88,8 @@ def run_until(
     setup: Setup,
     session: zenoh.Session,
     before_reading: Callable[[], None],
-) -> None:
-    """Run the peer of a site to its end, or until it is told to stop."""
+) -> bool:
+    """Run the peer of a site to its end, or until it is told to stop, or is to join again."""
     connect = partial(exchange_of(site, session, LateReader), before_reading=before_reading)
     members = len(setup.clients)
     hosting = Hosting(members, site.member_index, members)
@@ -96,7 +97,8 @@ def run_until(
     exchange = method.exchange
     assert isinstance(exchange, NetworkExchange)
     try:
-        SitePeer(site, setup, site.state, method, exchange, stop).run()
+        certificate = ShownCertificate(site.identity)
+        return SitePeer(site, setup, site.state, method, exchange, certificate, stop).run()
     finally:
         exchange.close()
 

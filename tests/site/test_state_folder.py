@@ -41,7 +41,7 @@ def test_a_damaged_end_is_named(north: Site, content: str) -> None:
     with open_state_folder(north) as folder:
         (folder / "done.json").write_text(content)
         with pytest.raises(RunError, match=r"done\.json"):
-            CellDir(folder).rounds_done
+            _ = CellDir(folder).rounds_done
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", json.dumps({"name": "0"}), "\x00"])

@@ -129,7 +129,7 @@ def read_request(path: Path) -> RequestInfo:
     )
 
 
-def approve_request(path: Path, authority: Path, days: int = SITE_DAYS) -> Path:
+def approve_request(path: Path, authority: Path, days: float = SITE_DAYS) -> Path:
     """Sign a request; <name>.pem and the authority's ca.pem appear beside it, to be sent back."""
     request = _load_request(path)
     name = _read_common_name(request.subject, path)
@@ -154,7 +154,7 @@ def _load_request(path: Path) -> x509.CertificateSigningRequest:
     return request
 
 
-def renew_certificate(path: Path, authority: Path, days: int = SITE_DAYS) -> Path:
+def renew_certificate(path: Path, authority: Path, days: float = SITE_DAYS) -> Path:
     """Replace a certificate by one that is valid for longer; the site's key stays the same."""
     old = _load_certificate(path)
     _check_issuer(old, path, authority / "ca.pem")
@@ -199,7 +199,7 @@ def _issue(
     alternative_names: list[x509.GeneralName],
     public_key: CertificatePublicKeyTypes,
     authority: Path,
-    days: int,
+    days: float,
 ) -> None:
     """Write a certificate that the authority has signed, and the authority's own beside it."""
     if path.name == "ca.pem":
@@ -233,7 +233,7 @@ def _issue(
 
 
 def _certificate_builder(
-    subject: x509.Name, issuer: x509.Name, public_key: CertificatePublicKeyTypes, days: int
+    subject: x509.Name, issuer: x509.Name, public_key: CertificatePublicKeyTypes, days: float
 ) -> x509.CertificateBuilder:
     """What certificates of sites and authorities have in common."""
     now = datetime.now(UTC)

@@ -8,6 +8,9 @@ members, or serves them, ends at once. A peer in the middle of a round stops wai
 ends the round with what has arrived, saves a checkpoint and its personal model, and ends with
 phase "stopped" and exit code 0. After `stop_within` seconds it gives the round up. A crash
 costs the rounds since the last checkpoint.
+
+A certificate that is renewed on the disk is used after the round at hand: the peer leaves the
+network for a moment, joins again and resumes. One that ends in a run ends it, after a checkpoint.
 """
 
 import logging
@@ -37,10 +40,10 @@ from federico.network.wire.signing import Signer
 from federico.runs import checkpoint
 from federico.runs.layout import CellDir
 from federico.runs.records import Journal, Record, read_last_record, read_records
-from federico.site.certificates import check_certificate
 from federico.site.life import leaving_in_time, reported_life
 from federico.site.metrics import serving_metrics
 from federico.site.prepare import prepare_site
+from federico.site.shown_certificate import ShownCertificate
 from federico.site.site_file import Site
 from federico.site.state_folder import open_state_folder
 from federico.site.status_writer import StatusWriter
@@ -60,7 +63,7 @@ def run_peer(site: Site, stop: threading.Event) -> None:
         reported_life(state_folder, federation.name, site.name, federation.rounds),
         leaving_in_time(state_folder, stop, site.options.stop_within),
     ):
-        check_certificate(site.identity)
+        certificate = ShownCertificate(site.identity)
         setup = prepare_site(site)
         compat.keep_freed_memory()
         compat.use_threads(setup.experiment.system.threads)
@@ -68,26 +71,30 @@ def run_peer(site: Site, stop: threading.Event) -> None:
             log.warning(warning)
 
         log.info("%s joins %s, version %s", site.name, federation.name, federation.roster.version)
-        with _open_network(site) as network:
-            _run_in_network(site, setup, state_folder, network, stop)
+        while _run_in_network(site, setup, state_folder, certificate, stop):
+            certificate = ShownCertificate(site.identity)
+            log.info("the certificate was renewed: %s joins again with the new one", site.name)
 
 
 def _run_in_network(
     site: Site,
     setup: Setup,
     state_folder: Path,
-    network: "NetworkConnection",
+    certificate: ShownCertificate,
     stop: threading.Event,
-) -> None:
+) -> bool:
+    """Join, and run the peer; returns whether it is to join again with a renewed certificate."""
     members = len(site.federation.members)
     # As many processes as members, each of which hosts one.
     hosting = Hosting(members, site.member_index, members)
     storage = peer_storage(setup, site.federation.limits, site.state)
-    method = setup.hosted_method("federico", hosting, network.connect, storage)
-    try:
-        SitePeer(site, setup, state_folder, method, network.exchange, stop).run()
-    finally:
-        network.exchange.close()
+    with _open_network(site) as network:
+        method = setup.hosted_method("federico", hosting, network.connect, storage)
+        try:
+            peer = SitePeer(site, setup, state_folder, method, network.exchange, certificate, stop)
+            return peer.run()
+        finally:
+            network.exchange.close()
 
 
 class NetworkConnection:
@@ -143,6 +150,7 @@ class SitePeer:
         state_folder: Path,
         method: Method,
         exchange: NetworkExchange,
+        certificate: ShownCertificate,
         stop: threading.Event,
     ) -> None:
         self._site = site
@@ -150,7 +158,10 @@ class SitePeer:
         self._state_folder = state_folder
         self._method = method
         self._exchange = exchange
+        self._certificate = certificate
         self._stop = stop
+        self._joins_again = False
+        """Whether the peer leaves for a moment, to come back with a renewed certificate."""
 
         self._rounds = setup.experiment.rounds
         self._others = [name for name in site.federation.members if name != site.name]
@@ -159,8 +170,11 @@ class SitePeer:
         self._cell = CellDir(state_folder)
         self._personal_model = state_folder / "clients" / site.name
 
-    def run(self) -> None:
-        """Play the rounds that are left, then serve the others until nobody needs this peer."""
+    def run(self) -> bool:
+        """Play the rounds that are left, then serve the others until nobody needs this peer.
+
+        Returns whether a renewed certificate interrupted that: the peer is to join again with it.
+        """
         threading.Thread(target=self._stop_waiting_when_stopped, daemon=True).start()
 
         completed = resume(
@@ -176,11 +190,14 @@ class SitePeer:
                 self._serve_again(status)
             else:
                 completed = self._play_and_serve(completed, status)
-            if completed == self._rounds:
+            if self._joins_again:
+                status.enter_phase("joining")
+            elif completed == self._rounds:
                 status.enter_phase("finished")
             else:
                 status.enter_phase("stopped")
                 self._say_stopped(completed)
+        return self._joins_again
 
     def _stop_waiting_when_stopped(self) -> None:
         """Once the peer is told to stop, no pull or push under way keeps it waiting."""
@@ -194,6 +211,8 @@ class SitePeer:
         self._wait_for_members()
         resumed_after = completed
         completed = self._play_rounds(completed, status)
+        if self._joins_again:
+            return completed
         if completed < self._rounds:
             self._save_personal_model_early(completed - resumed_after)
             return completed
@@ -240,11 +259,15 @@ class SitePeer:
         """Play until the last round, or the one at hand when told to stop; returns that round."""
         status.enter_phase("training")
         with checkpoint.Writer(self._checkpoints, self._journal.records) as writer:
-            while completed < self._rounds and not self._stop.is_set():
+            while completed < self._rounds and not self._stop.is_set() and not self._joins_again:
                 completed += 1
                 record = self._play_round(completed)
-                self._save_checkpoint(completed, writer)
+                self._joins_again = completed < self._rounds and self._certificate.is_renewed()
+                fault = None if self._joins_again else self._certificate.fault
+                self._save_checkpoint(completed, writer, leaves=self._joins_again or bool(fault))
                 status.round_done(record)
+                if fault is not None and completed < self._rounds:
+                    raise fault
                 # Each thread of the network has had chunks of messages in a heap of its own.
                 compat.give_back_freed_memory()
         return completed
@@ -266,10 +289,12 @@ class SitePeer:
         self._journal.append_spent(round_index, self._method.context.clock.take())
         return record
 
-    def _save_checkpoint(self, round_index: int, writer: checkpoint.Writer) -> None:
+    def _save_checkpoint(
+        self, round_index: int, writer: checkpoint.Writer, *, leaves: bool
+    ) -> None:
         """Begin to save the state after this round, if it is to be saved."""
         system = self._setup.experiment.system
-        last = round_index == self._rounds or self._stop.is_set()
+        last = leaves or round_index == self._rounds or self._stop.is_set()
         if not checkpoint_due(system, round_index, writer, last=last):
             return
 
@@ -353,6 +378,12 @@ class SitePeer:
         while now < min(latest_end, expected_until) and not self._stop.is_set():
             behind = [name for name in self._others if presence.furthest_round(name) < self._rounds]
             if not behind:
+                return
+            if self._certificate.is_renewed():
+                self._joins_again = True
+                return
+            if self._certificate.fault is not None:
+                log.warning("no longer serving: %s", self._certificate.fault)
                 return
             self._note_waits(behind, "to finish its rounds", min(latest_end, expected_until))
             if any(presence.here(name) for name in behind):
