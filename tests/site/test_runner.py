@@ -20,6 +20,7 @@ from federico.network.wire.signing import Signer
 from federico.runs.bundle import open_folder
 from federico.runs.comparison import describe_comparison
 from federico.runs.records import read_records
+from federico.site.certificates import renew_certificate
 from federico.site.prepare import prepare_site
 from federico.site.runner import SitePeer
 from federico.site.shown_certificate import ShownCertificate
@@ -202,3 +203,21 @@ def test_a_peer_stopped_before_it_met_anybody_again_keeps_its_personal_model(
     assert open_folder(personal_model).posterior.keys() == {"0", "1", "0 (alone)"}
     assert f"stopped after round 2 of 3: the personal model is in {personal_model}" in caplog.text
     assert "start the same command again to resume" in caplog.text
+
+
+def test_a_certificate_renewed_between_rounds_is_joined_with_before_the_next(
+    site: Site, sites: dict[str, Path], neighbor: Neighbor, bus: zenoh.Session
+) -> None:
+    setup = prepare_site(site)
+    authority = sites["0"].parent.parent / "ca"
+
+    def renew() -> None:
+        renew_certificate(site.identity.certificate, authority)
+
+    joins_again = run_until(threading.Event(), site, setup, bus, renew)
+    assert joins_again
+    played = len(read_records(site.state))
+    assert 0 < played < 3
+    assert not run_until(threading.Event(), site, setup, bus, lambda: None)
+    assert [record.round for record in read_records(site.state)] == [1, 2, 3]
+    assert read_status(site.state).phase == "finished"

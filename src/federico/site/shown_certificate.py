@@ -1,4 +1,4 @@
-"""The certificate that a running peer shows others: was it renewed on the disk, has it ended?"""
+"""The certificate that a running peer shows others, until it is renewed on the disk or ends."""
 
 import logging
 from datetime import UTC, datetime
