@@ -21,11 +21,11 @@ def images(tmp_path: Path) -> Path:
     return tmp_path / "new.npz"
 
 
-def check(frame: pd.DataFrame, rows: int, labels: list[str]) -> None:
+def check(frame: pd.DataFrame, rows: int, labels: list[str], header: str = "prediction") -> None:
     chances = frame[[f"p({label})" for label in labels]].to_numpy()
     assert chances.shape == (rows, len(labels))
     np.testing.assert_allclose(chances.sum(1), 1, atol=1e-9)
-    assert frame["prediction"].astype(str).tolist() == [labels[best] for best in chances.argmax(1)]
+    assert frame[header].astype(str).tolist() == [labels[best] for best in chances.argmax(1)]
 
 
 def test_predictions_go_beside_the_file(federico: Command, digits_run: Path, images: Path) -> None:
@@ -91,7 +91,7 @@ def test_table_and_client_of_any_name(
     answer = federico("predict", hospitals, new, "--client", name)
     assert answer.code == 0
     assert name in answer.out
-    check(pd.read_csv(tmp_path / "new-predictions.csv"), 60, ["no", "yes"])
+    check(pd.read_csv(tmp_path / "new-predictions.csv"), 60, ["no", "yes"], "sick")
 
 
 def test_clients_folder_alone_is_enough(federico: Command, hospitals: Path, tmp_path: Path) -> None:
@@ -175,8 +175,16 @@ def test_damaged_models_are_named(federico: Command, run: Path, images: Path) ->
 def test_regression_writes_values(federico: Command, tmp_path: Path) -> None:
     short = ["--set", "rounds=2", "--set", "seeds=[0]", "--set", "methods=['federico']"]
     federico("run", Path(__file__).parents[2] / "experiments" / "sine.toml", *short, "-q")
-    np.savez(tmp_path / "new.npz", x=np.linspace(0, 6, 4)[:, None])
-    assert federico("predict", "runs/sine", "new.npz", "--client", "3").code == 0
+    x = np.linspace(0, 6, 4)[:, None]
+    np.savez(tmp_path / "new.npz", x=x, y=np.sin(x))
+    answer = federico("predict", "runs/sine", "new.npz", "--client", "3", "--collaborators")
+    assert answer.code == 0
+    assert "RMSE" in answer.out
+    assert "on 4 rows with a label" in answer.out
     frame = pd.read_csv(tmp_path / "new-predictions.csv")
-    assert list(frame.columns) == ["prediction_0"]
-    assert np.isfinite(frame["prediction_0"]).all()
+    client = load("runs/sine").client("3")
+    assert list(frame.columns) == ["prediction", *[f"by({name})" for name in client.posterior]]
+    alone = frame.drop(columns="prediction").to_numpy()
+    mixed = alone @ np.array(list(client.posterior.values()))
+    np.testing.assert_allclose(frame["prediction"], mixed, atol=1e-9)
+    assert np.isfinite(frame["prediction"]).all()

@@ -1,11 +1,12 @@
 """`federico predict`."""
 
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from federico.cli.console import PLAIN, out, print_json
+from federico.cli.console import PLAIN, err, out, print_json
 from federico.cli.options import Json, Quiet, Trust
 from federico.cli.personal_model import (
     Client,
@@ -18,26 +19,76 @@ from federico.cli.personal_model import (
     open_personal_model,
 )
 from federico.errors import ConfigError, DataError
-from federico.runs.spreadsheet import inert
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from federico.runs.bundle import Bundle
-    from federico.types import FloatArray
+    from federico.runs.predicting import Predictions
 
 FORMATS = (".csv", ".parquet")
+STANDARD = Path("-")
+"""Standard input as the file, standard output as the output."""
+
+
+class UnknownPolicy(StrEnum):
+    """What becomes of a category that was not in the training data."""
+
+    ERROR = "error"
+    MISSING = "missing"
+
+
+class DecimalMark(StrEnum):
+    """What stands before the decimals of a number."""
+
+    POINT = "."
+    COMMA = ","
 
 
 def predict(
     run: RunOrFolder,
-    file: Annotated[Path, typer.Argument(help="New data: CSV, Parquet or npz.")],
+    file: Annotated[Path, typer.Argument(help="New data: CSV, Parquet or npz; - reads CSV.")],
     client: Client = "",
     output: Annotated[
         Path | None,
-        typer.Option(help="Output file, .csv or .parquet (default: <file>-predictions.csv)."),
+        typer.Option(
+            help="Output file, .csv or .parquet, or - for standard output "
+            "(default: <file>-predictions.csv)."
+        ),
     ] = None,
     overwrite: Overwrite = False,
+    id: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A column to copy to the predictions; may be repeated "
+            "(default: those that were named id for training)."
+        ),
+    ] = None,
+    unknown: Annotated[
+        UnknownPolicy,
+        typer.Option(
+            help="What becomes of a category that was not in the training data: an error that "
+            "names its row, or a missing value."
+        ),
+    ] = UnknownPolicy.ERROR,
+    collaborators: Annotated[
+        bool,
+        typer.Option(
+            "--collaborators",
+            help="Add a column by(<owner>) for each model: its share in the probability of the "
+            "predicted class; for regression, the value that it alone predicts.",
+        ),
+    ] = False,
+    separator: Annotated[
+        str | None,
+        typer.Option(help="What is between the fields of a CSV file (default: as in training)."),
+    ] = None,
+    decimal: Annotated[
+        DecimalMark | None,
+        typer.Option(help="The decimal mark of a CSV file (default: as in training)."),
+    ] = None,
+    encoding: Annotated[
+        str | None,
+        typer.Option(help="What a CSV file was saved in (default: as in training)."),
+    ] = None,
     method: MethodName = "federico",
     seed: Seed = None,
     row: Row = "",
@@ -46,54 +97,97 @@ def predict(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Predict with one client's personal model, and write labels and probabilities."""
-    from federico.runs.atomic import publish, refuse_existing
+    """Predict with one client's personal model, and write labels and probabilities.
+
+    Where the file has the column to predict as well, a score is printed.
+    """
+    from federico.data.inputs import new_rows
+    from federico.runs.atomic import refuse_existing
+    from federico.runs.predicting import ROWS_AT_ONCE, Predictions, write_tables
 
     target = _target(file, output)
+    if target == STANDARD and json:
+        raise ConfigError("--json: predictions go to standard output already; name an --output")
     bundle = open_personal_model(run, client, method, seed, row, column, trust=trust)
-    refuse_existing(target, overwrite)
-    frame = _frame(bundle, bundle.probabilities(bundle.read(file)))
-    if target.suffix == ".parquet":
-        publish(target, lambda partial: frame.to_parquet(partial, index=False))
-    else:
-        publish(target, lambda partial: _inert(frame).to_csv(partial, index=False))
+    if target != STANDARD:
+        refuse_existing(target, overwrite)
+
+    origin = bundle.table_origin(
+        separator=_separator(separator),
+        decimal=None if decimal is None else decimal.value,
+        encoding=encoding,
+    )
+    rows = new_rows(
+        file,
+        bundle.header.schema,
+        origin,
+        ids=id or None,
+        unknown=unknown.value,
+        at_once=ROWS_AT_ONCE,
+    )
+    predictions = Predictions(bundle, rows, collaborators=collaborators)
+    write_tables(predictions.tables(), target)
 
     if json:
-        print_json({"file": str(target), "rows": len(frame), "posterior": bundle.posterior})
+        print_json(_summary(predictions, bundle, target))
     elif not quiet:
-        names = ", ".join(f"{name} {weight:.0%}" for name, weight in bundle.posterior.items())
-        out.print(f"{len(frame)} predictions in {target}, by the models of {names}", **PLAIN)
+        # Predictions on standard output stay alone there.
+        console = err if target == STANDARD else out
+        for line in _lines(predictions, bundle, target):
+            console.print(line, **PLAIN)
 
 
 def _target(file: Path, output: Path | None) -> Path:
     """Where to write; what cannot be read or written is refused."""
+    if file != STANDARD and not file.exists():
+        raise DataError(f"{file}: there is no such file")
+    if output is None and file == STANDARD:
+        return STANDARD
     target = output or file.with_name(f"{file.stem}-predictions.csv")
+    if target == STANDARD:
+        return target
     if target.suffix not in FORMATS:
         raise ConfigError(f"--output {target}: must end in {' or '.join(FORMATS)}")
     if target.resolve() == file.resolve():
         raise ConfigError(f"--output {target}: is the input itself; name another file")
-    if not file.exists():
-        raise DataError(f"{file}: there is no such file")
     return target
 
 
-def _inert(frame: "pd.DataFrame") -> "pd.DataFrame":
-    """The same table without text that a spreadsheet would take for a formula."""
-    safe = frame.rename(columns=inert)
-    if "prediction" in safe:
-        safe["prediction"] = safe["prediction"].map(inert)
-    return safe
+def _separator(given: str | None) -> str | None:
+    """The character between fields; a tab may be written as a backslash and a t."""
+    if given == "\\t":
+        return "\t"
+    if given is not None and len(given) != 1:
+        raise ConfigError(f"--separator {given}: give one character, such as ';', or \\t for a tab")
+    return given
 
 
-def _frame(bundle: "Bundle", outputs: "FloatArray") -> "pd.DataFrame":
-    """One row per sample: the prediction, and for classes the probability of each."""
-    import pandas as pd
+def _summary(predictions: "Predictions", bundle: "Bundle", target: Path) -> dict[str, object]:
+    """What was written, for scripts."""
+    summary: dict[str, object] = {
+        "file": str(target),
+        "rows": predictions.rows,
+        "posterior": bundle.posterior,
+    }
+    if predictions.score.rows:
+        figures = predictions.score.figures()
+        summary["score"] = {"rows": predictions.score.rows, **figures}
+    return summary
 
-    schema = bundle.header.schema
-    if schema.task == "regression":
-        names = [f"prediction_{k}" for k in range(schema.outputs)]
-        return pd.DataFrame(outputs, columns=names)
-    frame = pd.DataFrame(outputs, columns=[f"p({name})" for name in schema.label_names])
-    labels = [schema.label_names[best] for best in outputs.argmax(1)]
-    frame.insert(0, "prediction", labels)
-    return frame
+
+def _lines(predictions: "Predictions", bundle: "Bundle", target: Path) -> list[str]:
+    """What was written, for people."""
+    from federico.runs.score import describe_figures
+
+    where = "" if target == STANDARD else f" in {target}"
+    names = ", ".join(f"{name} {weight:.0%}" for name, weight in bundle.posterior.items())
+    lines = [f"{predictions.rows} predictions{where}, by the models of {names}"]
+    score = predictions.score
+    if score.rows:
+        lines.append(f"{describe_figures(score.figures())}, on {score.rows} rows with a label")
+    if predictions.unknown_labels:
+        lines.append(
+            f"{predictions.unknown_labels} rows have a label that the model does not know: "
+            "they are not in the score"
+        )
+    return lines

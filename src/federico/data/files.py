@@ -82,6 +82,12 @@ def refuse_bomb(path: Path, names: Iterable[str]) -> None:
                 )
 
 
+def npz_names(path: Path) -> list[str]:
+    """The names of the arrays in a file that `read_npz` can read."""
+    with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+        return list(archive.files)
+
+
 def first_line(error: Exception) -> str:
     """What went wrong, short enough for a message of one line."""
     lines = str(error).splitlines()

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from federico.data.arrays import as_inputs
+from federico.data.arrays import NUMBER_KINDS, as_inputs
 from federico.data.dataset import Schema, has_unusable_values
-from federico.data.files import read_npz
+from federico.data.files import npz_names, read_npz
 from federico.data.tabular import (
     OTHER_VALUE,
     STANDARD_INPUT,
@@ -24,7 +24,7 @@ from federico.data.tabular import (
     table_chunks,
 )
 from federico.errors import DataError
-from federico.types import Array, FloatArray, IntArray
+from federico.types import Array, BoolArray, IntArray
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,10 +43,9 @@ class NewRows:
     """Samples as a personal model takes them, see `Schema.sample_shape`."""
     ids: pd.DataFrame | None = None
     """The columns that name the rows, where the data is a table."""
-    labels: IntArray | None = None
-    """Classes where the file has them, with `NO_LABEL` and `UNKNOWN_LABEL` where there is none."""
-    values: FloatArray | None = None
-    """For regression, the values to predict where the file has them; NaN where they are missing."""
+    targets: Array | None = None
+    """What is to be predicted, where the file has it: the numbers of classes [rows], `NO_LABEL` or
+    `UNKNOWN_LABEL` where there is none; or values [rows, outputs], NaN where one is missing."""
 
 
 def read_samples(
@@ -73,7 +72,7 @@ def new_rows(
     `unknown` says what becomes of a category that the model has never seen.
     """
     if path.suffix.lower() == ".npz":
-        yield NewRows(_npz_samples(path, schema))
+        yield _npz_rows(path, schema)
         return
 
     if not schema.columns or origin is None:
@@ -89,6 +88,42 @@ def new_rows(
             yield _table_rows(frame, path, schema, origin, ids, unknown)
     if is_empty:
         raise DataError(f"{path}: holds no samples: at least one is needed")
+
+
+def known_targets(y: Array, schema: Schema, origin: object) -> Array:
+    """Given targets as `NewRows.targets`: of classes their names, or their numbers from 0."""
+    import pandas as pd
+
+    are_numbers = y.dtype.kind in NUMBER_KINDS
+    if schema.task == "regression":
+        if not are_numbers:
+            raise DataError(f"{origin}: targets must be numbers, not {y.dtype}")
+        return y.astype(np.float64).reshape(len(y), -1)
+
+    if y.dtype.kind == "b":
+        y = y.astype(np.int64)
+    names = schema.label_names
+    if are_numbers and not all(name.removeprefix("-").isdecimal() for name in names):
+        names = tuple(str(number) for number in range(schema.outputs))
+    return _class_numbers(pd.Series(y), names)
+
+
+def has_target(targets: Array) -> BoolArray:
+    """Of which rows it is known what is to be predicted."""
+    known: BoolArray = targets >= 0
+    if targets.ndim > 1:
+        known = np.logical_and.reduce(np.isfinite(targets), axis=1)
+    return known
+
+
+def _npz_rows(path: Path, schema: Schema) -> NewRows:
+    x = _npz_samples(path, schema)
+    if "y" not in npz_names(path):
+        return NewRows(x)
+    (y,) = read_npz(path, "y")
+    if len(y) != len(x):
+        raise DataError(f"{path}: x has {len(x)} samples and y {len(y)}: give one for each")
+    return NewRows(x, targets=known_targets(y, schema, path))
 
 
 def _npz_samples(path: Path, schema: Schema) -> Array:
@@ -125,25 +160,25 @@ def _table_rows(
         require_columns(frame, ids, path)
         kept = list(ids)
 
-    labels = None
-    values = None
+    targets = None
     if origin.target in frame.columns:
-        targets = frame[origin.target]
-        if schema.task == "regression":
-            values = numbers_or_nan(targets, decimal)
-        else:
-            labels = _labels(targets, schema, origin)
-    return NewRows(x, frame[kept], labels, values)
+        targets = _table_targets(frame[origin.target], schema, origin)
+    return NewRows(x, frame[kept], targets)
 
 
-def _labels(targets: pd.Series, schema: Schema, origin: TableOrigin) -> IntArray:
-    """The class of each row."""
-    if origin.above is not None:
-        numbers = numbers_or_nan(targets, origin.format.decimal)
-        above = (numbers > origin.above).astype(np.int64)
-        return np.where(np.isnan(numbers), NO_LABEL, above)
+def _table_targets(targets: pd.Series, schema: Schema, origin: TableOrigin) -> Array:
+    """What the column to predict says of each row."""
+    if schema.task == "regression":
+        return numbers_or_nan(targets, origin.format.decimal)[:, None]
+    if origin.above is None:
+        return _class_numbers(targets, schema.label_names)
+    numbers = numbers_or_nan(targets, origin.format.decimal)
+    above = (numbers > origin.above).astype(np.int64)
+    return np.where(np.isnan(numbers), NO_LABEL, above)
 
-    number_of = {name: number for number, name in enumerate(schema.label_names)}
-    texts = category_texts(targets)
-    found = texts.map(number_of).fillna(UNKNOWN_LABEL).to_numpy(dtype=np.int64)
-    return np.where(targets.isna(), NO_LABEL, found)
+
+def _class_numbers(labels: pd.Series, names: Sequence[str]) -> IntArray:
+    """The number of the class that each label names."""
+    number_of = {name: number for number, name in enumerate(names)}
+    found = category_texts(labels).map(number_of).fillna(UNKNOWN_LABEL).to_numpy(dtype=np.int64)
+    return np.where(labels.isna(), NO_LABEL, found)

@@ -126,7 +126,10 @@ def require_columns(frame: pd.DataFrame, names: Sequence[str], path: object) -> 
     for name in names:
         if name not in frame.columns:
             found = ", ".join(map(str, frame.columns))
-            raise DataError(f"{path}: no column named '{name}': it holds {found}")
+            problem = f"{path}: no column named '{name}': it holds {found}"
+            if not found.isascii():
+                problem += " (set encoding if letters are wrong)"
+            raise DataError(problem)
 
 
 def category_texts(values: pd.Series) -> pd.Series:
@@ -303,7 +306,11 @@ def _readable(
     except UNREADABLE_TABLE as error:
         problem = f"{path}: not a readable CSV or Parquet file: {first_line(error)}"
         if "Expected" in problem:
-            problem += f"; if fields are not separated by {form.separator!r}, set separator"
+            other = next(each for each in SEPARATORS if each != form.separator)
+            problem += (
+                f"; if fields are not separated by {form.separator!r}, set separator, "
+                f"such as {other!r}"
+            )
         raise DataError(problem) from error
 
 

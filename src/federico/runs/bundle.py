@@ -16,7 +16,7 @@ from dataclasses import replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import quote
 
 import numpy as np
@@ -25,7 +25,7 @@ from safetensors.torch import load
 from torch import Tensor
 
 from federico.data.from_python import new_samples
-from federico.data.inputs import read_samples
+from federico.data.inputs import has_target, known_targets, read_samples
 from federico.data.tabular import Decimal, TableOrigin, Unknown
 from federico.errors import DataError, RunError
 from federico.learning.layout import ModelLayout
@@ -39,10 +39,15 @@ from federico.runs.bundle_header import (
     validated_header,
 )
 from federico.runs.comparison import Comparison, describe_comparison, private_model_of
+from federico.runs.distilling import Distillation, distance, distilled_row, divided
 from federico.runs.exporting import export
 from federico.runs.personal_module import PersonalModel, models_of
+from federico.runs.score import score_for
 from federico.runs.tensor_file import save_tensors
 from federico.types import Array, FloatArray
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 HEADER_FILE = "bundle.json"
 MODELS_FILE = "models.safetensors"
@@ -85,6 +90,8 @@ class Bundle:
         if len(self.header.owners) == 1:
             models = "1 model"
         shown = f"Bundle({self.header.client!r}, {self.header.method}: {models}"
+        if self.distillation is not None:
+            shown += f"; {self.distillation}"
         if self.comparison is not None:
             shown += f"; {describe_comparison(self.comparison)}"
         return f"{shown})"
@@ -104,6 +111,11 @@ class Bundle:
         alone.
         """
         return self.header.comparison
+
+    @property
+    def distillation(self) -> Distillation | None:
+        """What this model has lost against its mixture, where `distill` made it; else None."""
+        return self.header.distillation
 
     @property
     def posterior(self) -> dict[str, float]:
@@ -132,6 +144,23 @@ class Bundle:
         """
         parts = [self._personal(batch).numpy() for batch in self._batches(x)]
         return np.concatenate(parts)
+
+    def decided_by(self, x: Any) -> "pd.DataFrame":
+        """Whose models decided: a row for each sample, a column for each model's owner.
+
+        For classes, the share of the predicted class's probability that comes from each model;
+        they add up to 1. For regression, the value that each model alone predicts (a column for
+        each of several values); its weight is the same for all samples, see `posterior`.
+        """
+        import pandas as pd
+
+        parts = [self._personal.decided_by(batch).numpy() for batch in self._batches(x)]
+        shares = np.concatenate(parts)  # [samples, models, 1 or values]
+        columns = list(self.header.owners)
+        if shares.shape[2] > 1:
+            numbers = range(shares.shape[2])
+            columns = [f"{owner}_{number}" for owner in columns for number in numbers]
+        return pd.DataFrame(shares.reshape(len(shares), -1), columns=columns)
 
     def read(
         self,
@@ -209,6 +238,75 @@ class Bundle:
         refuse_existing(target, overwrite)
         export(self.header, self.module(), target)
 
+    def distill(
+        self,
+        x: Array,
+        y: Array | None = None,
+        *,
+        epochs: int = 200,
+        learning_rate: float = 0.003,
+        seed: int = 0,
+    ) -> "Bundle":
+        """One model of the same architecture that has learned to answer as this mixture does.
+
+        It predicts, exports and saves like any personal model, at the cost of one model. `x` are
+        samples as `probabilities` takes them, the more the better; labels are not needed to learn.
+        A fifth of the samples is kept apart: `.distillation` says how far the answers for them are
+        from the mixture's and, where `y` has their labels, what both reach. Give labels of samples
+        that nobody has trained on, or both figures are too good.
+        """
+        x = self._checked(x)
+        learned, apart = divided(len(x), seed, self.header.client)
+        rows = self._read_rows(self._layout)
+        heaviest = int(np.argmax(self.header.weights))
+        row = distilled_row(
+            self._personal, self._layout, rows[heaviest], x[learned],
+            epochs=epochs, learning_rate=learning_rate, seed=seed,
+        )  # fmt: skip
+        header = replace(
+            self.header,
+            owners=[self.header.client],
+            weights=[1.0],
+            temperatures=None,
+            offsets=None,
+            comparison=None,
+        )
+        distilled = Bundle(
+            header, lambda layout: [row], self._factory, self._read_base, trust=self._trust
+        )
+        targets = None
+        if y is not None:
+            targets = known_targets(np.asarray(y), self.header.schema, "y")
+            if len(targets) != len(x):
+                raise DataError(f"y: {len(x)} samples but {len(targets)} labels; give one for each")
+            targets = targets[apart]
+        measured = self._lost_by(distilled, x[apart], targets)
+        distilled.header = replace(header, distillation=measured)
+        return distilled
+
+    def _lost_by(self, distilled: "Bundle", x: Array, targets: Array | None) -> Distillation:
+        """How far the distilled model is from this mixture on these samples."""
+        task = self.header.schema.task
+        before = self.probabilities(x)
+        after = distilled.probabilities(x)
+        agreement = None
+        if task == "classification":
+            agreement = float((before.argmax(1) == after.argmax(1)).mean())
+        figures = []
+        for outputs in (before, after):
+            score = score_for(task, self.header.schema.outputs)
+            if targets is not None:
+                known = has_target(targets)
+                score.add(outputs[known], targets[known])
+            figures.append(score.figures() if score.rows else {})
+        return Distillation(
+            samples=len(x),
+            difference=distance(before, after, task),
+            agreement=agreement,
+            mixture=figures[0],
+            distilled=figures[1],
+        )
+
     def save(self, folder: str | Path) -> None:
         """Put this personal model into a folder of its own, which can be moved elsewhere."""
         save_folder(Path(folder), self.header, self._layout, self._read_rows(self._layout))
@@ -228,14 +326,19 @@ class Bundle:
     def _personal(self) -> PersonalModel:
         return self.module().requires_grad_(False)
 
+    def _checked(self, x: Any) -> Array:
+        """The samples, if the model can take them."""
+        shape = tuple(self.header.schema.sample_shape)
+        samples = new_samples(x, self.header.schema)
+        if not len(samples):
+            raise DataError("x: holds no samples: at least one is needed")
+        if samples.shape[1:] != shape:
+            raise DataError(f"inputs of shape {samples.shape[1:]}, where the model takes {shape}")
+        return samples
+
     def _batches(self, x: Any) -> Iterator[Tensor]:
         """The samples, checked, a batch at a time."""
-        shape = tuple(self.header.schema.sample_shape)
-        x = new_samples(x, self.header.schema)
-        if not len(x):
-            raise DataError("x: holds no samples: at least one is needed")
-        if x.shape[1:] != shape:
-            raise DataError(f"inputs of shape {x.shape[1:]}, where the model takes {shape}")
+        x = self._checked(x)
         for first in range(0, len(x), BATCH):
             # Copied batch by batch: a caller's array may be read-only or a reversed view.
             yield torch.from_numpy(np.array(x[first : first + BATCH]))

@@ -15,6 +15,7 @@ from federico.errors import RunError
 from federico.learning.calibration import Calibration
 from federico.learning.models import ModelOptions
 from federico.runs.comparison import Comparison
+from federico.runs.distilling import Distillation
 
 FORMAT = 1
 
@@ -58,6 +59,8 @@ class Header:
     comparison: Comparison | None = None
     """What the client reached alone, with its collaborators and with this model, on its test data;
     None where the method trains no model alone."""
+    distillation: Distillation | None = None
+    """What this model has lost against the mixture it was distilled from; None for a mixture."""
     has_base: bool = False
     """Whether the models share tensors that were frozen, which are stored once."""
     format: int = FORMAT

@@ -104,10 +104,14 @@ class PersonalModel(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """What the mixture predicts."""
+        return self.in_units(self.mixed(x))
+
+    def mixed(self, x: Tensor) -> Tensor:
+        """The answers, mixed: class probabilities, or values that are still standardised."""
         mixed = torch.zeros((), dtype=self.weights.dtype, device=self.weights.device)
         for k, predicted in enumerate(self.answers(x)):
             mixed = mixed + self.weights[k] * predicted
-        return self.in_units(mixed)
+        return mixed
 
     def answers(self, x: Tensor) -> list[Tensor]:
         """What each model predicts: class probabilities, or values that are still standardised."""
@@ -122,6 +126,21 @@ class PersonalModel(nn.Module):
                 outputs = torch.softmax(calibrated, dim=-1)
             answers.append(outputs)
         return answers
+
+    def decided_by(self, x: Tensor) -> Tensor:
+        """Each model's part in the predictions.
+
+        For classes, its share of the probability of the predicted class [samples, models, 1]; for
+        values, what it alone predicts [samples, models, outputs].
+        """
+        answers = torch.stack(self.answers(x), dim=1)  # [samples, models, outputs]
+        if self.task == "regression":
+            return self.in_units(answers)
+        weighted = self.weights[:, None] * answers
+        mixed = weighted.sum(1, keepdim=True)  # [samples, 1, classes]
+        best = mixed.argmax(2, keepdim=True)
+        of_best = weighted.gather(2, best.expand(-1, weighted.shape[1], 1))
+        return of_best / mixed.gather(2, best)
 
     def in_units(self, predicted: Tensor) -> Tensor:
         """Values in the units of the targets; probabilities as they are."""

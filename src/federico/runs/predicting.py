@@ -1,0 +1,159 @@
+"""Predictions for the rows of a file, made and written some rows at a time."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from federico.data.inputs import UNKNOWN_LABEL, NewRows, has_target
+from federico.errors import ConfigError, DataError
+from federico.runs.atomic import publish
+from federico.runs.bundle import Bundle
+from federico.runs.score import score_for
+from federico.runs.spreadsheet import inert
+from federico.types import Array, FloatArray
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ROWS_AT_ONCE = 10_000
+"""Rows of a table that are in memory at a time."""
+STANDARD_OUTPUT = Path("-")
+"""The name under which predictions are written to standard output."""
+
+
+class Predictions:
+    """What a personal model predicts for new rows, and what that is worth where labels are there.
+
+    Tables are made as they are asked for. The counts are those of the rows so far.
+    """
+
+    def __init__(
+        self, bundle: Bundle, new: Iterable[NewRows], *, collaborators: bool = False
+    ) -> None:
+        """`collaborators` adds a column for each model of the mixture, see `Bundle.decided_by`."""
+        schema = bundle.header.schema
+        self.rows = 0
+        self.unknown_labels = 0
+        """Rows whose label is none of the model's classes, which cannot be judged."""
+        self.score = score_for(schema.task, schema.outputs)
+        self._bundle = bundle
+        self._new = new
+        self._collaborators = collaborators
+
+    def tables(self) -> Iterator[pd.DataFrame]:
+        """One row for each new row, in their order: ids, the prediction, and probabilities."""
+        for rows in self._new:
+            outputs = self._bundle.probabilities(rows.x)
+            self.rows += len(outputs)
+            if rows.targets is not None:
+                self._judge(outputs, rows.targets)
+            yield self._table(rows, outputs)
+
+    def _judge(self, outputs: FloatArray, targets: Array) -> None:
+        """Add the rows to the score whose truth is known."""
+        known = has_target(targets)
+        self.score.add(outputs[known], targets[known])
+        if self._bundle.header.schema.task == "classification":
+            self.unknown_labels += int((targets == UNKNOWN_LABEL).sum())
+
+    def _table(self, rows: NewRows, outputs: FloatArray) -> pd.DataFrame:
+        import pandas as pd
+
+        parts = [prediction_columns(self._bundle, outputs)]
+        if rows.ids is not None:
+            # Converted, so that whole numbers with gaps stay whole numbers.
+            parts.insert(0, rows.ids.reset_index(drop=True).convert_dtypes())
+        if self._collaborators:
+            parts.append(self._bundle.decided_by(rows.x).rename(columns="by({})".format))
+        table = pd.concat(parts, axis=1)
+        twice = table.columns[table.columns.duplicated()]
+        if len(twice):
+            raise ConfigError(
+                f"--id {twice[0]}: is the name of a column of the predictions: "
+                "rename it in the file, or leave it out"
+            )
+        return table
+
+
+def prediction_columns(bundle: Bundle, outputs: FloatArray) -> pd.DataFrame:
+    """The prediction under the name of the target, and for classes the probability of each."""
+    import pandas as pd
+
+    schema = bundle.header.schema
+    name = "prediction"
+    if bundle.header.table is not None:
+        name = bundle.header.table.target
+
+    if schema.task == "regression":
+        names = [name]
+        if schema.outputs > 1:
+            names = [f"{name}_{number}" for number in range(schema.outputs)]
+        return pd.DataFrame(outputs, columns=names)
+
+    labels = np.array(schema.label_names)[outputs.argmax(1)]
+    frame = pd.DataFrame(outputs, columns=[f"p({label})" for label in schema.label_names])
+    frame.insert(0, name, labels)
+    return frame
+
+
+def write_tables(tables: Iterable[pd.DataFrame], target: Path) -> None:
+    """Write tables below each other to a CSV or Parquet file, or as CSV to standard output.
+
+    A file appears once it is whole.
+    """
+    if target == STANDARD_OUTPUT:
+        for text in _csv_texts(tables):
+            sys.stdout.write(text)
+        sys.stdout.flush()
+    elif target.suffix == ".parquet":
+        publish(target, lambda partial: _write_parquet(tables, partial))
+    else:
+        publish(target, lambda partial: _write_csv(tables, partial))
+
+
+def _csv_texts(tables: Iterable[pd.DataFrame]) -> Iterator[str]:
+    is_first = True
+    for table in tables:
+        yield _inert(table).to_csv(index=False, header=is_first, lineterminator="\n")
+        is_first = False
+
+
+def _inert(table: pd.DataFrame) -> pd.DataFrame:
+    """The same table without text that a spreadsheet would take for a formula."""
+    safe = table.rename(columns=inert)
+    for name in safe.columns:
+        if safe[name].dtype.kind not in "biuf":
+            safe[name] = safe[name].map(inert, na_action="ignore")
+    return safe
+
+
+def _write_csv(tables: Iterable[pd.DataFrame], path: Path) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        for text in _csv_texts(tables):
+            file.write(text)
+
+
+def _write_parquet(tables: Iterable[pd.DataFrame], path: Path) -> None:
+    import pyarrow
+    from pyarrow.parquet import ParquetWriter
+
+    writer = None
+    try:
+        for table in tables:
+            if writer is None:
+                schema = pyarrow.Table.from_pandas(table, preserve_index=False).schema
+                writer = ParquetWriter(path, schema)
+            writer.write_table(pyarrow.Table.from_pandas(table, schema, preserve_index=False))
+    except pyarrow.ArrowException as error:
+        raise DataError(
+            f"{path.stem}: a column that names the rows changes its type from row to row "
+            f"({error}): write the predictions to a .csv file"
+        ) from error
+    finally:
+        if writer is not None:
+            writer.close()
