@@ -110,8 +110,10 @@ def known_targets(y: Array, schema: Schema, origin: object) -> Array:
 
 def has_target(targets: Array) -> BoolArray:
     """Of which rows it is known what is to be predicted."""
-    known: BoolArray = targets >= 0
-    if targets.ndim > 1:
+    known: BoolArray
+    if targets.ndim == 1:
+        known = targets >= 0
+    else:
         known = np.logical_and.reduce(np.isfinite(targets), axis=1)
     return known
 
