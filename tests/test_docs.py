@@ -130,7 +130,7 @@ def mistakes(words: list[str]) -> list[str]:
         else:
             return [words[0]]
 
-    known = {"-h", "--help"}
+    known = {"-h", "--help", "-"}  # the last is no option: it stands for standard input or output
     for parameter in command.params:
         known.update(parameter.opts)
     options = [word.partition("=")[0] for word in words if word.startswith("-")]
