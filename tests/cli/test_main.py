@@ -76,6 +76,25 @@ def test_every_command_has_help(federico: Command, command: list[str]) -> None:
         assert "bool" not in answer.out, "a flag takes no value"
 
 
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("re", ["reproduce", "report", "relay"]),
+        ("run --dr", ["--dry-run"]),
+        ("init ta", ["table"]),
+        ("reproduce table1", ["table1-cifar10", "table1-cifar100", "table1-office-home"]),
+    ],
+)
+def test_the_shell_completes_what_is_typed(
+    federico: Command, monkeypatch: pytest.MonkeyPatch, typed: str, offered: list[str]
+) -> None:
+    """As bash asks, with the script of `federico --install-completion`."""
+    monkeypatch.setenv("COMP_WORDS", f"federico {typed}")
+    monkeypatch.setenv("COMP_CWORD", str(len(typed.split())))
+    monkeypatch.setenv("_FEDERICO_COMPLETE", "complete_bash")
+    assert federico().out.split() == offered
+
+
 def test_exit_codes_are_in_the_help(federico: Command) -> None:
     text = " ".join(federico("--help").out.split())
     for words in (

@@ -9,9 +9,15 @@ from federico.cli.console import PLAIN, out
 from federico.starters import STARTERS, write_starter
 
 
+def _kinds(typed: str) -> list[str]:
+    """What the shell offers when somebody has typed this much."""
+    return [kind for kind in STARTERS if kind.startswith(typed)]
+
+
 def init(
     kind: Annotated[
-        str, typer.Argument(help=f"What to start from: {', '.join(STARTERS)}.")
+        str,
+        typer.Argument(help=f"What to start from: {', '.join(STARTERS)}.", autocompletion=_kinds),
     ] = "digits",
     directory: Annotated[Path, typer.Option(help="Folder to write into.")] = Path(),
 ) -> None:

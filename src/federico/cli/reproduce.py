@@ -9,9 +9,17 @@ from federico.cli.run import leaving_together, perform
 from federico.cli.run_options import RunOptions, with_run_options
 
 
+def _presets(typed: str) -> list[str]:
+    """What the shell offers when somebody has typed this much."""
+    return [name for name in presets.names() if name.startswith(typed)]
+
+
 @with_run_options
 def reproduce(
-    preset: Annotated[str, typer.Argument(help=f"One of {', '.join(presets.names())}.")],
+    preset: Annotated[
+        str,
+        typer.Argument(help=f"One of {', '.join(presets.names())}.", autocompletion=_presets),
+    ],
     options: RunOptions,
     scale: Annotated[
         float, typer.Option(help="Fraction of the rounds and seeds to run, to save time.")

@@ -62,7 +62,10 @@ def _clients(dataset: Dataset, shares: TrainTestSplit) -> str:
     else:
         largest = by_size[0]
         smallest = by_size[-1]
-        each = f"from {smallest} with {sizes[smallest]} to {largest} with {sizes[largest]}"
+        each = (
+            f"the smallest, {smallest}, has {sizes[smallest]}; "
+            f"the largest, {largest}, has {sizes[largest]}"
+        )
     return (
         f"{sum(sizes.values())} {noun} of {len(by_size)} clients ({each}); "
         f"{sum(train)} to train on, {sum(test)} to test on"
