@@ -78,3 +78,13 @@ def test_a_missing_module_is_named_by_its_absolute_path(federico: Command, tmp_p
     answer = federico("run", tmp_path / "own-model.toml")
     assert answer.code == 2
     assert str(tmp_path.resolve() / "nets.py") in answer.err
+
+
+@pytest.mark.parametrize("command", [["run", "gone"], ["report", "gone"], ["ui", "gone"]])
+def test_what_is_not_there_is_named_by_its_absolute_path(
+    federico: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    answer = federico(*command)
+    assert answer.code != 0
+    assert str(tmp_path.resolve() / "gone") in answer.err

@@ -26,7 +26,7 @@ def read_tables(path: Path, what: str) -> dict[str, Any]:
         text = path.read_text(encoding="utf-8")
         return tomllib.loads(text)
     except FileNotFoundError:
-        raise ConfigError(f"{path}: there is no such {what}") from None
+        raise ConfigError(f"{path.absolute()}: there is no such {what}") from None
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:

@@ -57,7 +57,7 @@ class Run:
         self._cells = RunDir(self.path).cells()
         if not self._cells:
             raise RunError(
-                f"{path}: is not a run directory (it has no cell.json below it); "
+                f"{self.path.absolute()}: is not a run directory (it has no cell.json below it); "
                 "`federico run` makes one"
             )
 

@@ -22,7 +22,9 @@ def ui(
 ) -> None:
     """Look at runs and sites in a browser, while they go on or afterwards."""
     if not folder.is_dir():
-        raise ConfigError(f"{folder}: not a folder; name one with run directories, such as runs")
+        raise ConfigError(
+            f"{folder.absolute()}: not a folder; name one with run directories, such as runs"
+        )
     if host in ("0.0.0.0", "::", ""):
         raise ConfigError(f"--host {host!r}: name the address that people will type instead")
 

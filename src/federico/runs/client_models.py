@@ -109,7 +109,7 @@ def _small_tensors(file: Path, index: dict[str, Any]) -> dict[str, Tensor]:
                 if name != "rows":
                     tensors[name] = opened.get_tensor(name)
     except FileNotFoundError:
-        raise RunError(f"{file}: cannot be read: there is no such file") from None
+        raise RunError(f"{file.absolute()}: cannot be read: there is no such file") from None
     except (OSError, SafetensorError):
         raise damaged(file) from None
     if mixtures_digest(tensors) != index["mixtures_sha256"]:
@@ -150,7 +150,7 @@ def _read_rows(file: Path, models: Tensor, digests: list[str]) -> list[Tensor]:
                     raise damaged(file)
                 rows.append(row)
     except FileNotFoundError:
-        raise RunError(f"{file}: cannot be read: there is no such file") from None
+        raise RunError(f"{file.absolute()}: cannot be read: there is no such file") from None
     except (OSError, SafetensorError):
         raise damaged(file) from None
     return rows

@@ -125,7 +125,7 @@ def read_table(folder: Path) -> TableDescription:
         return TableDescription.model_validate_json(path.read_bytes())
     except FileNotFoundError:
         raise RunError(
-            f"{folder}: not a run directory, there is no {TABLE}; "
+            f"{folder.absolute()}: not a run directory, there is no {TABLE}; "
             "give the folder that `federico run` wrote, or one of results/"
         ) from None
     except OSError as error:

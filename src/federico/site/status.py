@@ -114,7 +114,7 @@ def read_status(state_folder: Path) -> Status:
         return _parse(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise RunError(
-            f"{path}: no such file: no peer has been started with this state folder"
+            f"{path.absolute()}: no such file: no peer has been started with this state folder"
         ) from None
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise RunError(f"{path}: cannot be read: {error}") from error
