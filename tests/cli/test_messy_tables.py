@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 
 from federico import load
+from federico.errors import DataError
 from tests.cli.conftest import run_inside
 
 Command = Callable[..., Any]
@@ -258,3 +259,15 @@ def test_options_that_cannot_be_are_named(
     assert answer.code == code
     assert said in answer.err
     assert not list(Path().glob("*predictions*"))
+
+
+def test_a_frame_in_python_is_read_alike(clinics: Path) -> None:
+    client = load(clinics).client("Graz")
+    texts = pd.DataFrame({"Alter": [50.0, 61.0], "Größe": [1.7, 1.8], "Wohnung": ["Heim ", "Zelt"]})
+    with pytest.raises(DataError, match=r"row 2: .* 'Zelt', known are .* unknown='missing'"):
+        client.predict(texts)
+    found = client.probabilities(texts, unknown="missing")
+    plain = texts.assign(Wohnung=["Heim", None])
+    np.testing.assert_array_equal(found, client.probabilities(plain))
+    shares = client.decided_by(texts, unknown="missing")
+    np.testing.assert_allclose(shares.sum(axis=1), 1)

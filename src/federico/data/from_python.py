@@ -28,6 +28,7 @@ from federico.data.tabular import (
     encode_columns,
     find_categories,
     require_columns,
+    without_trailing_spaces,
 )
 from federico.errors import DataError
 from federico.types import Array, ClientId, Task
@@ -149,7 +150,7 @@ def new_samples(x: Any, schema: Schema, unknown: Unknown = "error") -> Array:
     if not schema.columns:
         return as_inputs(x.to_numpy(), "x")
 
-    frame = _with_row_numbers(x)
+    frame = _as_if_read(x)
     require_columns(frame, [column.name for column in schema.columns], "x")
     return column_values(frame, schema.columns, "x", unknown=unknown, remedy=OTHER_VALUE)
 
@@ -182,7 +183,7 @@ def _read_client(name: ClientId, given: Any, label: str | None) -> GivenData:
 def _of_pair(name: ClientId, given: Any) -> GivenData:
     try:
         x, y = given
-        x = _with_row_numbers(x) if _is_frame(x) else _as_array(x)
+        x = _as_if_read(x) if _is_frame(x) else _as_array(x)
         targets = _targets(name, y)
     except (TypeError, ValueError) as error:
         raise DataError(f"client '{name}': {HOW_TO_GIVE} ({first_line(error)})") from error
@@ -193,7 +194,7 @@ def _of_pair(name: ClientId, given: Any) -> GivenData:
 
 def _of_frame(name: ClientId, frame: pd.DataFrame, label: str | None) -> GivenData:
     """A frame that has the column to predict among its columns."""
-    frame = _with_row_numbers(frame)
+    frame = _as_if_read(frame)
     if label is None:
         raise DataError(
             f"client '{name}': say which column of its frame is to be predicted: label=...; "
@@ -281,7 +282,7 @@ def _hugging_face_inputs(given: Any) -> Array | pd.DataFrame:
         if isinstance(kind, ClassLabel):
             texts = [kind.names[number] if number >= 0 else None for number in frame[each]]
             frame[each] = texts
-    return _with_row_numbers(frame)
+    return _as_if_read(frame)
 
 
 def _are_labels(features: Mapping[str, Any], names: Iterable[str]) -> bool:
@@ -504,13 +505,17 @@ def _refuse_different_shapes(what: str, shape_of: Mapping[ClientId, tuple[int, .
         )
 
 
-def _with_row_numbers(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with texts as names of columns, and its rows numbered from 1 for messages."""
+def _as_if_read(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame as if read from a file: names of columns are texts, and spaces at ends are gone.
+
+    Rows are numbered from 1, for messages.
+    """
     names = [str(name) for name in frame.columns]
     for name in names:
         if names.count(name) > 1:
             raise DataError(f"two columns of a frame are named '{name}': rename one")
-    return frame.set_axis(names, axis=1).set_axis(range(1, len(frame) + 1), axis=0)
+    numbered = frame.set_axis(names, axis=1).set_axis(range(1, len(frame) + 1), axis=0)
+    return without_trailing_spaces(numbered)
 
 
 def _whose(name: ClientId) -> str:

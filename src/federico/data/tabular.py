@@ -117,8 +117,17 @@ def table_chunks(
 
         row_numbers = range(first_row, first_row + len(frame))
         first_row += len(frame)
-        frame = _without_trailing_spaces(frame.set_axis(row_numbers, axis=0))
+        frame = without_trailing_spaces(frame.set_axis(row_numbers, axis=0))
         yield frame.mask(frame.isin(_missing_values(form.missing)))
+
+
+def without_trailing_spaces(frame: pd.DataFrame) -> pd.DataFrame:
+    """The same texts without spaces at their ends: `home ` and `home` are one category."""
+    trimmed = frame.copy(deep=False)
+    for name in frame.columns:
+        if frame[name].dtype.kind == "O":
+            trimmed[name] = frame[name].map(_trimmed, na_action="ignore")
+    return trimmed
 
 
 def require_columns(frame: pd.DataFrame, names: Sequence[str], path: object) -> None:
@@ -183,7 +192,7 @@ def category_numbers(
         raise DataError(
             f"{origin}: row {others.index[0]}: column '{values.name}' holds '{others.iloc[0]}', "
             f"known are {known}: correct it, or treat unknown categories as missing "
-            "(--unknown missing)"
+            "(--unknown missing, in Python unknown='missing')"
         )
     known_or_missing = found.mask(found.index.isin(others.index))
     return pd.Categorical(known_or_missing, categories=list(categories)).codes.astype(np.int64)
@@ -378,15 +387,6 @@ def _header(frame: pd.DataFrame, form: TableFormat, path: Path) -> list[str]:
             "name each column"
         )
     return list(form.names)
-
-
-def _without_trailing_spaces(frame: pd.DataFrame) -> pd.DataFrame:
-    """The same texts without spaces at their ends: `home ` and `home` are one category."""
-    trimmed = frame.copy(deep=False)
-    for name in frame.columns:
-        if frame[name].dtype.kind == "O":
-            trimmed[name] = frame[name].map(_trimmed, na_action="ignore")
-    return trimmed
 
 
 def _trimmed(value: object) -> object:

@@ -136,16 +136,16 @@ class Bundle:
         }
         return sorted(others, key=lambda name: -others[name])
 
-    def probabilities(self, x: Any) -> FloatArray:
+    def probabilities(self, x: Any, *, unknown: Unknown = "error") -> FloatArray:
         """Class probabilities [n, classes]; for regression the predicted values [n, outputs].
 
-        Values are in the units of the targets. `x` is what `read` gives: samples as they were
-        trained on; where that was a table, one number for each column, see `module`.
+        Values are in the units of the targets. `x` and `unknown` are as for `predict`. Where the
+        model was trained on a table, an array has one number for each column, see `module`.
         """
-        parts = [self._personal(batch).numpy() for batch in self._batches(x)]
+        parts = [self._personal(batch).numpy() for batch in self._batches(x, unknown)]
         return np.concatenate(parts)
 
-    def decided_by(self, x: Any) -> "pd.DataFrame":
+    def decided_by(self, x: Any, *, unknown: Unknown = "error") -> "pd.DataFrame":
         """Whose models decided: a row for each sample, a column for each model's owner.
 
         For classes, the share of the predicted class's probability that comes from each model;
@@ -154,7 +154,7 @@ class Bundle:
         """
         import pandas as pd
 
-        parts = [self._personal.decided_by(batch).numpy() for batch in self._batches(x)]
+        parts = [self._personal.decided_by(batch).numpy() for batch in self._batches(x, unknown)]
         shares = np.concatenate(parts)  # [samples, models, 1 or values]
         columns = list(self.header.owners)
         if shares.shape[2] > 1:
@@ -209,15 +209,18 @@ class Bundle:
         )
         return personal.eval()
 
-    def predict(self, x: Any) -> Array:
+    def predict(self, x: Any, *, unknown: Unknown = "error") -> Array:
         """Label names, or class numbers where those are the names; values for regression.
 
         `x` are new samples in the form that the training data had: an array, a pandas frame (its
         column of labels may be there or not), a torch or Hugging Face data set. For example:
 
             run.client("north").predict(new_patients)
+
+        `unknown="missing"` takes a category that was not in the training data for a missing value,
+        which is otherwise an error.
         """
-        outputs = self.probabilities(x)
+        outputs = self.probabilities(x, unknown=unknown)
         schema = self.header.schema
         if schema.task == "regression":
             return outputs
@@ -326,19 +329,19 @@ class Bundle:
     def _personal(self) -> PersonalModel:
         return self.module().requires_grad_(False)
 
-    def _checked(self, x: Any) -> Array:
+    def _checked(self, x: Any, unknown: Unknown = "error") -> Array:
         """The samples, if the model can take them."""
         shape = tuple(self.header.schema.sample_shape)
-        samples = new_samples(x, self.header.schema)
+        samples = new_samples(x, self.header.schema, unknown)
         if not len(samples):
             raise DataError("x: holds no samples: at least one is needed")
         if samples.shape[1:] != shape:
             raise DataError(f"inputs of shape {samples.shape[1:]}, where the model takes {shape}")
         return samples
 
-    def _batches(self, x: Any) -> Iterator[Tensor]:
+    def _batches(self, x: Any, unknown: Unknown) -> Iterator[Tensor]:
         """The samples, checked, a batch at a time."""
-        x = self._checked(x)
+        x = self._checked(x, unknown)
         for first in range(0, len(x), BATCH):
             # Copied batch by batch: a caller's array may be read-only or a reversed view.
             yield torch.from_numpy(np.array(x[first : first + BATCH]))
