@@ -1,4 +1,4 @@
-"""What held-out samples say about models: calibration, gain, trust and the gate."""
+"""What held-out samples say about models: calibration, gain and the gate."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,6 @@ from scipy.special import log_softmax
 
 from federico.algorithm.evidence import (
     GATE_SAMPLES,
-    LEAST_OWN_TRUST,
     TEMPERATURES,
     Evidence,
     gate,
@@ -17,7 +16,6 @@ from federico.algorithm.evidence import (
     judge_values,
     log_label_prior,
     mixed_log_likelihood,
-    trust,
 )
 from federico.algorithm.reference_evidence import (
     evidence_from_classes,
@@ -32,7 +30,6 @@ PRIOR = 0.8
 
 logits = st.floats(-20, 20)
 log_likelihoods = st.floats(-50, 0)
-gains = arrays(np.float64, st.integers(1, 8), elements=st.floats(-100, 1e4))
 
 
 def judge(said: FloatArray, labels: IntArray, log_prior: FloatArray) -> Evidence:
@@ -248,46 +245,6 @@ def test_a_value_without_a_finite_square_is_worth_minus_infinity(bad: float) -> 
     evidence = judge_values(predictions, np.ones((2, 3, 1)))
     assert evidence.gain.tolist() == [0, -np.inf]
     assert (evidence.log_likelihood[1] == -np.inf).all()
-
-
-# Trust.
-
-
-def test_trust_is_the_square_of_one_plus_the_gain() -> None:
-    weights = trust(np.array([0.0, 1.0, -0.5, -1.0, -7.0]), own=0)
-    np.testing.assert_allclose(weights, np.array([1, 4, 0.25, 0, 0]) / 5.25)
-
-
-@given(gains, st.data())
-def test_trust_sums_to_one_and_harm_has_none(gains: FloatArray, data: st.DataObject) -> None:
-    own = data.draw(st.integers(0, len(gains) - 1))
-    weights = trust(gains, own)
-    assert weights.sum() == pytest.approx(1)
-    assert weights[own] > 0
-    harmful = (gains <= -1) & (np.arange(len(gains)) != own)
-    assert (weights[harmful] == 0).all()
-
-
-@given(gains, st.floats(0.01, 100), st.data())
-def test_trust_grows_with_the_gain(gains: FloatArray, more: float, data: st.DataObject) -> None:
-    own = data.draw(st.integers(0, len(gains) - 1))
-    lifted = data.draw(st.integers(0, len(gains) - 1))
-    better = gains.copy()
-    better[lifted] += more
-    assert trust(better, own)[lifted] >= trust(gains, own)[lifted] - 1e-12
-
-
-def test_a_peer_that_trusts_nobody_has_its_own_model() -> None:
-    assert trust(np.array([-3.0, -1.0]), own=1).tolist() == [0, 1]
-    weights = trust(np.array([0.0, -1.0]), own=1)
-    assert weights[1] == pytest.approx(LEAST_OWN_TRUST, rel=1e-3)
-
-
-def test_few_samples_give_soft_trust_and_many_give_firm_trust() -> None:
-    few = trust(np.array([0.3, 0.1]), own=0)
-    many = trust(1000 * np.array([0.3, 0.1]), own=0)
-    assert few[0] < 0.6
-    assert many[0] == pytest.approx(0.9, abs=0.01), "the square of three to one"
 
 
 # The gate.

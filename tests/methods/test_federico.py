@@ -88,6 +88,24 @@ def test_options_of_training_losses_are_refused_where_they_have_no_effect(
     FedericoOptions.model_validate({"preset": "paper", name: value})
 
 
+def test_rules_of_trust_need_held_out_samples() -> None:
+    with pytest.raises(ValidationError, match="trust is about held-out samples"):
+        FedericoOptions(preset="paper", trust="stacking")
+
+
+@pytest.mark.parametrize("rule", ["softmax", "bootstrap", "stacking"])
+def test_every_rule_of_trust_learns_and_resumes(federico: Build, rule: str) -> None:
+    whole = play(federico(trust=rule), 4)
+    begun = play(federico(trust=rule), 2)
+    resumed: Any = federico(trust=rule)
+    resumed.restore(begun.state())
+    for t in (3, 4):
+        resumed.round(t)
+    for i, weights in whole.posteriors.items():
+        assert weights.weights.tolist() == resumed.posteriors[i].weights.tolist()
+        assert weights.weights.sum() == pytest.approx(1)
+
+
 def test_a_private_model_needs_held_out_samples() -> None:
     with pytest.raises(ValidationError, match="set private_model = false"):
         FedericoOptions(evidence="training")

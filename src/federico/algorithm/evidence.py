@@ -1,7 +1,7 @@
 """How much a peer trusts a model: evidence on samples that the model was not trained on.
 
 A peer holds out a part V of its samples and judges every model it visits by what the model says
-about V. Four steps, each a function here:
+about V, in four steps:
 
 1. *Calibrate.* A model may be right but too sure of itself, or used to other labels. It is read as
    p'(y|x) ~ p(y|x)^(1/T) pi(y)^a, where pi are the label frequencies of this peer; T and a are the
@@ -9,7 +9,7 @@ about V. Four steps, each a function here:
 2. *Gain.* G = sum over V of log p'(y|x), less the same sum for a guess that knows the label
    frequencies but not x: the nats that the model is worth to this peer. It grows with the number
    of samples, so that few samples give soft trust and many give firm trust.
-3. *Trust.* t = max(0, 1 + G)^2: what is worth nothing counts once, what does harm counts nothing.
+3. *Trust.* See `federico.algorithm.trust_rules`.
 4. *Gate.* How much the collaborators' mixture counts against the model that a peer trained alone.
 
 Values (regression) are judged by a Gaussian around the prediction with a variance fitted to V, and
@@ -31,8 +31,6 @@ PRIOR_SAMPLES = 2.0
 """How many samples of variance 1 the fitted variance of values starts from."""
 NO_GAIN = -1.0
 """A model that is worth less than this has no trust; its gain is remembered as this."""
-LEAST_OWN_TRUST = 1e-6
-"""A peer trusts its own model at least this much, so that somebody always trains it."""
 GATE_HALVINGS = 50
 """How often the interval that the gate lies in is halved: as exact as numbers are."""
 GATE_SAMPLES = 2.0
@@ -118,14 +116,6 @@ def judge_values(predictions: FloatArray, targets: FloatArray) -> Evidence:
     gain[~finite] = -np.inf
     log_likelihood[~finite] = -np.inf
     return Evidence(gain, np.ones(visits), np.zeros(visits), log_likelihood)
-
-
-def trust(gains: FloatArray, own: int) -> FloatArray:
-    """The weights of models by their gains; `own` is the place of the peer's own model."""
-    score = np.maximum(0.0, 1.0 + gains) ** 2
-    score[own] = max(score[own], LEAST_OWN_TRUST)
-    weights: FloatArray = score / score.sum()
-    return weights
 
 
 def gate(together: FloatArray, alone: FloatArray, prior: float) -> float:

@@ -4,9 +4,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from federico.algorithm.evidence import NO_GAIN, Evidence, trust
+from federico.algorithm.evidence import NO_GAIN, Evidence
+from federico.algorithm.trust_rules import TrustRule, needs_samples, scores, trust
 from federico.types import Array, BoolArray, FloatArray, IntArray
 
+MOST_SAMPLES = 256
+"""How many held-out samples a rule that looks at samples keeps of each model."""
 WAITING = -1.0
 """In place of a loss: a peer that waits to be evaluated comes before all others."""
 
@@ -24,10 +27,16 @@ class GainTracker:
     yet, and waits to be evaluated.
     """
 
-    def __init__(self, peer: int, momentum: float = 0.6) -> None:
-        """`peer` is the one that measures; `momentum` is the weight of the *new* gain."""
+    def __init__(
+        self, peer: int, momentum: float = 0.6, rule: TrustRule = "gain", samples: int = 0
+    ) -> None:
+        """`peer` is the one that measures; `momentum` is the weight of the *new* gain.
+
+        `rule` makes trust of what is tracked; `samples` is how many the peer has held out.
+        """
         self.peer = peer
         self.momentum = momentum
+        self.rule: TrustRule = rule
 
         # One entry for each peer met so far, in ascending order of peers.
         self.peers: IntArray = np.empty(0, np.int64)
@@ -39,6 +48,12 @@ class GainTracker:
         """What each gain may be at most: infinite until trust in the model is final."""
         self.temperature: FloatArray = np.empty(0)
         self.prior_power: FloatArray = np.empty(0)
+        # What peers save lies end to end, so it is as wide for all, whatever they have held out.
+        width = MOST_SAMPLES if needs_samples(rule) else 0
+        self.samples = min(samples, width)
+        """How many of the held-out samples the rule looks at."""
+        self.log_likelihood: FloatArray = np.zeros((0, width))
+        """Of each of these samples, at the last visit to each model; the rest is not used."""
 
     def observe(self, peers: IntArray, evidence: Evidence, *, final: bool = False) -> None:
         """Take in what a round's visits have shown; `final` evidence replaces all from before."""
@@ -53,6 +68,7 @@ class GainTracker:
         tracked = np.where(is_first | final, gain, averaged)
         self.gain[observed] = np.minimum(tracked, self.ceiling[observed])
         self.broken[observed] = ~is_finite
+        self.log_likelihood[observed, : self.samples] = self._of_samples(observed, evidence)
 
         # Fitted to samples that are trained on, a model would be taken for too sure of itself.
         is_open = np.isinf(self.ceiling[observed])
@@ -75,7 +91,7 @@ class GainTracker:
         """How much these models, all of them met before, are trusted as they are now."""
         place = np.searchsorted(self.peers, peers)
         gain = np.minimum(evidence.gain, self.ceiling[place])
-        score = np.maximum(0.0, 1.0 + gain) ** 2
+        score = scores(self.rule, gain, self._of_samples(place, evidence))
         total = score.sum()
         if total > 0:
             score = score / total
@@ -99,7 +115,8 @@ class GainTracker:
         if len(own) == 0:
             return np.zeros(len(gain))
 
-        weights = trust(gain, int(own[0]))
+        of_samples = self.log_likelihood[:, : self.samples]
+        weights = trust(gain, int(own[0]), self.rule, of_samples)
         is_usable = self.broken == 0
         if weights[is_usable].sum() > 0:
             # Not even a peer's own model has weight when it is broken.
@@ -115,7 +132,7 @@ class GainTracker:
 
     def state(self) -> dict[str, Array]:
         """The arrays to save, each with one entry per peer in the tracker."""
-        return {
+        state: dict[str, Array] = {
             "peers": self.peers,
             "gain": self.gain,
             "broken": self.broken,
@@ -123,6 +140,9 @@ class GainTracker:
             "temperature": self.temperature,
             "prior_power": self.prior_power,
         }
+        if needs_samples(self.rule):
+            state["log_likelihood"] = self.log_likelihood
+        return state
 
     def restore(self, state: Mapping[str, Array]) -> None:
         """Resume from what `state` gave."""
@@ -132,6 +152,19 @@ class GainTracker:
         self.ceiling = state["ceiling"].astype(np.float64)
         self.temperature = state["temperature"].astype(np.float64)
         self.prior_power = state["prior_power"].astype(np.float64)
+        self.log_likelihood = np.zeros((len(self.peers), self.log_likelihood.shape[1]))
+        if needs_samples(self.rule):
+            self.log_likelihood[:] = state["log_likelihood"]
+
+    def _of_samples(self, places: IntArray, evidence: Evidence) -> FloatArray:
+        """The log-likelihoods to trust these models by, [models, samples].
+
+        Like a gain, that of a sample can only fall once trust in the model is final.
+        """
+        before = self.log_likelihood[places, : self.samples]
+        now = evidence.log_likelihood[:, : self.samples]
+        is_final = np.isfinite(self.ceiling[places])[:, None]
+        return np.where(is_final, np.minimum(now, before), now)
 
     def _admit(self, peers: IntArray) -> None:
         """Add an entry for each of these peers that has none yet."""
@@ -147,3 +180,4 @@ class GainTracker:
         self.ceiling = np.insert(self.ceiling, at, np.inf)
         self.temperature = np.insert(self.temperature, at, 1.0)
         self.prior_power = np.insert(self.prior_power, at, 0.0)
+        self.log_likelihood = np.insert(self.log_likelihood, at, 0.0, axis=0)

@@ -10,10 +10,10 @@ from math import exp, inf, isfinite, log, pi
 from federico.algorithm.evidence import (
     GATE_HALVINGS,
     GATE_SAMPLES,
-    LEAST_OWN_TRUST,
     PRIOR_SAMPLES,
     TEMPERATURES,
 )
+from federico.algorithm.trust_rules import LEAST_OWN_TRUST
 
 Numbers = Sequence[float]
 Table = Sequence[Numbers]

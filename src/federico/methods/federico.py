@@ -30,6 +30,7 @@ from federico.algorithm.sampling import (
     View,
     draw_by_weight,
 )
+from federico.algorithm.trust_rules import TrustRule
 from federico.errors import ConfigError
 from federico.exchange.protocol import Updates
 from federico.learning.calibration import Calibration
@@ -94,6 +95,11 @@ class FedericoOptions(Options):
     """What trust in a model is made of. `held_out`: what the model is worth, in nats, on samples
     that the peer holds out of training; nothing has to be tuned. `training`: the softmax of
     training losses, as in the paper."""
+    trust: TrustRule = "gain"
+    """How held-out evidence becomes trust. `gain`: by the square of what a model is worth. The
+    others are for comparison. `softmax`: the probability that the model is the true one;
+    `bootstrap`: the same over resampled samples (pseudo-BMA+); `stacking`: the mixture that
+    explains the held-out samples best."""
     held_out: float = Field(default=0.2, gt=0, lt=1)
     """Fraction of a peer's samples that it judges models by: at least one sample, but never all."""
     judging: float = Field(default=0.4, gt=0, le=1)
@@ -177,6 +183,8 @@ class FedericoOptions(Options):
                 "private_model is judged on held-out samples: with evidence = 'training' "
                 "set private_model = false"
             )
+        if self.evidence == "training" and self.trust != "gain":
+            raise ValueError("trust is about held-out samples: it needs evidence = 'held_out'")
         if self.evidence == "held_out":
             self._refuse_options_of_training_losses()
         return self
@@ -318,7 +326,8 @@ class Federico(Method):
         no_weights = np.empty(0)
         for i in context.hosted.tolist():
             self.losses[i] = self._new_tracker(i)
-            self.gains[i] = GainTracker(i, self.opt.momentum)
+            held_out = int(self.learner.held_out[i])
+            self.gains[i] = GainTracker(i, self.opt.momentum, self.opt.trust, held_out)
             self.posteriors[i] = Posterior(nobody, no_weights)
             self.did_not_come[i] = nobody
 
