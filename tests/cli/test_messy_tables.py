@@ -136,6 +136,15 @@ def test_other_columns_are_copied_if_asked_for(
     assert frame["Klinik"].tolist() == ["Graz", "Wien"] * 10
 
 
+def test_ids_are_copied_as_they_are(federico: Command, clinics: Path, new: Path) -> None:
+    changed(new, "00001;", "NA;")
+    changed(new, "00002;", ";")
+    changed(new, "00003;", "=1+1;")
+    assert federico("predict", clinics, new, "--client", "Graz", "--output", "-").code == 0
+    lines = federico("predict", clinics, new, "--client", "Graz", "--output", "-").out.splitlines()
+    assert [line.split(",")[0] for line in lines[1:6]] == ["00000", "NA", "", "'=1+1", "00004"]
+
+
 def test_rows_with_labels_are_scored(federico: Command, clinics: Path, new: Path) -> None:
     changed(new, "ja\n", "vielleicht\n")
     write_table(new, [*new.read_text(encoding="latin-1").splitlines()[1:], people(1)[0][:-4]])

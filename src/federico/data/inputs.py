@@ -22,6 +22,7 @@ from federico.data.tabular import (
     numbers_or_nan,
     require_columns,
     table_chunks,
+    with_gaps,
 )
 from federico.errors import DataError
 from federico.types import Array, BoolArray, IntArray
@@ -152,20 +153,22 @@ def _table_rows(
     unknown: Unknown,
 ) -> NewRows:
     """What these rows of a table mean to the model."""
-    name = "standard input" if path == STANDARD_INPUT else path
-    decimal = origin.format.decimal
-    x = column_values(frame, schema.columns, name, decimal, unknown, OTHER_VALUE)
-
     if ids is None:
         kept = [column for column in origin.ids if column in frame.columns]
     else:
         require_columns(frame, ids, path)
         kept = list(ids)
+    # Copied as they are: an id may be `NA`.
+    copied = frame[kept]
+
+    name = "standard input" if path == STANDARD_INPUT else path
+    frame = with_gaps(frame, origin.format)
+    x = column_values(frame, schema.columns, name, origin.format.decimal, unknown, OTHER_VALUE)
 
     targets = None
     if origin.target in frame.columns:
         targets = _table_targets(frame[origin.target], schema, origin)
-    return NewRows(x, frame[kept], targets)
+    return NewRows(x, copied, targets)
 
 
 def _table_targets(targets: pd.Series, schema: Schema, origin: TableOrigin) -> Array:

@@ -90,13 +90,13 @@ def read_table(path: Path, form: TableFormat = PLAIN) -> pd.DataFrame:
     Rows are numbered from 1.
     """
     (frame,) = table_chunks(path, form)
-    return frame
+    return with_gaps(frame, form)
 
 
 def table_chunks(
     path: Path, form: TableFormat = PLAIN, rows: int | None = None
 ) -> Iterator[pd.DataFrame]:
-    """The same in pieces of so many rows, of which only one has to be in memory."""
+    """Its rows as they are, in pieces of so many rows: only one of them has to be in memory."""
     if path != STANDARD_INPUT:
         existing(path)
     is_parquet = path.suffix.lower() == ".parquet"
@@ -117,8 +117,13 @@ def table_chunks(
 
         row_numbers = range(first_row, first_row + len(frame))
         first_row += len(frame)
-        frame = without_trailing_spaces(frame.set_axis(row_numbers, axis=0))
-        yield frame.mask(frame.isin(_missing_values(form.missing)))
+        yield frame.set_axis(row_numbers, axis=0)
+
+
+def with_gaps(frame: pd.DataFrame, form: TableFormat) -> pd.DataFrame:
+    """The rows of a file with a missing value for each field that is empty or marked so."""
+    trimmed = without_trailing_spaces(frame)
+    return trimmed.mask(trimmed.isin(_missing_values(form.missing)))
 
 
 def without_trailing_spaces(frame: pd.DataFrame) -> pd.DataFrame:
