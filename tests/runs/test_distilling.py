@@ -11,6 +11,7 @@ import federico
 from federico.errors import DataError
 from federico.learning.models import perceptron
 from federico.runs.bundle import Bundle, open_folder
+from federico.runs.distilling import divided
 from federico.types import Array
 
 SMALL = {"system": {"threads": 1}, "methods": ["federico"]}
@@ -127,3 +128,9 @@ def test_too_few_samples_are_refused(client: Bundle) -> None:
         client.distill(np.zeros((5, 64), dtype=np.float32))
     with pytest.raises(DataError, match="12 samples but 11 labels"):
         client.distill(np.zeros((12, 64), dtype=np.float32), np.zeros(11))
+
+
+def test_nothing_is_measured_on_samples_that_were_learned_from() -> None:
+    learned, apart = divided(103, 0, "north")
+    assert len(apart) == 21
+    assert sorted([*learned, *apart]) == list(range(103))
