@@ -94,3 +94,20 @@ def test_the_numbers_of_a_table_become_inputs_without_gaps() -> None:
         missing_kind,
         missing_kind,
     ]
+
+
+def test_shares_are_those_of_the_predicted_class(layout: ModelLayout) -> None:
+    a, b = (softmax(logits) for logits in outputs(layout))
+    mixed = 0.2 * a + 0.8 * b
+    every = np.arange(len(mixed))
+    best = mixed.argmax(1)
+    shares = personal(layout, "classification").decided_by(X).detach().numpy()[:, :, 0]
+    np.testing.assert_allclose(shares[:, 0], 0.2 * a[every, best] / mixed[every, best])
+    np.testing.assert_allclose(shares.sum(1), 1)
+
+
+def test_a_model_without_a_finite_answer_decides_nothing(layout: ModelLayout) -> None:
+    whole, broken = layout.initial(0, "a"), layout.initial(0, "b") * NAN
+    schema = Schema("classification", (3,), 4)
+    module = PersonalModel(models_of(layout, [whole, broken]), WEIGHTS, schema).eval()
+    assert module.decided_by(X)[:, :, 0].tolist() == [[1.0, 0.0]] * len(X)

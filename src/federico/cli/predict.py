@@ -45,7 +45,10 @@ class DecimalMark(StrEnum):
 
 def predict(
     run: RunOrFolder,
-    file: Annotated[Path, typer.Argument(help="New data: CSV, Parquet or npz; - reads CSV.")],
+    file: Annotated[
+        Path,
+        typer.Argument(help="New data: CSV, Parquet or npz, or - for CSV from standard input."),
+    ],
     client: Client = "",
     output: Annotated[
         Path | None,
@@ -58,8 +61,9 @@ def predict(
     id: Annotated[
         list[str] | None,
         typer.Option(
+            metavar="COLUMN",
             help="A column to copy to the predictions; may be repeated "
-            "(default: those that were named id for training)."
+            "(default: those that were named id for training).",
         ),
     ] = None,
     unknown: Annotated[

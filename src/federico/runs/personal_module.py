@@ -130,13 +130,15 @@ class PersonalModel(nn.Module):
     def decided_by(self, x: Tensor) -> Tensor:
         """Each model's part in the predictions.
 
-        For classes, its share of the probability of the predicted class [samples, models, 1]; for
-        values, what it alone predicts [samples, models, outputs].
+        For classes, its share of the probability of the predicted class [samples, models, 1], which
+        is 0 for a model without a finite answer; for values, what it alone predicts [samples,
+        models, outputs].
         """
         answers = torch.stack(self.answers(x), dim=1)  # [samples, models, outputs]
         if self.task == "regression":
             return self.in_units(answers)
-        weighted = self.weights[:, None] * answers
+        is_answer = answers.isfinite().all(dim=-1, keepdim=True)
+        weighted = torch.where(is_answer, self.weights[:, None] * answers, 0.0)
         mixed = weighted.sum(1, keepdim=True)  # [samples, 1, classes]
         best = mixed.argmax(2, keepdim=True)
         of_best = weighted.gather(2, best.expand(-1, weighted.shape[1], 1))
