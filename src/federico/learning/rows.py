@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from federico.errors import RunError
+from federico.open_files import once_files_are_free
 from federico.types import Array, BoolArray, FloatArray, IntArray
 
 log = logging.getLogger(__name__)
@@ -270,7 +271,7 @@ class RowFile:
 
         try:
             # Open as long as this object exists.
-            self._file = TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115
+            self._file = once_files_are_free(lambda: TemporaryFile(dir=folder, buffering=0))
             weakref.finalize(self, self._file.close)
             reserve(self._file.fileno(), row_bytes)
         except OSError as error:
@@ -462,7 +463,7 @@ def map_memory(size: int) -> mmap.mmap:
 def map_file(folder: Path, size: int, dtype: torch.dtype) -> Tensor:
     """A tensor of `size` bytes that is mapped to an unnamed file in this folder."""
     try:
-        with TemporaryFile(dir=folder) as file:
+        with once_files_are_free(lambda: TemporaryFile(dir=folder)) as file:
             reserve(file.fileno(), size)
             # Torch opens the file once more, maps it and closes it, so thousands of maps need no
             # open files.

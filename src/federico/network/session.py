@@ -18,6 +18,8 @@ LEASE = 6.0
 """Seconds without a sign of life after which a link is given up: a frozen peer goes unnoticed."""
 RELAY_TIMEOUT = 60.0
 """Seconds that a site which needs a relay waits for it."""
+HANDSHAKE = 4.0
+"""Seconds that whoever connects has to show a certificate."""
 CLOSING = 5.0
 """Seconds that leaving may take; Zenoh's own close can wait for a lost link much longer."""
 WAIT_BEFORE_CLOSE = 60_000_000
@@ -94,7 +96,7 @@ def configuration(
         access = relay_rules(roster)
     return {
         "mode": "client" if needs_relay else mode,
-        "listen": {"endpoints": [f"tls/{address}" for address in addresses.listen]},
+        "listen": {"endpoints": [_listening(address) for address in addresses.listen]},
         "connect": _connect(addresses, needs_relay),
         "scouting": _scouting(bool(addresses.listen)),
         "transport": _transport(identity),
@@ -175,6 +177,10 @@ def _rule(name: str, flow: str, messages: list[str], keys: list[str]) -> ConfigT
         "messages": messages,
         "key_exprs": keys,
     }
+
+
+def _listening(address: str) -> str:
+    return f"tls/{address}#tls_handshake_timeout_ms={int(HANDSHAKE * 1000)}"
 
 
 def _connect(addresses: Addresses, needs_relay: bool) -> ConfigTable:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from federico.errors import ConfigError, RunError
+from federico.open_files import once_files_are_free
 
 PARTIAL = ".partial"
 
@@ -43,7 +44,7 @@ def publish(path: Path, write: Callable[[Path], None]) -> None:
     partial = path.with_name(path.name + PARTIAL)
     with disk_errors(path):
         try:
-            write(partial)
+            once_files_are_free(lambda: write(partial))
             sync(partial)
             partial.replace(path)
         except BaseException:
@@ -68,7 +69,7 @@ def publish_bytes(path: Path, content: bytes) -> None:
 
 def sync(path: Path) -> None:
     """Wait until the disk has it."""
-    handle = os.open(path, os.O_RDONLY)
+    handle = once_files_are_free(lambda: os.open(path, os.O_RDONLY))
     try:
         os.fsync(handle)
     finally:

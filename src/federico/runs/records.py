@@ -14,6 +14,7 @@ import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from federico.errors import RunError
+from federico.open_files import once_files_are_free
 from federico.runs.atomic import disk_errors, publish_text
 from federico.runs.comparison import Comparisons
 from federico.stopwatch import Spent
@@ -234,7 +235,7 @@ def _without_none(line: dict[str, Any]) -> dict[str, Any]:
 
 def _append(path: Path, value: dict[str, Any]) -> None:
     text = json.dumps(value, allow_nan=False, separators=(",", ":"))
-    with path.open("a", encoding="utf-8") as file:
+    with once_files_are_free(lambda: path.open("a", encoding="utf-8")) as file:
         file.write(text + "\n")
 
 

@@ -8,11 +8,17 @@ from pathlib import Path
 from safetensors.torch import save_file
 from torch import Tensor
 
+from federico.open_files import once_files_are_free
+
 
 def save_tensors(
     path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None
 ) -> str:
     """Write them all, or leave no file; returns the hash of it."""
+    return once_files_are_free(lambda: _save(path, tensors, metadata))
+
+
+def _save(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None) -> str:
     try:
         path.touch()
         usual = path.stat().st_mode

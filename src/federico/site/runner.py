@@ -37,6 +37,7 @@ from federico.methods.method import Method
 from federico.network.exchange import NetworkExchange
 from federico.network.session import close, open_session
 from federico.network.wire.signing import Signer
+from federico.open_files import allow_many_files
 from federico.runs import checkpoint
 from federico.runs.layout import CellDir
 from federico.runs.records import Journal, Record, read_last_record, read_records
@@ -65,6 +66,7 @@ def run_peer(site: Site, stop: threading.Event) -> None:
     ):
         certificate = ShownCertificate(site.identity)
         setup = prepare_site(site)
+        allow_many_files()
         compat.keep_freed_memory()
         compat.use_threads(setup.experiment.system.threads)
         for warning in setup.warnings:
