@@ -6,13 +6,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from federico.network.session import HANDSHAKE
 from federico.runs.records import read_records
 from federico.site.probe import split_address
 from federico.site.runner import run_peer
@@ -81,12 +82,20 @@ def test_connections_that_take_all_files_delay_a_run_and_do_not_end_it(
             assert peer.is_alive()
             time.sleep(0.5)
             assert peer.is_alive(), "out of files is no reason to end"
-            # Whoever shows no certificate is put out after some seconds.
+            outsider.communicate()  # it leaves
             eventually(can_open_files)
         played = rounds()
         eventually(lambda: rounds() > played)
-        outsider.communicate()
     stop.set()
     peer.join(30)
     assert read_status(site.state).phase == "stopped"
     assert read_status(site.state).exit_code == 0
+
+
+def test_who_shows_no_certificate_is_put_out(
+    north: Site, listening: Callable[[Site], AbstractContextManager[None]]
+) -> None:
+    address = split_address(north.addresses.listen[0])
+    with listening(north), socket.create_connection(address) as idle:
+        idle.settimeout(HANDSHAKE + 5)
+        assert idle.recv(1) == b""

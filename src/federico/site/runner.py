@@ -37,7 +37,7 @@ from federico.methods.method import Method
 from federico.network.exchange import NetworkExchange
 from federico.network.session import close, open_session
 from federico.network.wire.signing import Signer
-from federico.open_files import allow_many_files
+from federico.open_files import files_awaited
 from federico.runs import checkpoint
 from federico.runs.layout import CellDir
 from federico.runs.records import Journal, Record, read_last_record, read_records
@@ -63,10 +63,10 @@ def run_peer(site: Site, stop: threading.Event) -> None:
         open_state_folder(site) as state_folder,
         reported_life(state_folder, federation.name, site.name, federation.rounds),
         leaving_in_time(state_folder, stop, site.options.stop_within),
+        files_awaited(),
     ):
         certificate = ShownCertificate(site.identity)
         setup = prepare_site(site)
-        allow_many_files()
         compat.keep_freed_memory()
         compat.use_threads(setup.experiment.system.threads)
         for warning in setup.warnings:
