@@ -10,7 +10,6 @@ import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from functools import partial
 from math import prod
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -272,7 +271,9 @@ class RowFile:
 
         try:
             # Open as long as this object exists.
-            self._file = once_files_are_free(partial(TemporaryFile, dir=folder, buffering=0))
+            self._file = once_files_are_free(
+                lambda: TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115
+            )
             weakref.finalize(self, self._file.close)
             reserve(self._file.fileno(), row_bytes)
         except OSError as error:
@@ -464,7 +465,7 @@ def map_memory(size: int) -> mmap.mmap:
 def map_file(folder: Path, size: int, dtype: torch.dtype) -> Tensor:
     """A tensor of `size` bytes that is mapped to an unnamed file in this folder."""
     try:
-        with once_files_are_free(partial(TemporaryFile, dir=folder)) as file:
+        with once_files_are_free(lambda: TemporaryFile(dir=folder)) as file:
             reserve(file.fileno(), size)
             # Torch opens the file once more, maps it and closes it, so thousands of maps need no
             # open files.
