@@ -3,7 +3,6 @@ from matplotlib.figure import Figure
 
 from federico.report.drawing import (
     METHOD_COLORS,
-    by_group,
     group_colors,
     looks,
     render,
@@ -44,11 +43,6 @@ def test_variants_of_one_method_share_its_colour() -> None:
 @pytest.mark.parametrize("distribution", [None, [0, 1, 2], [4, 4, 4]])
 def test_groups_that_group_nobody_are_no_groups(distribution: list[int] | None) -> None:
     assert true_groups(distribution) is None
-
-
-def test_clients_are_ordered_by_distribution_and_thinned_evenly() -> None:
-    assert by_group([1, 0, 1, 0], 4, 9).tolist() == [1, 3, 0, 2]
-    assert by_group(None, 1000, 3).tolist() == [0, 499, 999]
 
 
 def test_many_distributions_have_as_many_colours() -> None:

@@ -92,7 +92,8 @@ def test_the_trust_of_clients_stands_beside_the_overview(tmp_path: Path) -> None
 
     _, right = drawn(figure)
     assert figure.get_suptitle() == "FedeRiCo reaches 90.0 % accuracy"
-    assert texts(right) == ["60", "40", "", "30", "70", "", "10", "", "90"]
+    cells = ["60", "40", "", "30", "70", "", "10", "", "90"]
+    assert texts(right) == [*cells, "distribution 0", "distribution 1"]
 
 
 def test_diverged_rows_are_drawn_as_gaps() -> None:

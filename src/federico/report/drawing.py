@@ -4,7 +4,7 @@ import io
 import math
 import textwrap
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
@@ -17,9 +17,10 @@ from matplotlib.colors import LinearSegmentedColormap, to_hex
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from matplotlib.transforms import ScaledTranslation, blended_transform_factory
+from PIL import Image
 
 from federico.runs.table import TableRow
-from federico.types import Array, IntArray
+from federico.types import Array
 
 LineStyle: TypeAlias = str | tuple[int, tuple[float, ...]]
 Item = TypeVar("Item")
@@ -58,12 +59,15 @@ PAPER = "#CC79A7"
 INK = "#1F2430"
 SOFT = "#5B6270"
 FAINT = "#E3E6EB"
+AXIS = "#B9BEC8"
 BLUES = LinearSegmentedColormap.from_list("trust", ["#F5F8FB", "#9CC7E3", "#0072B2", "#003A66"])
 
 DPI = 150
 MOST_CELLS_WITH_TEXT = 16
 MOST_TICKS = 32
 MOST_ACROSS = 20
+LEAST_NAMED = 0.045
+"""A group with a smaller share of the rows has no room for its name."""
 CHARACTERS_PER_INCH = 8.5
 """Characters of a title that fit in an inch of a figure's width."""
 CHARACTERS_ACROSS = 48
@@ -127,7 +131,7 @@ def sheet(width: float, height: float, title: str) -> Figure:
 def clean(axes: Axes, grid: str = "") -> None:
     """No box, quiet ticks, and at most a faint grid along `x` or `y`."""
     axes.spines[["top", "right"]].set_visible(False)
-    axes.spines[["left", "bottom"]].set_color("#B9BEC8")
+    axes.spines[["left", "bottom"]].set_color(AXIS)
     axes.tick_params(colors=SOFT, labelcolor=INK, labelsize=9, length=3)
     _quiet_labels(axes)
     axes.set_axisbelow(True)
@@ -185,34 +189,27 @@ def true_groups(distribution: Sequence[int] | None) -> list[int] | None:
 
 
 def group_colors(groups: Sequence[int] | None, clients: int) -> list[str]:
-    """One colour for each client, by its distribution."""
+    """One colour for each client, by its group; a negative number is no group."""
     if groups is None:
         return [NO_GROUP] * clients
-    distinct = sorted(set(groups))
+    distinct = sorted({group for group in groups if group >= 0})
     palette = list(GROUP_COLORS)
     if len(distinct) > len(palette):
         scale = matplotlib.colormaps["turbo"].resampled(len(distinct))
         palette = [to_hex(scale(place)) for place in range(len(distinct))]
     color_of = dict(zip(distinct, palette, strict=False))
-    return [color_of[group] for group in groups]
+    return [color_of.get(group, NO_GROUP) for group in groups]
 
 
-def by_group(groups: Sequence[int] | None, clients: int, most: int) -> IntArray:
-    """The clients in the order of their distributions.
-
-    Of more than `most`, that many are taken evenly from all of them.
-    """
-    order: IntArray = np.arange(clients)
-    if groups is not None:
-        order = np.argsort(groups, kind="stable")
-    if clients <= most:
-        return order
-    evenly = np.linspace(0, clients - 1, most).astype(int)
-    some: IntArray = order[evenly]
-    return some
+def thinned(order: Sequence[int], most: int) -> list[int]:
+    """All of them, or `most` that are taken evenly."""
+    if len(order) <= most:
+        return list(order)
+    evenly = np.linspace(0, len(order) - 1, most).astype(int)
+    return [order[place] for place in evenly]
 
 
-def chosen(values: Sequence[Item], order: IntArray) -> list[Item]:
+def chosen(values: Sequence[Item], order: Sequence[int]) -> list[Item]:
     """What belongs to these clients, in this order."""
     return [values[place] for place in order]
 
@@ -301,11 +298,14 @@ def _cell_texts(axes: Axes, values: Array, top: float, show: Callable[[Any], str
         )
 
 
-def mark_groups(axes: Axes, groups: Sequence[int] | None, sides: str) -> None:
-    """Coloured strips along the cells (`x`: below, `y`: left), and lines between distributions."""
-    if groups is None:
-        return
-    colors = group_colors(groups, len(groups))
+def mark_groups(
+    axes: Axes, groups: Sequence[int], colors: Sequence[str], names: Mapping[int, str], sides: str
+) -> None:
+    """Coloured strips along the cells (`x`: below, `y`: right), and lines between groups.
+
+    `groups` and `colors` are those of the rows from top to bottom. The name of a group stands
+    beside its strip.
+    """
     for side in sides:
         _strip(axes, side, colors)
     width = 3
@@ -317,6 +317,27 @@ def mark_groups(axes: Axes, groups: Sequence[int] | None, sides: str) -> None:
         if "x" in sides:
             axes.axvline(place, color="white", linewidth=width)
 
+    first = -0.5
+    for last in [*borders.tolist(), len(groups) - 0.5]:
+        if last - first >= LEAST_NAMED * len(groups):
+            _beside_strip(axes, (first + last) / 2, names[groups[round(first + 0.5)]])
+        first = last
+
+
+def _beside_strip(axes: Axes, row: float, name: str) -> None:
+    """The name of a group, to the right of its strip."""
+    axes.annotate(
+        name,
+        (1.0, row),
+        xycoords=axes.get_yaxis_transform(),
+        xytext=(12, 0),
+        textcoords="offset points",
+        ha="left",
+        va="center",
+        fontsize=8.5,
+        color=SOFT,
+    )
+
 
 def _strip(axes: Axes, side: str, colors: Sequence[str]) -> None:
     """A strip just outside the cells, as wide on paper whatever the size of the axes."""
@@ -327,7 +348,7 @@ def _strip(axes: Axes, side: str, colors: Sequence[str]) -> None:
         if side == "x":
             lines.append([(start, 0.0), (end, 0.0)])
         else:
-            lines.append([(0.0, start), (0.0, end)])
+            lines.append([(1.0, start), (1.0, end)])
 
     # Along the cells the unit is a cell; across, the strip lies on the edge and is moved outwards.
     away = 5 / 72  # inches
@@ -337,7 +358,7 @@ def _strip(axes: Axes, side: str, colors: Sequence[str]) -> None:
         moved = ScaledTranslation(0, -away, inches)
     else:
         edge = blended_transform_factory(axes.transAxes, axes.transData)
-        moved = ScaledTranslation(-away, 0, inches)
+        moved = ScaledTranslation(away, 0, inches)
     strip = LineCollection(
         lines,
         colors=colors,
@@ -357,3 +378,9 @@ def render(figure: Figure) -> bytes:
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         figure.savefig(buffer, format="png", dpi=DPI)
     return buffer.getvalue()
+
+
+def width_of(png: bytes) -> int:
+    """How many pixels wide a PNG is."""
+    with Image.open(io.BytesIO(png)) as image:
+        return image.width

@@ -19,7 +19,6 @@ from federico.report.drawing import (
     PAPER,
     SOFT,
     Look,
-    by_group,
     chosen,
     clean,
     heat,
@@ -33,16 +32,16 @@ from federico.report.drawing import (
     some_of,
     subtitle,
     ticks,
-    true_groups,
     whole_numbers,
 )
+from federico.report.groups import ClientGroups, by_distribution, order_of
 from federico.report.posteriors import Posteriors, panels
 from federico.report.worth_it import WorthToClient, by_gain, worth_to_all
 from federico.runs.comparison import share_in_words
 from federico.runs.layout import Description
 from federico.runs.metric import Metric
 from federico.runs.table import TableRow
-from federico.types import FloatArray, IntArray
+from federico.types import FloatArray
 
 MOST_ROWS = 32
 """Clients of a dot plot or bar chart."""
@@ -50,6 +49,8 @@ MOST_HEAT = 256
 """Clients of a heat-map."""
 MOST_CURVES = 10
 """Rows of a picture of curves."""
+ORDERED_BY = {"distribution": "by true distribution", "cluster": "by the clusters found"}
+"""Says in what order clients stand."""
 BETTER_OFF = METHOD_COLORS["federico"]
 WORSE_OFF = "#D55E00"
 
@@ -60,7 +61,9 @@ CAPTIONS = {
     "figure": "A figure in the manner of the paper, drawn from these runs.",
     "overview": "A large dot is a mean, a line one standard deviation, a small dot a run.",
     "trust": "Cells show how much of its trust a client (row) gives to each model (column); "
-    "squares along the diagonal are clients that found each other.",
+    "squares along the diagonal are clients that found each other. Where true distributions are "
+    "not known, clients stand in the order of the clusters found: clients that trust the same "
+    "models, as the cells themselves show it.",
     "rounds": "A line is the mean over runs, its band one standard deviation.",
     "cost": "How far each method gets with the megabytes it moves and the processor seconds it "
     "takes. A method that moves nothing is a level line at its end result.",
@@ -70,8 +73,8 @@ CAPTIONS = {
     WORTH: "What each client gains over the model that it trained alone, which is the zero line: "
     "blue clients are better off, orange ones worse.",
     "collaboration": "One panel for each client, one line for each peer in the colour of that "
-    "peer's distribution (grey if not known), the client's own model dashed: lines that rise are "
-    "collaborators being found.",
+    "peer's distribution, or of the cluster found where that is not known; the client's own model "
+    "is dashed. Lines that rise are collaborators being found.",
     "partition": "How many training samples each client has; darker is more.",
 }
 
@@ -105,7 +108,7 @@ def draw_all(summary: Summary, details: RunDetails) -> Iterator[tuple[str, Figur
     if posteriors is not None and len(posteriors.clients) > 1:
         yield "collaboration", collaboration(posteriors)
     if details.descriptions:
-        yield "partition", partition(details.descriptions[0])
+        yield "partition", partition(details.descriptions[0], posteriors)
 
 
 def trust_beside(summary: Summary, posteriors: Posteriors | None) -> bool:
@@ -307,8 +310,8 @@ def _drawn_clients(summary: Summary, entries: Sequence[Entry]) -> tuple[list[str
     population = summary.population
     if population is not None and entries[0].clients_of_seed in (None, population.seed):
         everyone = population.clients
-        groups = true_groups(population.distribution)
-    order = by_group(groups, len(everyone), MOST_ROWS)
+        groups = by_distribution(population.distribution)
+    order = order_of(groups, len(everyone), MOST_ROWS)
     return chosen(everyone, order), everyone
 
 
@@ -457,11 +460,17 @@ def collaboration(shown: Posteriors) -> Figure:
     return panels(shown, f"How each client finds its collaborators ({shown.title})")
 
 
-def partition(about: Description) -> Figure:
-    """Who has how much of what: training samples by client and label, or in all for regression."""
+def partition(about: Description, trusted: Posteriors | None = None) -> Figure:
+    """Who has how much of what: training samples by client and label, or in all for regression.
+
+    Clients stand in the order of their true distributions, or of the clusters found by `trusted`.
+    """
+    groups = by_distribution(about.distribution)
+    if groups is None and trusted is not None and trusted.clients == about.clients:
+        groups = trusted.groups
     if about.label_counts:
-        return _label_heat(about)
-    return _sample_bars(about)
+        return _label_heat(about, groups)
+    return _sample_bars(about, groups)
 
 
 def _begun(summary: Summary) -> list[str]:
@@ -601,7 +610,8 @@ def _limit(axes: Axes, summary: Summary, entries: Sequence[Entry]) -> None:
 
 def trust(axes: Axes, shown: Posteriors) -> None:
     """Whose model each client uses, and how much."""
-    order = by_group(shown.groups, len(shown.clients), MOST_HEAT)
+    groups = shown.groups
+    order = order_of(groups, len(shown.clients), MOST_HEAT)
     names = chosen(shown.clients, order)
     weights = _matrix(shown, order, names)  # [clients, models]
 
@@ -611,13 +621,20 @@ def trust(axes: Axes, shown: Posteriors) -> None:
     ticks(axes, "x", names)
     ticks(axes, "y", names)
     axes.set(xlabel="whose model", ylabel="client")
-    if shown.groups is not None:
-        mark_groups(axes, chosen(shown.groups, order), "xy")
-        axes.set_xlabel("whose model, by true distribution")
+    if groups is not None:
+        _mark(axes, groups, order, "xy")
+        axes.set_xlabel(f"whose model, {ORDERED_BY[groups.kind]}")
     subtitle(axes, f"Whose models clients trust (%), {short(shown.title)}, seed {shown.seed}")
 
 
-def _matrix(shown: Posteriors, order: IntArray, names: Sequence[str]) -> FloatArray:
+def _mark(axes: Axes, groups: ClientGroups, order: Sequence[int], sides: str) -> None:
+    """Mark the groups of these rows, unless nobody is in one with anybody else."""
+    if len(groups.names) > 1:
+        of_rows = chosen(groups.of_clients, order)
+        mark_groups(axes, of_rows, chosen(groups.colors, order), groups.names, sides)
+
+
+def _matrix(shown: Posteriors, order: Sequence[int], names: Sequence[str]) -> FloatArray:
     """The weights that these clients give to each other's models."""
     rows = []
     for place in order:
@@ -632,10 +649,9 @@ def _in_percent(weight: float) -> str:
     return f"{100 * weight:.0f}"
 
 
-def _label_heat(about: Description) -> Figure:
+def _label_heat(about: Description, groups: ClientGroups | None) -> Figure:
     """Training samples of each client and label."""
-    groups = true_groups(about.distribution)
-    order = by_group(groups, len(about.clients), MOST_HEAT)
+    order = order_of(groups, len(about.clients), MOST_HEAT)
     names = chosen(about.clients, order)
     counts = np.array(about.label_counts)[order]  # [clients, labels]
 
@@ -646,9 +662,10 @@ def _label_heat(about: Description) -> Figure:
     heat(axes, counts, float(counts.max()), _or_empty)
     ticks(axes, "x", about.label_names)
     ticks(axes, "y", names)
-    if groups is not None:
-        mark_groups(axes, chosen(groups, order), "y")
     axes.set(xlabel="label", ylabel="client")
+    if groups is not None:
+        _mark(axes, groups, order, "y")
+        axes.set_ylabel(f"client, {ORDERED_BY[groups.kind]}")
     return figure
 
 
@@ -659,10 +676,9 @@ def _or_empty(samples: int) -> str:
     return str(samples)
 
 
-def _sample_bars(about: Description) -> Figure:
+def _sample_bars(about: Description, groups: ClientGroups | None) -> Figure:
     """Samples of each client for training and for testing."""
-    groups = true_groups(about.distribution)
-    order = by_group(groups, len(about.clients), MOST_ROWS)
+    order = order_of(groups, len(about.clients), MOST_ROWS)
     names = chosen(about.clients, order)
     train = np.array(about.train_samples)[order]
     test = np.array(about.test_samples)[order]

@@ -19,16 +19,14 @@ from federico.report.drawing import (
     INK,
     NO_GROUP,
     SOFT,
-    by_group,
     clean,
-    group_colors,
     legend_below,
     sheet,
     short,
     some_of,
-    true_groups,
     whole_numbers,
 )
+from federico.report.groups import ClientGroups, by_cluster, by_distribution, order_of
 from federico.runs.layout import CellDir
 from federico.runs.records import iterate_some_parts, read_last_record
 
@@ -59,7 +57,7 @@ class Posteriors:
     """The name of the cell's row for people."""
     seed: int
     clients: list[str]
-    groups: list[int] | None
+    distributions: ClientGroups | None
     """The clients' true distributions; None where unknown, or where they group nobody."""
     rounds: list[int]
     by_client: dict[int, list[dict[str, float]]]
@@ -73,6 +71,18 @@ class Posteriors:
     def clusters(self) -> FoundClusters:
         """Who trusts whom, as the latest posteriors show it."""
         return found_clusters(self.clients, self.latest)
+
+    @cached_property
+    def groups(self) -> ClientGroups | None:
+        """True distributions where they are known, else the clusters found.
+
+        None where the models belong to nobody.
+        """
+        if self.distributions is not None:
+            return self.distributions
+        if not self.of_clients:
+            return None
+        return by_cluster(self.clusters)
 
     @cached_property
     def of_clients(self) -> bool:
@@ -98,9 +108,9 @@ def read_posteriors(cell: CellDir, drawn: Sequence[int] | None = None) -> Poster
     last = read_last_record(cell.path)
     if last is None or not last.posterior:
         return None
-    groups = true_groups(about.distribution)
+    distributions = by_distribution(about.distribution)
     if drawn is None:
-        drawn = by_group(groups, len(about.clients), MOST_PANELS).tolist()
+        drawn = order_of(distributions, len(about.clients), MOST_PANELS)
 
     rounds: list[int] = []
     by_client: dict[int, list[dict[str, float]]] = {}
@@ -117,7 +127,7 @@ def read_posteriors(cell: CellDir, drawn: Sequence[int] | None = None) -> Poster
         title=about.title or about.method,
         seed=about.seed,
         clients=about.clients,
-        groups=groups,
+        distributions=distributions,
         rounds=rounds,
         by_client=by_client,
         latest=last.posterior,
@@ -127,7 +137,8 @@ def read_posteriors(cell: CellDir, drawn: Sequence[int] | None = None) -> Poster
 
 def panels(shown: Posteriors, title: str) -> Figure:
     """A panel for each client, a line for each model."""
-    drawn = list(shown.by_client)
+    everyone = order_of(shown.groups, len(shown.clients), len(shown.clients))
+    drawn = [client for client in everyone if client in shown.by_client]
     columns = min(4, len(drawn))
     lines = math.ceil(len(drawn) / columns)
     title += some_of(len(drawn), len(shown.clients))
@@ -170,14 +181,11 @@ def panel(axes: Axes, shown: Posteriors, client: int) -> None:
         axes.plot(shown.rounds, weights, color=color, linewidth=1.3, alpha=0.9)
     if name in visible:
         weights = weights_in_percent(rows, name)
-        color = INK
-        if shown.groups:
-            color = colors[name]
-        axes.plot(shown.rounds, weights, color=color, linestyle="--", linewidth=2.2)
+        axes.plot(shown.rounds, weights, color=colors[name], linestyle="--", linewidth=2.2)
 
     title = short(text.called(name), 26)
-    if shown.groups and not shown.of_clients:
-        title += f", distribution {shown.groups[client]}"
+    if shown.distributions and not shown.of_clients:
+        title += f", distribution {shown.distributions.of_clients[client]}"
     axes.set_title(title, loc="left", fontsize=9.5, color=INK, parse_math=False)
     axes.set_ylim(-3, 105)
     whole_numbers(axes)
@@ -201,21 +209,22 @@ def legend_lines(shown: Posteriors) -> list[Line2D]:
 
     own = Line2D([], [], color=INK, linestyle="--", linewidth=2.2, label="own model")
     lines.append(own)
-    if shown.groups is None:
+    groups = shown.groups
+    if groups is None:
         lines.append(Line2D([], [], color=NO_GROUP, label="a peer"))
         return lines
 
-    of_clients = group_colors(shown.groups, len(shown.groups))
-    color_of = dict(zip(shown.groups, of_clients, strict=True))
-    for group in sorted(color_of)[:MOST_PANELS]:
-        lines.append(Line2D([], [], color=color_of[group], label=f"distribution {group}"))
+    color_of = dict(zip(groups.of_clients, groups.colors, strict=True))
+    for group, name in list(groups.names.items())[:MOST_PANELS]:
+        lines.append(Line2D([], [], color=color_of[group], label=name))
     return lines
 
 
 def _colors(shown: Posteriors) -> dict[str, str]:
-    """Clients by their distribution; models that belong to nobody one by one."""
-    by_distribution = group_colors(shown.groups, len(shown.clients))
-    colors = dict(zip(shown.clients, by_distribution, strict=True))
+    """Clients by their group; models that belong to nobody one by one."""
+    colors = dict.fromkeys(shown.clients, NO_GROUP)
+    if shown.groups is not None:
+        colors = dict(zip(shown.clients, shown.groups.colors, strict=True))
 
     # Over again from the first where there are more models than colours.
     next_color = cycle(GROUP_COLORS)

@@ -2,8 +2,11 @@
 
 from pathlib import Path
 
+from matplotlib.figure import Figure
+
 from federico.report import tables
 from federico.report.aggregate import Summary
+from federico.report.dark import darken
 from federico.report.details import RunDetails, read_details, summarize
 from federico.report.drawing import render
 from federico.report.figures import draw_all
@@ -12,6 +15,8 @@ from federico.runs.atomic import disk_errors, publish_bytes, publish_text
 OWN_FIGURE = "figure.png"
 """The figure in the manner of the paper. It is drawn when the runs are there, see `paper.figures`,
 and shown wherever it lies beside the results."""
+DARK = "-dark"
+"""What the name of a picture for a dark page ends with."""
 KEPT_PICTURES = ("overview", "cost")
 """Pictures that are kept beside results in `results/<name>`."""
 
@@ -30,7 +35,7 @@ def write_tables_and_pictures(folder: Path, summary: Summary) -> None:
     if own_figure.exists():
         publish_bytes(pictures / OWN_FIGURE, own_figure.read_bytes())
     for name, figure in draw_all(summary, details):
-        publish_bytes(pictures / f"{name}.png", render(figure))
+        _publish_picture(pictures, name, figure)
 
     in_markdown = []
     in_latex = []
@@ -58,4 +63,11 @@ def draw_kept(target: Path, run: Path | None = None) -> None:
     without_cells = RunDetails([], None)
     for name, figure in draw_all(summary, without_cells):
         if name in KEPT_PICTURES:
-            publish_bytes(target / f"{name}.png", render(figure))
+            _publish_picture(target, name, figure)
+
+
+def _publish_picture(folder: Path, name: str, figure: Figure) -> None:
+    """Write the figure twice: as it is, and for a dark page."""
+    publish_bytes(folder / f"{name}.png", render(figure))
+    darken(figure)
+    publish_bytes(folder / f"{name}{DARK}.png", render(figure))
