@@ -26,9 +26,9 @@ def run(tmp_path: Path) -> Path:
 def test_tables_and_pictures_are_files_too(run: Path) -> None:
     write_tables_and_pictures(run, summarize(run))
 
-    assert {file.stem for file in (run / "figures").iterdir()} == {
-        "overview", "rounds", "cost", "clients", "collaboration", "partition",
-    }  # fmt: skip
+    names = {"overview", "rounds", "cost", "clients", "collaboration", "partition"}
+    for_dark_pages = {f"{name}-dark" for name in names}
+    assert {file.stem for file in (run / "figures").iterdir()} == names | for_dark_pages
     assert "| FedeRiCo | **90.0** | +40.0 (1 of 1) |" in (run / "table.md").read_text()
     assert r"FedeRiCo & \textbf{90.0} & +40.0 (1 of 1)" in (run / "table.tex").read_text()
     assert "federico,federico,,given,0.01,2,0,0.9" in (run / "runs.csv").read_text()
@@ -43,7 +43,8 @@ def test_kept_results_have_their_overview_and_cost(run: Path, tmp_path: Path) ->
 
     draw_kept(kept, run)
 
-    assert {file.name for file in kept.glob("*.png")} == {"overview.png", "cost.png", "figure.png"}
+    drawn = {"overview", "overview-dark", "cost", "cost-dark", "figure"}
+    assert {file.stem for file in kept.glob("*.png")} == drawn
 
 
 def test_a_disk_that_cannot_be_written_is_named(run: Path) -> None:

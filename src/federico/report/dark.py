@@ -12,7 +12,7 @@ from matplotlib.text import Text
 from federico.report.drawing import AXIS, BLUES, FAINT, INK, SOFT
 
 CARD = "#1D2129"
-"""What figures lie on in a dark page; `style.html` has it too."""
+"""What figures lie on in a dark page; the style sheet of `federico ui` has it too."""
 EXCHANGED = {
     "#FFFFFF": CARD,
     INK: "#E8EAEE",

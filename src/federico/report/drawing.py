@@ -17,7 +17,6 @@ from matplotlib.colors import LinearSegmentedColormap, to_hex
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from matplotlib.transforms import ScaledTranslation, blended_transform_factory
-from PIL import Image
 
 from federico.runs.table import TableRow
 from federico.types import Array
@@ -378,9 +377,3 @@ def render(figure: Figure) -> bytes:
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         figure.savefig(buffer, format="png", dpi=DPI)
     return buffer.getvalue()
-
-
-def width_of(png: bytes) -> int:
-    """How many pixels wide a PNG is."""
-    with Image.open(io.BytesIO(png)) as image:
-        return image.width
