@@ -65,6 +65,7 @@ class Standin(ModuleType):
         return self
 
     def init_by_name(self, **about: Any) -> Any:
+        sys.stdout.write("* a project is initialized\n")  # trackio does
         self.started.append(about)
         return self
 
@@ -113,11 +114,12 @@ def test_wandb_interface_gets_every_round_once(tmp_path: Path, standin: Standin)
 
 
 def test_where_runs_are_found_by_name_each_has_a_name_of_its_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     module = Standin(has_ids=False)
     monkeypatch.setitem(sys.modules, "like_wandb", module)
     run_killed_and_resumed(tmp_path, TO_STANDIN)
+    assert "initialized" not in capsys.readouterr().out, "there may be JSON"
     federico.run(**SETTINGS, directory=tmp_path, track=TO_STANDIN, overwrite=True)
     killed, resumed, another = [about["name"] for about in module.started]
     assert killed == resumed

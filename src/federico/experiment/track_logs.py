@@ -6,9 +6,11 @@ had written without noting it. Unless the environment says otherwise, nothing le
 
 import importlib
 import inspect
+import io
 import os
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -23,13 +25,14 @@ INSTALL = {
     "mlflow": "pip install 'federico[track]'",
     "wandb": "pip install {module}",
 }
-ON_THIS_MACHINE = {
+ENVIRONMENT = {
     "WANDB_MODE": "offline",
+    "WANDB_SILENT": "true",  # else it prints a summary of its own between our lines
     "WANDB_ERROR_REPORTING": "false",
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_ALLOW_FILE_STORE": "true",  # a database needs packages that mlflow-skinny lacks
 }
-"""Settings of the environment that keep trackers off the network, unless they are set already."""
+"""Keeps trackers off the network and off the screen, unless these variables are set already."""
 
 LONGEST_PARAMETER = 500
 """Characters of a setting that every release of MLflow takes."""
@@ -65,7 +68,7 @@ class TrackLog(Protocol):
 
 def import_tracker(tracker: Tracker, options: TrackOptions) -> ModuleType:
     """The module that a tracker needs; an error says how to install it."""
-    for variable, value in ON_THIS_MACHINE.items():
+    for variable, value in ENVIRONMENT.items():
         os.environ.setdefault(variable, value)
     names = {"tensorboard": "torch.utils.tensorboard", "mlflow": "mlflow", "wandb": options.module}
     try:
@@ -202,7 +205,8 @@ class WandbLog:
         else:
             # trackio finds a run again by its name alone.
             about["name"] = f"{cell.name}-{opening.identity}"
-        self._run: Any = module.init(**about)
+        with _nothing_printed():
+            self._run: Any = module.init(**about)
 
     def write(self, round_index: int, figures: Mapping[str, float]) -> None:
         """Write the figures of a round."""
@@ -212,11 +216,18 @@ class WandbLog:
         """Keep the artefacts."""
         for path in artefacts:
             name = f"{self._cell}-{path.stem}"
-            self._run.log_artifact(str(path), name=name, type="federico")
+            with _nothing_printed():
+                self._run.log_artifact(str(path), name=name, type="federico")
 
     def close(self) -> None:
         """End the run in this process; another may resume it."""
-        self._run.finish()
+        with _nothing_printed():
+            self._run.finish()
+
+
+def _nothing_printed() -> AbstractContextManager[object]:
+    """Standard output is for results, maybe as JSON: trackio's greetings do not belong there."""
+    return redirect_stdout(io.StringIO())
 
 
 def settings_of(cell: CellDir) -> dict[str, Any]:
