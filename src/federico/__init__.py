@@ -1,11 +1,13 @@
 """Decentralised, personalised federated learning with the right collaborators."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from federico import errors
     from federico.api import Callback, FedericoClassifier, FedericoRegressor, Run, load, run
 
-__all__ = ["Callback", "FedericoClassifier", "FedericoRegressor", "Run", "load", "run"]
+__all__ = ["Callback", "FedericoClassifier", "FedericoRegressor", "Run", "errors", "load", "run"]
 
 
 def __dir__() -> list[str]:
@@ -14,6 +16,8 @@ def __dir__() -> list[str]:
 
 def __getattr__(name: str) -> Any:
     """Import torch only when something needs it: `federico --help` does not."""
+    if name == "errors":
+        return import_module("federico.errors")
     if name in __all__:
         from federico import api
 

@@ -9,6 +9,7 @@ from torch import nn
 
 import federico
 from federico.errors import ConfigError, RunError
+from federico.report import summarize
 from federico.types import Array
 
 matplotlib.use("Agg")
@@ -64,8 +65,19 @@ def test_the_summary_has_a_line_for_each_method_and_seed(run: federico.Run) -> N
         ("local", 1),
     ]
     last = run.frame(last=True).query("method == 'local' and seed == 0")
-    assert summary.accuracy[2] == pytest.approx(last.accuracy.mean())
+    assert summary.accuracy[2] == pytest.approx(last.accuracy.mean()), "of clients of one size"
     assert summary.worst[2] == last.accuracy.min()
+
+
+def test_figures_of_the_summary_are_those_of_the_report(tmp_path: Path) -> None:
+    clients = people()
+    x, y = clients["a"]
+    clients["a"] = x[:10], y[:10]
+    run = start(tmp_path, clients=clients, methods=["local"])
+    (entry,) = summarize(run.path).entries
+    last = run.frame(last=True)
+    assert run.summary().accuracy.item() == pytest.approx(entry.seeds[0].figure[-1])
+    assert run.summary().accuracy.item() != pytest.approx(last.accuracy.mean())
 
 
 def test_the_posterior_is_labelled_and_of_the_asked_round(run: federico.Run) -> None:
@@ -88,6 +100,10 @@ def test_pictures_are_axes_and_drawn_where_asked(run: federico.Run) -> None:
     assert run.plot.collaborators("a", ax=grid[1, 0]) is grid[1, 0]
     assert run.plot.clients(ax=grid[1, 1]) is grid[1, 1]
     assert len(grid[0, 0].lines) == 2, "a line for each method"
+    names = [text.get_text() for text in grid[1, 0].get_legend().get_texts()]
+    posterior = run.posterior().loc["a"].drop("a")
+    assert names[0] == "a (own model)"
+    assert names[1] == posterior.idxmax(), "the heaviest of the others"
     assert run.plot.accuracy().get_xlabel() == "round"
     pyplot.close("all")
     assert dir(run.plot) == ["accuracy", "clients", "collaborators", "posterior"]
@@ -103,7 +119,9 @@ def test_a_run_says_whether_it_was_trained_or_loaded(tmp_path: Path) -> None:
     assert not again.trained
     assert "loaded, not trained now" in repr(again)
     assert "4 clients, federico, local, 1 seed" in repr(federico.load(tmp_path / "mine"))
-    assert "<table" in again._repr_html_()
+    shown = again._repr_html_()
+    assert "worst client" in shown
+    assert "NaN" not in shown
     assert "a (alone)" in again.client("a")._repr_html_()
 
 

@@ -10,7 +10,7 @@ from federico.report import summarize
 from federico.report.aggregate import Entry, Summary
 from federico.report.drawing import legend_beside, short
 from federico.report.figures import curves, dots_by_client, trust
-from federico.report.posteriors import LABEL, legend_lines, panel, read_posteriors
+from federico.report.posteriors import LABEL, named_lines, read_posteriors
 from federico.runs.layout import CellDir
 
 if TYPE_CHECKING:
@@ -63,16 +63,19 @@ class Plots:
         seed: int | None = None,
         ax: Axes | None = None,
     ) -> Axes:
-        """How one client finds its collaborators: the weight of each model over the rounds."""
+        """How one client finds its collaborators: the weight of each model over the rounds.
+
+        Lines of the heaviest models have names, heaviest first; those of the others are grey.
+        """
         cell = self._cell(method, seed)
         names = cell.description.clients
         if str(client) not in names:
             raise RunError(f"client {client!r}: there is none of that name; it has {names}")
         posteriors = self._posteriors(method, seed, str(client))
-        ax = ax or _new_axes(6.5, 4)
-        panel(ax, posteriors, names.index(str(client)))
+        ax = ax or _new_axes(7, 4)
+        named_lines(ax, posteriors, names.index(str(client)))
         ax.set(xlabel="round", ylabel=LABEL)
-        ax.legend(handles=legend_lines(posteriors), frameon=False, fontsize=9)
+        legend_beside(ax)
         return ax
 
     def __dir__(self) -> list[str]:

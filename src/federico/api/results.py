@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from torch import nn
 
 from federico.api.frames import frame_of_posterior, frame_of_rounds
+from federico.api.summary import html_of_summary, summary_of_cells
 from federico.errors import ConfigError, RunError
 from federico.own_code import NOTHING, Trust
 from federico.runs.bundle import Bundle
@@ -69,8 +70,11 @@ class Run:
         )
 
     def _repr_html_(self) -> str:
-        table = self.summary().to_html(border=0, float_format="{:.3f}".format, index=False)
-        return f"<p><b>{escape(repr(self))}</b></p>{table}"
+        head = f"<p><b>{escape(repr(self))}</b></p>"
+        summary = self.summary()
+        if summary.empty:
+            return f"{head}<p>No round has been evaluated yet.</p>"
+        return head + html_of_summary(summary)
 
     @property
     def clients(self) -> list[str]:
@@ -97,30 +101,14 @@ class Run:
     def summary(self) -> pd.DataFrame:
         """What each method has reached: one line for each method and seed.
 
-        Figures are those of the last evaluated round, the plain mean over clients. `worst` and
-        `best` are the lowest and the highest client's accuracy, or R2 where values are predicted.
-        For example:
+        Figures are those of the last evaluated round, over all clients as in the report: weighted
+        by the size of their data. `alone_...` is what the clients reach with the models they
+        trained alone, where the method trains them. `worst` and `best` are the lowest and the
+        highest client's accuracy, or R2 where values are predicted. For example:
 
             run.summary().groupby("method")["accuracy"].mean()
         """
-        import pandas as pd
-
-        last = self.frame(last=True)
-        if last.empty:
-            return pd.DataFrame(columns=["method", "seed", "round", "clients"])
-        places = [name for name in ("method", "row", "column", "seed", "round") if name in last]
-        judged_by = "accuracy" if "accuracy" in last else "r2"
-        lines = []
-        for key, group in last.groupby(places, sort=False, dropna=False):
-            line = dict(zip(places, key, strict=True))
-            line["clients"] = len(group)
-            figures = group.drop(columns=[*places, "client"])
-            for name, value in figures.mean().items():
-                line[str(name)] = value
-            line["worst"] = group[judged_by].min()
-            line["best"] = group[judged_by].max()
-            lines.append(line)
-        return pd.DataFrame(lines)
+        return summary_of_cells(self._shown_cells)
 
     def frame(self, *, last: bool = False) -> pd.DataFrame:
         """Every figure of the records: one line for each method, seed, client and round.

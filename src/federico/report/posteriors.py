@@ -24,6 +24,7 @@ from federico.report.drawing import (
     sheet,
     short,
     some_of,
+    subtitle,
     whole_numbers,
 )
 from federico.report.groups import ClientGroups, by_cluster, by_distribution, order_of
@@ -167,12 +168,7 @@ def panel(axes: Axes, shown: Posteriors, client: int) -> None:
     name = shown.clients[client]
     rows = shown.by_client[client]
     colors = _colors(shown)
-
-    visible: set[str] = set()
-    for row in rows:
-        for owner, weight in row.items():
-            if weight >= VISIBLE:
-                visible.add(owner)
+    visible = _visible_owners(rows)
 
     for owner in sorted(visible - {name}):
         weights = weights_in_percent(rows, owner)
@@ -187,6 +183,53 @@ def panel(axes: Axes, shown: Posteriors, client: int) -> None:
     if shown.distributions and not shown.of_clients:
         title += f", distribution {shown.distributions.of_clients[client]}"
     axes.set_title(title, loc="left", fontsize=9.5, color=INK, parse_math=False)
+    _frame_of_weights(axes)
+
+
+def named_lines(axes: Axes, shown: Posteriors, client: int) -> None:
+    """One client's weights in a picture of its own: the heaviest models are named, heaviest first.
+
+    Its own model is dashed and thicker; models without a name of their own are grey.
+    """
+    name = shown.clients[client]
+    rows = shown.by_client[client]
+    visible = _visible_owners(rows)
+    others = visible - {name}
+    by_weight = sorted(others, key=lambda owner: (-rows[-1].get(owner, 0.0), owner))
+    named = by_weight[: len(GROUP_COLORS)]
+
+    for owner in by_weight[len(named) :]:
+        axes.plot(shown.rounds, weights_in_percent(rows, owner), color=NO_GROUP, linewidth=1.0)
+    if name in visible:
+        weights = weights_in_percent(rows, name)
+        label = f"{short(text.called(name))} (own model)"
+        axes.plot(
+            shown.rounds, weights, color=INK, linestyle="--", linewidth=2.4, label=label, zorder=3
+        )
+    for owner, color in zip(named, GROUP_COLORS, strict=False):
+        label = short(text.called(owner.lstrip("*")))
+        weights = weights_in_percent(rows, owner)
+        axes.plot(shown.rounds, weights, color=color, linewidth=1.8, label=label)
+    unnamed = len(by_weight) - len(named)
+    if unnamed:
+        axes.plot([], [], color=NO_GROUP, linewidth=1.0, label=f"{unnamed} others")
+
+    title = f"Whose models {short(text.called(name), 26)} trusts"
+    subtitle(axes, title)
+    _frame_of_weights(axes)
+
+
+def _visible_owners(rows: Sequence[Mapping[str, float]]) -> set[str]:
+    """Whose models get a weight worth drawing in some of these posteriors."""
+    visible: set[str] = set()
+    for row in rows:
+        for owner, weight in row.items():
+            if weight >= VISIBLE:
+                visible.add(owner)
+    return visible
+
+
+def _frame_of_weights(axes: Axes) -> None:
     axes.set_ylim(-3, 105)
     whole_numbers(axes)
     clean(axes, "y")

@@ -100,8 +100,17 @@ class Bundle:
         rows = []
         for owner, weight in sorted(self.posterior.items(), key=lambda item: -item[1]):
             rows.append(f"<tr><td>{escape(owner)}</td><td>{100 * weight:.1f} %</td></tr>")
-        head = "<tr><th>model of</th><th>weight</th></tr>"
-        return f"<p><b>{escape(repr(self))}</b></p><table>{head}{''.join(rows)}</table>"
+        head = "<thead><tr><th>model of</th><th>weight</th></tr></thead>"
+        table = f"<table>{head}<tbody>{''.join(rows)}</tbody></table>"
+
+        client = escape(self.header.client)
+        title = f"Personal model of {client} ({escape(self.header.method)})"
+        about = []
+        if self.comparison is not None:
+            about.append(f"On its own test data: {describe_comparison(self.comparison)}.")
+        if self.distillation is not None:
+            about.append(f"{self.distillation}.")
+        return f"<p><b>{title}</b></p><p>{escape(' '.join(about))}</p>{table}"
 
     @property
     def comparison(self) -> Comparison | None:
