@@ -26,6 +26,7 @@ from federico.site.life import peer_fault
 from federico.site.status import (
     MemberStatus,
     Status,
+    describe_privacy,
     describe_renewal,
     describe_score,
     describe_waits,
@@ -222,6 +223,8 @@ def _print_status(status: Status, *, running: bool) -> None:
         out.print(_worth(status, status.comparison), **PLAIN)
     if running and status.waits:
         out.print(f"Waits for {describe_waits(status.waits, now)}", **PLAIN)
+    if describe_privacy(status):
+        out.print(describe_privacy(status).capitalize(), **PLAIN)
     if status.certificate_ends is not None:
         renewal = describe_renewal(status.certificate_ends, now)
         out.print(renewal[0].upper() + renewal[1:], **PLAIN)

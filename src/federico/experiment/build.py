@@ -32,6 +32,7 @@ from federico.learning.layout import ModelLayout
 from federico.learning.learner import ClientData, Learner, held_out
 from federico.learning.models import Factory
 from federico.learning.pretrained import read_pretrained, start_hints
+from federico.learning.privacy import Floor, PrivacyAccount
 from federico.learning.rows import RowStorage
 from federico.learning.training_rules import check_loss, class_weight_table
 from federico.methods.context import MethodContext
@@ -82,12 +83,38 @@ class Setup:
         options = self.experiment.method_options(name)
         part = self.experiment.method(name).shared_part(options, self.layout)
         connect = partial(team.connect, hosting, part)
-        return self.hosted_method(name, hosting, connect, storage)
+        account = self.account(name, secret=self.seed)
+        return self.hosted_method(name, hosting, connect, storage, account)
+
+    def account(
+        self, name: str, *, secret: int, keep: Callable[[IntArray], None] | None = None
+    ) -> PrivacyAccount | None:
+        """What clients spend of their privacy; None without differential privacy.
+
+        The noise comes from `secret`: in a simulation the seed, so that a run can be repeated.
+        """
+        experiment = self.experiment
+        rules = experiment.privacy.rules(
+            experiment.method(name),
+            experiment.method_options(name),
+            len(self.clients),
+            experiment.rounds,
+            secret,
+        )
+        if rules is None:
+            return None
+        training = experiment.training
+        return PrivacyAccount(rules, training.batch_size, training.local_epochs, keep)
 
     def hosted_method(
-        self, name: str, hosting: Hosting, connect: Connect, storage: RowStorage | None = None
+        self,
+        name: str,
+        hosting: Hosting,
+        connect: Connect,
+        storage: RowStorage | None = None,
+        account: PrivacyAccount | None = None,
     ) -> Method:
-        """The same for any hosting of the clients, over any exchange."""
+        """The same for any hosting of the clients, over any exchange, at the cost of `account`."""
         training = self.experiment.training
         hosted = set(hosting.hosted.tolist())
         learner = Learner(
@@ -104,6 +131,7 @@ class Setup:
             device=device(self.experiment.system.device),
             storage=storage,
             rules=training.rules(),
+            account=account,
         )
         method = build_method(
             self.experiment.method(name),
@@ -114,6 +142,7 @@ class Setup:
             connect=self._among_hostile(connect, learner),
             local_epochs=training.local_epochs,
             rounds=self.experiment.rounds,
+            floor=self.experiment.privacy.floor,
         )
         compat.give_back_freed_memory()  # on the way there were models that no round needs
         return method
@@ -181,6 +210,7 @@ class Setup:
         options = experiment.method_options(method)
         kind = experiment.method(method)
         kind.check(options, len(self.clients), self.layout)
+        experiment.privacy.check(kind, options, experiment.training, self.layout)
         standardized = experiment.training.standardize_targets
         is_regression = self.schema.task == "regression"
         if is_regression and not standardized and kind.needs_standardized_targets(options):
@@ -208,6 +238,7 @@ def build_method(
     connect: Connect,
     local_epochs: int = 1,
     rounds: int,
+    floor: Floor | None = None,
 ) -> Method:
     """Bank, then exchange, then method: the one place where they are put together."""
     kind.check(options, len(names), learner.layout)
@@ -241,6 +272,7 @@ def build_method(
         seed=learner.seed,
         rounds=rounds,
         local_epochs=local_epochs,
+        floor=floor or Floor(),
     )
     return kind(context, options)
 

@@ -24,6 +24,7 @@ from federico.data.sources import Source
 from federico.data.sources.digits import Digits
 from federico.errors import ConfigError
 from federico.experiment.grid_options import GridOptions, GridRow
+from federico.experiment.privacy_options import PrivacyOptions
 from federico.experiment.track_options import TrackOptions
 from federico.experiment.training_options import Training, files_beside
 from federico.learning.models import MLP, ModelOptions, beside
@@ -111,6 +112,8 @@ class Experiment(Options):
     """What every client trains."""
     training: Training = Training()
     """How it trains."""
+    privacy: PrivacyOptions = PrivacyOptions()
+    """What may be learned about clients' samples from what they send."""
     attack: AttackOptions | None = None
     """Hostile members, for studies of what they can do; nobody is hostile if not set."""
     system: System = System()
@@ -345,6 +348,9 @@ def cell_options(experiment: Experiment, method: str) -> dict[str, Any]:
     options = experiment.model_dump(mode="json", exclude=NOT_PART_OF_A_CELL | others)
     options["training"] = experiment.training.meaning()
     options["dtype"] = experiment.system.dtype
+    options["privacy"] = experiment.privacy.meaning()
+    if not options["privacy"]:
+        del options["privacy"]  # like the next one
     if experiment.attack is None:
         del options["attack"]  # results from before there was such a table keep their names
     if method in experiment.own_methods:

@@ -8,6 +8,7 @@ import numpy as np
 from federico.exchange.protocol import ByteCount, Purpose
 from federico.experiment.evaluation import Evaluation
 from federico.learning.learner import Scores
+from federico.learning.privacy import PrivacyAccount
 from federico.methods.method import Posterior, Round
 from federico.runs.records import Record, weights_kept
 from federico.types import FloatArray, IntArray
@@ -29,6 +30,7 @@ def record_round(
     played: Round,
     traffic: Mapping[Purpose, ByteCount],
     distribution: Sequence[int] | None = None,
+    account: PrivacyAccount | None = None,
 ) -> Record:
     """The record of a round and its evaluation.
 
@@ -70,7 +72,13 @@ def record_round(
         alone=alone,
         together=together,
         together_share=together_share,
+        epsilon=None if account is None else _spent(account, hosted),
+        delta=None if account is None else account.rules.delta,
     )
+
+
+def _spent(account: PrivacyAccount, hosted: IntArray) -> list[float]:
+    return [_rounded(epsilon) for epsilon in account.spent()[hosted].tolist()]
 
 
 def _figures(scores: Scores | None, clients: int) -> dict[str, list[float | None]] | None:

@@ -655,6 +655,7 @@ def play_round(
             played,
             traffic,
             distribution,
+            method.learner.account,
         )
 
 

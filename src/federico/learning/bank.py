@@ -73,6 +73,10 @@ class Bank:
         """The client that a model belongs to: its owner, unless it is a private model."""
         return self._private.get(owner, owner)
 
+    def is_private(self, owner: int) -> bool:
+        """Whether nobody but its client ever sees this model."""
+        return owner in self._private
+
     @property
     def hosted_rows(self) -> Tensor:
         """The rows of the owners hosted here, in the order of `owners`."""

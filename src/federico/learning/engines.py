@@ -5,6 +5,7 @@ model being trained) and `grad`, or of the rows given to `hold`. The choice of e
 number beyond rounding.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 from federico import compat
 from federico.learning.layout import ModelLayout, Slot
 from federico.learning.objectives import Objective
+from federico.learning.privacy import clip_factors
 
 MANY = 256
 """With at least this many samples, a layer's product is faster with the samples as columns."""
@@ -33,6 +35,9 @@ class Engine(Protocol):
 
     def gradient(self, x: Tensor, y: Tensor, weights: Tensor) -> None:
         """Write the gradient of each model's weighted sum of losses into its row of `grad`."""
+
+    def clipped_gradient(self, x: Tensor, y: Tensor, weights: Tensor, bound: float) -> None:
+        """The same, with the gradient of each single sample shortened to a length of `bound`."""
 
 
 @dataclass(frozen=True)
@@ -207,7 +212,31 @@ class Stacked:
     def gradient(self, x: Tensor, y: Tensor, weights: Tensor) -> None:
         """See `Engine.gradient`."""
         layers = self._layers_of_first(len(x))
+        for layer, below, slope in self._backward(layers, x, y, weights):
+            layer.write_gradient(below, slope)
 
+    @torch.no_grad()
+    def clipped_gradient(self, x: Tensor, y: Tensor, weights: Tensor, bound: float) -> None:
+        """See `Engine.clipped_gradient`."""
+        layers = self._layers_of_first(len(x))
+        parts = list(self._backward(layers, x, y, weights))
+
+        # A layer's gradient for one sample is the product of its slope and of what is below it, so
+        # the product of their lengths is its length.
+        squares = torch.zeros(x.shape[:2], dtype=x.dtype, device=x.device)  # [models, samples]
+        for layer, below, slope in parts:
+            inputs = below.square().sum(2)
+            if layer.bias is not None:
+                inputs = inputs + 1
+            squares += slope.square().sum(2) * inputs
+        factors = clip_factors(squares.sqrt(), bound)
+        for layer, below, slope in parts:
+            layer.write_gradient(below, slope * factors[:, :, None])
+
+    def _backward(
+        self, layers: list[StackedLayer], x: Tensor, y: Tensor, weights: Tensor
+    ) -> Iterator[tuple[StackedLayer, Tensor, Tensor]]:
+        """Every layer from last to first, with what is below it and the slope of its outputs."""
         # Forward: activations[k] goes into layer k, activations[k + 1] comes out of it.
         activations = [x.flatten(2)]
         for layer in layers:
@@ -221,7 +250,7 @@ class Stacked:
             layer = layers[k]
             if layer.relu:
                 slope = compat.relu_backward(slope, activations[k + 1])
-            layer.write_gradient(activations[k], slope)
+            yield layer, activations[k], slope
 
             # Nothing needs the gradient of the inputs.
             if k > 0:
@@ -236,6 +265,35 @@ class Stacked:
             layers = [StackedLayer.of(layer, rows, grad) for layer in self._layers]
             self._stacked_layers[count] = layers
         return layers
+
+
+@dataclass(frozen=True)
+class SampleLoss:
+    """The loss of one model for single samples, of any module that treats them apart."""
+
+    layout: ModelLayout
+    module: nn.Module
+    objective: Objective
+
+    def clipped_gradient(
+        self, row: Tensor, x: Tensor, y: Tensor, weights: Tensor, bound: float
+    ) -> Tensor:
+        """The sum of the samples' gradients, [size], none of which is longer than `bound`."""
+        gradient = torch.func.grad(self)
+        gradient_of_each = torch.vmap(gradient, in_dims=(None, 0, 0, 0), randomness="different")
+        gradients: Tensor = gradient_of_each(row, x, y, weights)  # [samples, size]
+        norms = torch.linalg.vector_norm(gradients, dim=1)
+        return clip_factors(norms, bound) @ gradients
+
+    def __call__(self, row: Tensor, x: Tensor, y: Tensor, weight: Tensor) -> Tensor:
+        """The weighted loss of one sample, by the model in this row."""
+        tensors = {slot.name: slot.view(row) for slot in self.layout.slots}
+        with self.layout.precision(x.device):
+            outputs: Tensor = torch.func.functional_call(
+                self.module, tensors, (x[None],), tie_weights=True
+            )
+        loss: Tensor = self.objective(outputs.to(self.layout.dtype), y[None])[0]
+        return loss * weight
 
 
 class Looped:
@@ -279,6 +337,12 @@ class Looped:
         losses = self._objective(outputs, y[0])
         total = (losses * weights[0]).sum()
         torch.autograd.backward(total)
+
+    def clipped_gradient(self, x: Tensor, y: Tensor, weights: Tensor, bound: float) -> None:
+        """See `Engine.clipped_gradient`."""
+        self._layout.training_mode(self.module)
+        loss = SampleLoss(self._layout, self.module, self._objective)
+        self._grad.copy_(loss.clipped_gradient(self._work, x[0], y[0], weights[0], bound))
 
     def _forward(self, x: Tensor) -> Tensor:
         """The module's outputs for these samples, in the layout's precision."""
@@ -327,6 +391,12 @@ class Vmapped:
         count = len(x)
         rows = self._rows[:count]
         self._grad[:count] = gradient_of_each(rows, x, y, weights)
+
+    def clipped_gradient(self, x: Tensor, y: Tensor, weights: Tensor, bound: float) -> None:
+        """See `Engine.clipped_gradient`."""
+        loss = SampleLoss(self._layout, self._module, self._objective)
+        for k in range(len(x)):
+            self._grad[k] = loss.clipped_gradient(self._rows[k], x[k], y[k], weights[k], bound)
 
     def _loss(self, row: Tensor, x: Tensor, y: Tensor, weights: Tensor) -> Tensor:
         """The weighted sum of one model's losses."""

@@ -21,6 +21,7 @@ from federico.learning.layout import ModelLayout
 from federico.learning.metrics import classification_figures, regression_figures
 from federico.learning.objectives import Objective, OwnObjective, mixable, objective_for
 from federico.learning.optimizers import Optimizer, OptimizerStates, PairStates
+from federico.learning.privacy import Noise, PrivacyAccount
 from federico.learning.rows import Rows, RowStorage
 from federico.learning.training_rules import TrainingRules, class_weight_table
 from federico.learning.visits import Visits
@@ -184,7 +185,9 @@ class Learner:
         device: torch.device | str = "cpu",
         storage: RowStorage | None = None,
         rules: TrainingRules | None = None,
+        account: PrivacyAccount | None = None,
     ) -> None:
+        """`account`: models that others see are trained with differential privacy, at its cost."""
         self.layout = layout
         self.rules = rules or TrainingRules()
         self.task = task
@@ -213,6 +216,9 @@ class Learner:
         if task == "regression":
             self._target_units = TargetUnits.of(clients, outputs)
         self.data["train"] = self.data["all"]
+        self.account = account
+        if account is not None:
+            account.open(self.data["all"].counts)
         self.held_out: IntArray = np.zeros(len(clients), dtype=np.int64)
         """How many samples each client has held out, [clients]."""
         self.backdoor: int | None = None
@@ -296,6 +302,8 @@ class Learner:
 
         self.held_out = held_counts
         self.data["train"] = everything.choose(training)
+        if self.account is not None:
+            self.account.hold_out(self.data["train"].counts)
         self.data["held_out"] = everything.choose(judging)
 
     def release_held_out(self) -> None:
@@ -530,13 +538,23 @@ class Learner:
         deltas = self.new_deltas(len(visits))
         states = self.new_states() if fresh else self.states
         training = LocalTraining(round_index, epochs, part, sample_weights, proximal)
+        account = self.account
+        if all(bank.is_private(owner) for owner in visits.owners.tolist()):
+            account = None  # nobody sees these models
+        if account is not None:
+            account.charge(visits.clients, self.data[part].counts[visits.clients])
 
         def learn(workspace: Workspace, work: tuple[Stack, PairStates]) -> tuple[Tensor, Tensor]:
             """Train a stack's visits; returns which stayed finite, and the model's counters."""
             stack, pair_states = work
             stack_training = training.take(stack.positions)
             self._load(workspace, bank, stack.visits)
-            self._run_epochs(workspace, stack.visits, pair_states, stack_training)
+            if account is None:
+                self._run_epochs(workspace, stack.visits, pair_states, stack_training)
+            else:
+                self._run_private_epochs(
+                    workspace, stack.visits, pair_states, stack_training, account
+                )
 
             count = len(stack.visits)
             trained = workspace.work[:count]  # [visits, size]
@@ -635,6 +653,58 @@ class Learner:
 
                     # Visits whose clients have no samples left come last, and take no step.
                     active = len(batch.weights)
+                    if training.proximal is not None:
+                        training.proximal.add_to(grad[:active], work[:active])
+                    self.rules.prepare_step(work[:active], grad[:active], rate)
+                    self.optimizer.step(
+                        parameters[:active], gradients[:active], states.first(active), factor
+                    )
+
+    def _run_private_epochs(
+        self,
+        workspace: Workspace,
+        visits: Visits,
+        states: PairStates,
+        training: LocalTraining,
+        account: PrivacyAccount,
+    ) -> None:
+        """`_run_epochs` with differential privacy: samples are drawn, gradients clipped and noisy.
+
+        No two visits share a random number: what they cost together is the sum of their costs.
+        """
+        data = self.data[training.part]
+        counts = data.counts[visits.clients].tolist()  # largest first
+        steps = [account.steps_per_epoch(count) for count in counts]
+        size = self.layout.parameters
+        work = workspace.work[: len(visits), :size]
+        grad = workspace.grad[: len(visits), :size]
+        parameters = list(work.unbind())
+        gradients = list(grad.unbind())
+        factor = self.rules.schedule.factor(training.round_index)
+        rate = self.optimizer.learning_rate * factor
+        noises: list[Noise] = []
+        for client, owner in visits.pairs:
+            noises.append(Noise(account.rules, self.names[client], owner, training.round_index))
+
+        for epoch in range(training.epochs):
+            with self._randomness(visits, training.round_index, epoch):
+                for step in range(steps[0]):
+                    active = sum(count > step for count in steps)
+                    chosen = [
+                        noise.draw(count, account.rate(count))
+                        for noise, count in zip(noises[:active], counts, strict=False)
+                    ]
+                    batch = data.drawn(visits.clients[:active], chosen)
+                    inputs = data.inputs(batch.index)
+                    targets = data.targets(batch.index)
+                    weights = self._by_class(batch.weights, visits, targets)
+                    workspace.engine.clipped_gradient(inputs, targets, weights, account.rules.clip)
+
+                    for k in range(active):
+                        deviation = account.noise[visits.clients[k]] * account.rules.clip
+                        noises[k].add_to(gradients[k], float(deviation))
+                        # By the expected number of samples: the real one is nobody's business.
+                        gradients[k].div_(account.rate(counts[k]) * counts[k])
                     if training.proximal is not None:
                         training.proximal.add_to(grad[:active], work[:active])
                     self.rules.prepare_step(work[:active], grad[:active], rate)

@@ -8,6 +8,7 @@ from typing import Concatenate, ParamSpec, Protocol, TypeVar
 from federico.exchange.protocol import Exchange, Hosting
 from federico.learning.bank import Bank
 from federico.learning.learner import Learner
+from federico.learning.privacy import Floor
 from federico.methods.model_owners import ModelOwner
 from federico.stopwatch import Stopwatch
 from federico.types import IntArray
@@ -30,6 +31,8 @@ class MethodContext:
     rounds: int
     """How many rounds there are going to be; a run that is resumed may be given more."""
     local_epochs: int = 1
+    floor: Floor = field(default_factory=Floor)
+    """Which clients have too few samples to send anything."""
     clock: Stopwatch = field(default_factory=Stopwatch)
 
     @property

@@ -19,6 +19,11 @@ class FedAvg(Method):
         """The global model alone."""
         return shared_models(clients, ["global"])
 
+    @classmethod
+    def is_accountable(cls, options: Any) -> bool:
+        """Others see nothing but models that were trained."""
+        return True
+
     def round(self, round_index: int) -> Round:
         """The global model moves by sum_i (n_i / n) delta_i."""
         visits = self.pull(round_index, self.to_shared())

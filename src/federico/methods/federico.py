@@ -262,6 +262,16 @@ class Federico(Method):
         return options.evidence == "held_out"
 
     @classmethod
+    def is_accountable(cls, options: FedericoOptions) -> bool:
+        """Gradients for an optimizer at the owner are not clipped."""
+        return options.m_step == "epochs"
+
+    @classmethod
+    def most_visits(cls, options: FedericoOptions, clients: int) -> int:
+        """A peer trains its own model, and those of its neighbors."""
+        return 1 + _neighbors(options, clients)
+
+    @classmethod
     def memory(cls, options: FedericoOptions, clients: int, rounds: int) -> Needs:
         """Every peer trains what it visits, and may keep an optimizer for every model it meets."""
         sampling_rounds = max(0, rounds - options.solo_rounds)
@@ -538,6 +548,7 @@ class Federico(Method):
         """Equations (5) and (8): what each visitor sends to owners of models it gives weight to."""
         weights = self._visit_weights(visits)  # [visits]
         kept = self._worth_training(visits, weights)
+        kept = kept[self.sendable(visits[kept])]
         visits = visits[kept]
         weights = weights[kept]
 

@@ -1,5 +1,7 @@
 """Training alone: what every method has to beat."""
 
+from typing import Any
+
 from federico.methods.method import Method, Mixtures, Round
 
 
@@ -9,6 +11,11 @@ class Local(Method):
     name = "local"
     title = "Local"
     summary = "Every client trains alone. FedeRiCo with 0 neighbors is the same thing."
+
+    @classmethod
+    def is_accountable(cls, options: Any) -> bool:
+        """Others see nothing but models that were trained."""
+        return True
 
     def round(self, round_index: int) -> Round:
         """Local epochs of every client on its own model."""

@@ -156,6 +156,19 @@ class Method(ABC):
         return Needs(models=len(models), updates=clients, pairs=clients)
 
     @classmethod
+    def is_accountable(cls, options: Any) -> bool:
+        """Whether all that others see of a client's samples are models trained by `train`.
+
+        Then the cost in privacy is known; see `federico.learning.privacy`.
+        """
+        return False
+
+    @classmethod
+    def most_visits(cls, options: Any, clients: int) -> int:
+        """How many models that others see a client trains in a round, at most."""
+        return 1
+
+    @classmethod
     def trains_on(cls, options: Any, samples: IntArray) -> IntArray:
         """How many of its samples each client trains on."""
         return samples
@@ -255,9 +268,35 @@ class Method(ABC):
         sample_weights: FloatArray | None = None,
         proximal: Proximal | None = None,
     ) -> None:
-        """Train the visited models and send their owners the deltas, which take no memory after."""
+        """Train the visited models and send their owners the deltas, which take no memory after.
+
+        Clients that may not send train nothing.
+        """
+        allowed = self.sendable(visits)
+        if len(allowed) < len(visits):
+            visits = visits[allowed]
+            if sample_weights is not None:
+                sample_weights = sample_weights[allowed]
+            if proximal is not None:
+                proximal = proximal.take(allowed)
         deltas = self.train(round_index, visits, sample_weights=sample_weights, proximal=proximal)
         self.push(round_index, visits, deltas)
+
+    def sendable(self, visits: Visits) -> IntArray:
+        """Positions of the visits whose outcome others may see.
+
+        Not those of clients with too few samples, or whose privacy budget this would exceed.
+        """
+        learner = self.learner
+        account = learner.account
+        allowed = np.zeros(len(visits), dtype=bool)
+        for client, positions in visits.by_client():
+            samples = int(learner.samples[client])
+            if not self.context.floor.allows(samples, learner.batch_size):
+                continue
+            if account is None or account.affordable(client, len(positions), samples):
+                allowed[positions] = True
+        return np.flatnonzero(allowed)
 
     def train_private_models(
         self, round_index: int, visits: Visits, part: DataPart = "train"
@@ -322,6 +361,9 @@ class Method(ABC):
         }
         for key, value in self.learner.states.state().items():
             saved[f"optimizer.{key}"] = value
+        if self.learner.account is not None:
+            steps = self.learner.account.steps[self.context.hosted]
+            saved["privacy.steps"] = torch.from_numpy(steps)
         for declared in self._declared():
             saved |= declared.save(getattr(self, declared.name), self._copy)
         return saved
@@ -340,6 +382,9 @@ class Method(ABC):
         self.bank.counters[:hosted_models] = state["bank.counters"][torch.from_numpy(places.models)]
 
         self._restore_optimizers(state)
+        if self.learner.account is not None:
+            steps = state["privacy.steps"].numpy()[places.clients]
+            self.learner.account.restore(self.context.hosted, steps)
         for declared in self._declared():
             value = declared.restore(getattr(self, declared.name), state, places)
             setattr(self, declared.name, value)

@@ -418,6 +418,9 @@ class Summary:
     """None where all results were stored as means: they do not say how much data a client has."""
     hostile: list[str] = field(default_factory=list)
     """Clients that were hostile in some run; all figures are those of the others."""
+    epsilon: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """By title of a method whose training is differentially private: the most that any client has
+    spent in any run, and delta."""
 
     @property
     def metric(self) -> Metric:
@@ -573,6 +576,7 @@ def aggregate(
         pending=_pending(table, unfinished),
         population=_population(table, begun),
         hostile=sorted(hostile),
+        epsilon=_privacy_spent([*cells, *unfinished]),
     )
     # Differences need the entries of the reference row, so they are taken when all are there.
     compared = []
@@ -991,3 +995,13 @@ def _mean_lists(rows: Sequence[Sequence[float]]) -> list[float]:
     """The mean of the first entries, of the second, and so on."""
     means: list[float] = np.mean(rows, axis=0).tolist()
     return means
+
+
+def _privacy_spent(cells: Sequence[CellResult]) -> dict[str, tuple[float, float]]:
+    """Epsilon and delta of the client that has spent most, by title of the method."""
+    spent: dict[str, tuple[float, float]] = {}
+    for cell in cells:
+        if cell.epsilon is not None and cell.delta is not None:
+            before, _ = spent.get(cell.title, (0.0, 0.0))
+            spent[cell.title] = (max(before, *cell.epsilon), cell.delta)
+    return spent

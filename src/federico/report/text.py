@@ -342,6 +342,11 @@ def notes(summary: Summary) -> str:
     if summary.hostile:
         named = listed(summary.hostile)
         parts.append(f"Figures are those of honest clients; hostile in some run: {named}.")
+    for title, (epsilon, delta) in summary.epsilon.items():
+        parts.append(
+            f"{title} is differentially private in each training sample: epsilon is at most "
+            f"{epsilon:.3g} at delta {delta:g} for all that a client sends in a run."
+        )
     if summary.metric.explains_variance:
         parts.append(
             f"{summary.metric.name} of all clients is the share of their variance that is "

@@ -29,6 +29,8 @@ class RoundFigures:
     alone: dict[str, list[float | None]] | None = None
     together: dict[str, list[float | None]] | None = None
     together_share: list[float] | None = None
+    epsilon: list[float] | None = None
+    delta: float | None = None
 
     def without_comparison(self) -> "RoundFigures":
         """The round without what a result keeps of the last evaluated round only."""
@@ -99,6 +101,8 @@ def cell_result(
         alone=last_evaluated.alone,
         together=last_evaluated.together,
         together_share=last_evaluated.together_share,
+        epsilon=last_evaluated.epsilon,
+        delta=last_evaluated.delta,
         clients_drawn=about.clients_drawn,
         hostile=about.hostile,
     )

@@ -30,6 +30,8 @@ OPTIONAL = (
     "alone",
     "together",
     "together_share",
+    "epsilon",
+    "delta",
 )
 """Parts of a record that are left out where there is nothing to say."""
 
@@ -75,6 +77,11 @@ class Record:
     together_share: list[float] | None = None
     """How much the collaborators' models count in what each client predicts with, from 0 to 1; the
     model trained alone has the rest."""
+    epsilon: list[float] | None = None
+    """What all that each client has sent so far costs in differential privacy of its samples; None
+    where training is not private."""
+    delta: float | None = None
+    """The probability with which the bound of `epsilon` may fail."""
 
     @property
     def comparisons(self) -> Comparisons | None:
@@ -104,6 +111,8 @@ class Record:
             alone=_joined_figures([part.alone for part in parts]),
             together=_joined_figures([part.together for part in parts]),
             together_share=_end_to_end([part.together_share for part in parts]),
+            epsilon=_end_to_end([part.epsilon for part in parts]),
+            delta=parts[0].delta,
         )
 
 

@@ -105,6 +105,11 @@ class CellResult:
     """The same of the collaborators' models, without the one trained alone."""
     together_share: list[float] | None = None
     """How much the collaborators' models count in what each client predicts with."""
+    epsilon: list[float] | None = None
+    """What all that each client has sent costs in differential privacy of its samples; None where
+    training is not private."""
+    delta: float | None = None
+    """The probability with which the bound of `epsilon` may fail."""
     clients_drawn: bool | None = None
     """Whether clients of the same name are others on another seed; None where nobody wrote it."""
     hostile: list[str] = field(default_factory=list)
@@ -124,6 +129,9 @@ class CellResult:
         together_share = self.together_share
         if together_share is not None:
             together_share = _chosen(together_share, honest)
+        epsilon = self.epsilon
+        if epsilon is not None:
+            epsilon = _chosen(epsilon, honest)
         return replace(
             self,
             clients=_chosen(self.clients, honest),
@@ -134,6 +142,7 @@ class CellResult:
             alone=_chosen_figures(self.alone, honest),
             together=_chosen_figures(self.together, honest),
             together_share=together_share,
+            epsilon=epsilon,
         )
 
     @property

@@ -17,6 +17,7 @@ from pydantic import (
 
 from federico.config_file import read_tables, validated
 from federico.data.dataset import Schema, TableColumn
+from federico.experiment.privacy_options import PrivacyOptions
 from federico.experiment.training_options import Training, files_beside
 from federico.learning.models import MLP, ModelOptions
 from federico.methods.federico import FedericoOptions
@@ -119,6 +120,8 @@ class FederationOptions(Options):
     """What everybody trains."""
     training: Training = Training()
     """How it trains."""
+    privacy: PrivacyOptions = PrivacyOptions()
+    """What may be learned about a site's samples from what it sends."""
     federico: FedericoOptions = FedericoOptions()
     """Options of the method."""
     limits: Limits = Limits()

@@ -201,6 +201,7 @@ def federation_options(setup: Setup, **changes: object) -> FederationOptions:
         "sample": SampleOptions.from_schema(setup.schema),
         "model": experiment.located_model,
         "training": experiment.training,
+        "privacy": experiment.privacy,
         "federico": experiment.method_options("federico"),
     }
     return FederationOptions.model_validate(options | changes)

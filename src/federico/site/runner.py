@@ -44,6 +44,7 @@ from federico.runs.records import Journal, Record, read_last_record, read_record
 from federico.site.life import leaving_in_time, reported_life
 from federico.site.metrics import serving_metrics
 from federico.site.prepare import prepare_site
+from federico.site.privacy_ledger import open_account, recall_spent
 from federico.site.shown_certificate import ShownCertificate
 from federico.site.site_file import Site
 from federico.site.state_folder import open_state_folder
@@ -90,8 +91,11 @@ def _run_in_network(
     # As many processes as members, each of which hosts one.
     hosting = Hosting(members, site.member_index, members)
     storage = peer_storage(setup, site.federation.limits, site.state)
+    account = open_account(setup, site.member_index, state_folder)
     with _open_network(site) as network:
-        method = setup.hosted_method("federico", hosting, network.connect, storage)
+        method = setup.hosted_method("federico", hosting, network.connect, storage, account)
+        if account is not None:
+            recall_spent(account, site.member_index, state_folder)
         try:
             peer = SitePeer(site, setup, state_folder, method, network.exchange, certificate, stop)
             return peer.run()

@@ -162,6 +162,7 @@ class Site:
             "model": beside(federation.model, federation_folder),
             "folder": self.folder,
             "training": federation.training,
+            "privacy": federation.privacy,
             "federico": federation.federico,
             "system": system,
         }

@@ -88,6 +88,13 @@ class Status:
     """The members that the peer waits for now."""
     certificate_ends: float | None = None
     """When the site's certificate expires, in seconds since 1970."""
+    epsilon: float | None = None
+    """What all that the site has sent costs in differential privacy of its samples; None where
+    training is not private."""
+    epsilon_budget: float | None = None
+    """What it may cost at most: then the site sends nothing more."""
+    delta: float | None = None
+    """The probability with which the bound of `epsilon` may fail."""
 
 
 def find_state_folder(site_file: Path) -> Path:
@@ -130,6 +137,16 @@ def _parse(text: str) -> Status:
         comparison = Comparison(**comparison)
     waits = [Wait(**wait) for wait in fields.pop("waits")]
     return Status(**fields, comparison=comparison, members=members, waits=waits)
+
+
+def describe_privacy(status: Status) -> str:
+    """What the site has spent of its privacy, in one line; empty where training is not private."""
+    if status.epsilon is None or status.epsilon_budget is None or status.delta is None:
+        return ""
+    return (
+        f"privacy spent: epsilon {status.epsilon:.2f} of {status.epsilon_budget:g} "
+        f"at delta {status.delta:g}"
+    )
 
 
 def describe_waits(waits: Iterable[Wait], now: float) -> str:

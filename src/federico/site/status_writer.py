@@ -162,6 +162,7 @@ class StatusWriter:
             started=self._started,
             waits=self._exchange.waits.current,
             certificate_ends=self._certificate_ends,
+            epsilon_budget=federation.privacy.epsilon,
         )
         if self._last_record is not None:
             status = _with_round(status, self._last_record)
@@ -190,6 +191,8 @@ def _with_round(status: Status, record: Record) -> Status:
         round=record.round,
         neighbors=record.neighbors[0],
         posterior=record.posterior[0],
+        epsilon=None if record.epsilon is None else record.epsilon[0],
+        delta=record.delta,
     )
 
 

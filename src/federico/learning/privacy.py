@@ -1,0 +1,251 @@
+"""Differential privacy of clients' samples: how models that others see are trained, and its cost.
+
+Every step of DP-SGD draws each sample with the same probability, shortens the gradient of each to
+at most `clip`, and adds Gaussian noise of `noise` times that length. What all steps of all visits
+of a run cost together is added up by Renyi differential privacy, with the functions of Opacus.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from math import ceil
+from types import ModuleType
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from federico.errors import ConfigError
+from federico.learning.layout import ModelLayout
+from federico.rng import key, stream
+from federico.types import FloatArray, IntArray
+
+ORDERS = (1.25, 1.5, 1.75, 2.0, 2.5, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 32, 48, 64, 128, 256)
+"""Orders of Renyi divergence to take the best bound of; any choice of them gives a valid bound."""
+NOISE_PRECISION = 1.01
+"""Noise that is searched for is at most this much larger than needed."""
+MOST_NOISE = 1e4
+HOLDING_OUT, ON_ALL = 0, 1
+"""The two columns of an account: steps while samples were held out of training, and after."""
+
+
+@dataclass(frozen=True)
+class Floor:
+    """Clients with less than this send nothing that was trained on their samples."""
+
+    samples: int = 1
+    batches: int = 1
+
+    def allows(self, samples: int, batch_size: int) -> bool:
+        """Whether a client that trains on so many samples may send."""
+        batches = ceil(samples / batch_size)
+        return samples >= self.samples and batches >= self.batches
+
+
+@dataclass(frozen=True)
+class PrivacyRules:
+    """What may be learned about one sample of a client from all that the client sends."""
+
+    epsilon: float
+    """The budget of a client for the whole run."""
+    delta: float
+    clip: float
+    """The largest length of the gradient of one sample."""
+    noise: float | None
+    """Noise of a step, in units of `clip`; None: as little as the planned visits need."""
+    planned_visits: int
+    """At most so many visits to models that others see does a client make in the run."""
+    secret: int
+    """Seed of the noise. Who knows it can take the noise away."""
+
+
+class PrivacyAccount:
+    """What each client has spent, and what it may still afford."""
+
+    def __init__(
+        self,
+        rules: PrivacyRules,
+        batch_size: int,
+        epochs: int,
+        keep: Callable[[IntArray], None] | None = None,
+    ) -> None:
+        """`keep` is given all steps of all clients before any of them is taken."""
+        self.rules = rules
+        self._batch_size = batch_size
+        self._epochs = epochs
+        self._keep = keep
+        self.all_samples: IntArray = np.zeros(0, dtype=np.int64)
+        self.steps: IntArray = np.zeros((0, 2), dtype=np.int64)
+        """How many steps each client has taken, [clients, 2]."""
+        self.noise: FloatArray = np.zeros(0)
+        """The noise of each client, in units of `clip`, [clients]."""
+        self._train_samples: IntArray = np.zeros(0, dtype=np.int64)
+
+    def open(self, samples: IntArray) -> None:
+        """Begin the account of clients with so many training samples each; nothing is spent."""
+        self.all_samples = samples
+        self._train_samples = samples
+        self.steps = np.zeros((len(samples), 2), dtype=np.int64)
+        self._choose_noise()
+
+    def hold_out(self, trained_on: IntArray) -> None:
+        """From now on, and in the account so far, clients trained on so many samples at first."""
+        self._train_samples = trained_on
+        self._choose_noise()
+
+    def restore(self, clients: IntArray, steps: IntArray) -> None:
+        """Continue the account of these clients; what is known to be spent already stays spent."""
+        self.steps[clients] = np.maximum(self.steps[clients], steps)
+
+    def spent(self) -> FloatArray:
+        """Epsilon of each client so far, [clients]; 0 for who has sent nothing."""
+        return np.array([self._epsilon(i, self.steps[i]) for i in range(len(self.steps))])
+
+    def affordable(self, client: int, visits: int, samples: int) -> bool:
+        """Whether the client can make so many visits on so many samples within its budget."""
+        after = self._after(client, visits, samples)
+        return self._epsilon(client, after) <= self.rules.epsilon
+
+    def charge(self, clients: IntArray, samples: IntArray) -> None:
+        """Add a visit of each of these clients, which train on so many samples each."""
+        for client, count in zip(clients.tolist(), samples.tolist(), strict=True):
+            self.steps[client] = self._after(client, 1, count)
+        if self._keep is not None:
+            self._keep(self.steps)
+
+    def steps_per_epoch(self, samples: int) -> int:
+        """How many steps a client with so many samples takes in an epoch."""
+        return ceil(samples / self._batch_size)
+
+    def rate(self, samples: int) -> float:
+        """The probability with which a step draws each of so many samples."""
+        return min(1.0, self._batch_size / max(1, samples))
+
+    def _after(self, client: int, visits: int, samples: int) -> IntArray:
+        column = ON_ALL if samples == self.all_samples[client] else HOLDING_OUT
+        after: IntArray = self.steps[client].copy()
+        after[column] += visits * self._epochs * self.steps_per_epoch(samples)
+        return after
+
+    def _epsilon(self, client: int, steps: IntArray) -> float:
+        samples = {HOLDING_OUT: self._train_samples, ON_ALL: self.all_samples}
+        taken = []
+        for column, counts in samples.items():
+            if steps[column] > 0:
+                taken.append((self.rate(int(counts[client])), int(steps[column])))
+        return epsilon_of(tuple(taken), float(self.noise[client]), self.rules.delta)
+
+    def _choose_noise(self) -> None:
+        """The noise with which the planned visits of each client fit into its budget."""
+        self.noise = np.zeros(len(self.all_samples))
+        for client, samples in enumerate(self.all_samples.tolist()):
+            if self.rules.noise is not None:
+                self.noise[client] = self.rules.noise
+            elif samples > 0:  # others are hosted elsewhere
+                # As if a step on all samples drew each of them as often as one on fewer does.
+                rate = self.rate(int(self._train_samples[client]))
+                steps = self.rules.planned_visits * self._epochs * self.steps_per_epoch(samples)
+                self.noise[client] = least_noise(rate, steps, self.rules.epsilon, self.rules.delta)
+
+
+@cache
+def epsilon_of(taken: tuple[tuple[float, int], ...], noise: float, delta: float) -> float:
+    """Epsilon of steps at several rates: (probability of each sample, steps) of each."""
+    if not taken:
+        return 0.0
+    opacus = _opacus_accounting()
+    total = np.zeros(len(ORDERS))
+    for rate, steps in taken:
+        total += steps * _cost_of_step(rate, noise)
+    epsilon, _ = opacus.get_privacy_spent(orders=ORDERS, rdp=total, delta=delta)
+    return float(epsilon)
+
+
+@cache
+def least_noise(rate: float, steps: int, epsilon: float, delta: float) -> float:
+    """The least noise with which so many steps cost at most epsilon, up to NOISE_PRECISION."""
+
+    def fits(noise: float) -> bool:
+        return epsilon_of(((rate, steps),), noise, delta) <= epsilon
+
+    enough = 1.0
+    while not fits(enough):
+        enough *= 2
+        if enough > MOST_NOISE:
+            raise ConfigError(
+                f"privacy.epsilon = {epsilon:g}: {steps} steps need more noise than makes sense; "
+                "play fewer rounds, or allow a larger epsilon or delta"
+            )
+    too_little = 0.05
+    while enough / too_little > NOISE_PRECISION:
+        middle = float(np.sqrt(enough * too_little))
+        if fits(middle):
+            enough = middle
+        else:
+            too_little = middle
+    return enough
+
+
+@cache
+def _cost_of_step(rate: float, noise: float) -> FloatArray:
+    """The Renyi divergences of one step, for each of ORDERS."""
+    opacus = _opacus_accounting()
+    cost = opacus.compute_rdp(q=rate, noise_multiplier=noise, steps=1, orders=ORDERS)
+    return np.asarray(cost, dtype=np.float64)
+
+
+def _opacus_accounting() -> ModuleType:
+    """The accounting of Opacus, which takes seconds to import."""
+    try:
+        from opacus.accountants.analysis import rdp
+    except ImportError:
+        raise ConfigError(
+            "privacy.epsilon: needs Opacus, which adds up what training costs; install it with "
+            "pip install 'federico[privacy]'"
+        ) from None
+    module: ModuleType = rdp
+    return module
+
+
+def check_private_training(layout: ModelLayout) -> None:
+    """Refuse models in which the gradient of one sample cannot be told from those of others."""
+    _opacus_accounting()
+    from opacus.validators import ModuleValidator
+
+    template = layout.template
+    wrong = [str(error) for error in ModuleValidator.validate(template.train(), strict=False)]
+    template.eval()
+    if layout.size > layout.parameters:
+        wrong.append("it has float buffers (statistics of batches), which no noise protects")
+    if layout.holds_frozen_parameters:
+        wrong.append("some of its parameters are frozen; set training.shared = 'trainable'")
+    if wrong:
+        raise ConfigError(
+            f"privacy.epsilon: this model cannot be trained with differential privacy: {wrong[0]}. "
+            "Take a model whose samples do not see each other, for example with group norm "
+            "instead of batch norm"
+        )
+
+
+class Noise:
+    """The random numbers of one client's visit to one model: who is drawn, and what is added."""
+
+    def __init__(self, rules: PrivacyRules, client: str, owner: int, round_index: int) -> None:
+        names = (client, owner, round_index)
+        self._drawing = stream(rules.secret, "drawn samples", *names)
+        seed = key(rules.secret, "noise", *names) % 2**63
+        self._generator = torch.Generator().manual_seed(seed)
+
+    def draw(self, samples: int, rate: float) -> IntArray:
+        """The positions of the samples of a step, each of which comes with the same probability."""
+        return np.flatnonzero(self._drawing.random(samples) < rate)
+
+    def add_to(self, gradient: Tensor, deviation: float) -> None:
+        """Add Gaussian noise of this deviation to every number, in place."""
+        drawn = torch.randn(gradient.shape, generator=self._generator, dtype=gradient.dtype)
+        gradient.add_(drawn.to(gradient.device), alpha=deviation)
+
+
+def clip_factors(norms: Tensor, bound: float) -> Tensor:
+    """By how much gradients of these lengths are shortened so that none is longer than `bound`."""
+    return (bound / norms.clamp(min=1e-12)).clamp(max=1.0)
