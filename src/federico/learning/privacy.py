@@ -5,6 +5,7 @@ at most `clip`, and adds Gaussian noise of `noise` times that length. What all s
 of a run cost together is added up by Renyi differential privacy, with the functions of Opacus.
 """
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -24,6 +25,7 @@ ORDERS = (1.25, 1.5, 1.75, 2.0, 2.5, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 3
 """Orders of Renyi divergence to take the best bound of; any choice of them gives a valid bound."""
 NOISE_PRECISION = 1.01
 """Noise that is searched for is at most this much larger than needed."""
+LEAST_NOISE = 0.05
 MOST_NOISE = 1e4
 HOLDING_OUT, ON_ALL = 0, 1
 """The two columns of an account: steps while samples were held out of training, and after."""
@@ -157,7 +159,10 @@ def epsilon_of(taken: tuple[tuple[float, int], ...], noise: float, delta: float)
     total = np.zeros(len(ORDERS))
     for rate, steps in taken:
         total += steps * _cost_of_step(rate, noise)
-    epsilon, _ = opacus.get_privacy_spent(orders=ORDERS, rdp=total, delta=delta)
+    with warnings.catch_warnings():
+        # Other orders might give a tighter bound; this one holds all the same.
+        warnings.filterwarnings("ignore", message="Optimal order is the")
+        epsilon, _ = opacus.get_privacy_spent(orders=ORDERS, rdp=total, delta=delta)
     return float(epsilon)
 
 
@@ -176,7 +181,7 @@ def least_noise(rate: float, steps: int, epsilon: float, delta: float) -> float:
                 f"privacy.epsilon = {epsilon:g}: {steps} steps need more noise than makes sense; "
                 "play fewer rounds, or allow a larger epsilon or delta"
             )
-    too_little = 0.05
+    too_little = enough / 2 if enough > 1 else LEAST_NOISE
     while enough / too_little > NOISE_PRECISION:
         middle = float(np.sqrt(enough * too_little))
         if fits(middle):
