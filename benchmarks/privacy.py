@@ -78,7 +78,6 @@ def _invert(
         setup = prepare(validate(tables), seed)
         method = setup.method("fedavg")
         owner = int(method.shared_owners[0])
-        before = method.bank.copy_rows()[0]
         for victim in range(3):
             visits = Visits.of([(victim, owner)])
             if len(method.sendable(visits)) == 0:
@@ -88,7 +87,7 @@ def _invert(
             originals = method.learner.data["train"].inputs(
                 torch.arange(samples)[None] + int(method.learner.data["train"].starts[victim])
             )[0]
-            best += _psnr_of_best(originals.flatten(1), _candidates(setup, delta, before))
+            best += _psnr_of_best(originals.flatten(1), _candidates(setup, delta))
             guessed += _psnr_of_best(originals.flatten(1), originals.mean(0).flatten()[None])
     return {
         "samples": samples,
@@ -104,7 +103,7 @@ def _invert(
     }
 
 
-def _candidates(setup: Setup, delta: Tensor, before: Tensor) -> Tensor:
+def _candidates(setup: Setup, delta: Tensor) -> Tensor:
     """Inputs that the move of the first layer gives away, [hidden units, inputs].
 
     The gradient of a unit's weights is its gradient of the bias times the input, summed over the
@@ -169,7 +168,8 @@ def membership(seeds: Sequence[int]) -> list[dict[str, Any]]:
 
 def _allowed(epsilon: float, delta: float = 1e-5) -> float:
     """The largest difference of true and false positives that epsilon and delta allow."""
-    return round((np.exp(epsilon) - 1 + 2 * delta) / (np.exp(epsilon) + 1), 4)
+    allowed = (np.exp(epsilon) - 1 + 2 * delta) / (np.exp(epsilon) + 1)
+    return round(float(allowed), 4)
 
 
 # Accuracy.
