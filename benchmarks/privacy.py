@@ -22,6 +22,9 @@ import federico
 from federico import presets
 from federico.experiment.build import Setup, prepare
 from federico.experiment.config import read, validate
+from federico.experiment.grid import make_grid
+from federico.experiment.observer import Several
+from federico.experiment.runner import run_grid
 from federico.learning.visits import Visits
 
 EPSILONS: tuple[float | None, ...] = (None, 8.0, 3.0, 1.0)
@@ -187,7 +190,8 @@ def accuracy(seeds: Sequence[int]) -> list[dict[str, Any]]:
             }
             del tables["grid"]
             with tempfile.TemporaryDirectory() as folder:
-                run = federico.run(directory=folder, progress=False, **tables)
+                grid = make_grid(tables, study)
+                run = federico.Run(run_grid(grid, Path(folder), Several([])).path)
                 line = _accuracy_of(run, study, epsilon, seeds)
             lines.append(line)
             print(line, flush=True)

@@ -377,7 +377,8 @@ def test_client_whose_model_breaks_does_not_stop_the_others(play: Play, method: 
     dataset = people()
     dataset.samples.x[:10, 0] = 1000  # client a
     factory = {"model": {"kind": "python"}, "factory": Fragile}
-    run, _ = play(rounds=3, dataset=dataset, methods=[method], **(OWN | factory))
+    all_send = {"privacy": {"least_samples": 1}}
+    run, _ = play(rounds=3, dataset=dataset, methods=[method], **(OWN | factory | all_send))
     text = (run.path / f"{method}-0" / "records.jsonl").read_text()
     assert "NaN" not in text
     for record in run.cell(method, 0).records:
