@@ -26,7 +26,7 @@ EXPERIMENTS = sorted((Path(__file__).parents[2] / "experiments").glob("*.toml"))
             {"federico": {"neighbours": 2}},
             "federico.neighbours",
             "neighbors",
-            "preset, neighbors, evidence, held_out",
+            "preset, neighbors, evidence, trust",
         ),
         ({"data": {"kind": "digits", "nois": 0.1}}, "data.nois", "noise", "kind, noise"),
         (
