@@ -37,8 +37,8 @@ pytest: setup
 soak: setup ## Run the tests that take minutes
 	$(BIN)/pytest -m slow
 
-fuzz: setup ## Send 200,000 corrupted messages through the decoder
-	FEDERICO_FUZZ=200000 $(BIN)/pytest tests/network/test_fuzz.py
+fuzz: setup ## Read a million corrupted messages, and as many corrupted files (hours)
+	FEDERICO_FUZZ=1000000 $(BIN)/pytest tests/network/test_fuzz.py tests/runs/test_spoilt_files.py
 
 bench: setup ## Measure everything, five processes a row, and write docs/reference-benchmarks.md (half an hour on two cores)
 	$(BIN)/python -m benchmarks.run --write

@@ -1,6 +1,5 @@
-"""Spoilt messages through everything that reads bytes from outside. `make fuzz` tries 200,000."""
+"""Spoilt messages through everything that reads bytes from outside. `make fuzz` tries a million."""
 
-import os
 import random
 import tracemalloc
 from collections.abc import Callable
@@ -27,33 +26,13 @@ from federico.network.wire.messages import (
     ModelRequest,
 )
 from federico.network.wire.schema import ModelSchema
+from tests.support.spoiling import TIMES, spoil
 
-TIMES = int(os.environ.get("FEDERICO_FUZZ", "2000"))
 NUMBERS = 4096
 NONCE = b"n" * 16
 
 # What a mutated certificate holds may be something that `cryptography` warns of.
 pytestmark = pytest.mark.filterwarnings("ignore")
-
-
-def spoil(data: bytes, rng: random.Random) -> bytes:
-    """Change, cut, repeat or lengthen some of it; often just one bit."""
-    spoilt = bytearray(data)
-    for _ in range(rng.choice((1, 1, 1, 2, 8))):
-        at = rng.randrange(len(spoilt) or 1)
-        match rng.randrange(6):
-            case 0 | 1:
-                before = spoilt[at] if spoilt else 0
-                spoilt[at : at + 1] = bytes([before ^ (1 << rng.randrange(8))])
-            case 2:
-                spoilt[at : at + rng.randrange(1, 64)] = rng.randbytes(rng.randrange(64))
-            case 3:
-                del spoilt[at:]
-            case 4:
-                spoilt[at:at] = spoilt[: rng.randrange(len(spoilt) + 1)]
-            case 5:
-                spoilt[at : at + 8] = rng.choice((b"\xff" * 8, bytes(8), b"\x7f" + b"\xf0" * 7))
-    return bytes(spoilt)
 
 
 @pytest.fixture

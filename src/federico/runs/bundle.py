@@ -21,6 +21,7 @@ from urllib.parse import quote
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load
 from torch import Tensor
 
@@ -452,5 +453,8 @@ def _stored_models(file: Path, digest: str) -> dict[str, Tensor]:
         raise RunError(f"{file}: cannot be read: {error.strerror}") from error
     if hashlib.sha256(content).hexdigest() != digest:
         raise damaged(file)
-    models: dict[str, Tensor] = load(content)
+    try:
+        models: dict[str, Tensor] = load(content)
+    except (SafetensorError, KeyError, ValueError, RuntimeError) as error:
+        raise RunError(f"{file}: is no file of models: {error}") from error
     return models

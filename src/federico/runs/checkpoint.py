@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from federico.runs.atomic import PARTIAL, disk_errors, sync
@@ -112,13 +112,14 @@ def load_latest(folder: Path, say: Callable[[str], None]) -> Checkpoint | None:
         leftover.unlink()
     _drop_old(folder)  # where the last save got no further
     for path in _newest_first(folder):
+        damage = "its content does not match its hash"
         if digest(path)[:SHOWN] == _parts(path)[1]:
-            return read(path)
+            try:
+                return read(path)
+            except (SafetensorError, TypeError, KeyError, ValueError) as error:
+                damage = f"it is no checkpoint: {error}"
         path.rename(path.with_suffix(".damaged"))
-        say(
-            f"{path.name} is damaged (its content does not match its hash): put aside, "
-            "the one before it is used"
-        )
+        say(f"{path.name} is damaged ({damage}): put aside, the one before it is used")
     return None
 
 

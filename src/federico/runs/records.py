@@ -116,6 +116,9 @@ class Record:
         )
 
 
+RECORD = TypeAdapter(Record)
+
+
 def weights_kept(clients: int) -> int:
     """How many weights of each client's posterior a record keeps, the largest ones.
 
@@ -162,7 +165,8 @@ class Journal:
 
 def read_records(folder: Path) -> list[Record]:
     """All rounds of a cell."""
-    return [Record(**line) for line in _lines(folder / RECORDS)]
+    path = folder / RECORDS
+    return [_parsed_part(text, RECORD, path) for text in _whole_lines(path)]
 
 
 def iterate_parts(folder: Path, part: TypeAdapter[T]) -> Iterator[T]:
@@ -193,7 +197,7 @@ def read_last_record(folder: Path) -> Record | None:
         last = text
     if last is None:
         return None
-    return Record(**_parsed(last, folder / RECORDS))
+    return _parsed_part(last, RECORD, folder / RECORDS)
 
 
 def read_spent(folder: Path) -> list[Spent]:
