@@ -202,10 +202,14 @@ class Entry:
     @cached_property
     def by_seed(self) -> dict[int, float]:
         """The figure after the last round."""
+        return self.after(self.rounds)
+
+    def after(self, round_index: int) -> dict[int, float]:
+        """The figure of every seed after a round that all have evaluated."""
         found = {}
         for seed in self.seeds:
-            (last,) = seed.at(seed.figure, [self.rounds])
-            found[seed.seed] = last
+            (figure,) = seed.at(seed.figure, [round_index])
+            found[seed.seed] = figure
         return found
 
     @property
@@ -775,11 +779,18 @@ def compare(entry: Entry, other: Entry, metric: Metric) -> Difference | None:
     """One row against another, over the seeds that both have; None where there are none."""
     if other.rounds != entry.rounds:
         return None
+    return compare_after(entry.rounds, entry, other, metric)
 
+
+def compare_after(
+    round_index: int, entry: Entry, other: Entry, metric: Metric
+) -> Difference | None:
+    """The same after a round that all seeds of both have evaluated."""
+    theirs = other.after(round_index)
     differences = []
-    for seed, ours in entry.by_seed.items():
-        if seed in other.by_seed:
-            differences.append(_difference(ours, other.by_seed[seed]))
+    for seed, ours in entry.after(round_index).items():
+        if seed in theirs:
+            differences.append(_difference(ours, theirs[seed]))
     if not differences:
         return None
     better = 0

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from federico.report import summarize
-from federico.report.aggregate import Entry, Summary, compare
+from federico.report.aggregate import Entry, Summary, compare_after
 from federico.ui import plain
 from federico.ui.plain import Plain
 
@@ -56,18 +56,21 @@ def _difference(entry: Entry, first: Summary, summary: Summary) -> Plain:
     other = first.entry(entry.row.name, entry.column, first.shown_rate)
     if other is None:
         return {"note": "the first run has no such row"}
-    if other.rounds != entry.rounds:
-        return {"note": f"after {entry.rounds} rounds, there after {other.rounds}"}
-    found = compare(entry, other, summary.metric)
+    in_common = set(entry.evaluated) & set(other.evaluated)
+    if not in_common:
+        return {"note": "no evaluated round in common"}
+    after = max(in_common)
+    metric = summary.metric
+    found = compare_after(after, entry, other, metric)
     if found is None:
         return {"note": "no seed in common"}
 
-    metric = summary.metric
     line = {"difference": metric.signed(found.mean)}
-    if found.interval is None:
-        line["note"] = "one seed in common: no interval" if found.runs == 1 else "no interval"
-        return line
-    low, high = found.interval
-    line["interval"] = f"{metric.signed(low)} to {metric.signed(high)}"
-    line["note"] = f"{found.runs} seeds, better in {found.better}"
+    if found.interval is not None:
+        low, high = found.interval
+        line["interval"] = f"{metric.signed(low)} to {metric.signed(high)}"
+    seeds = "one seed, so there is no interval"
+    if found.runs > 1:
+        seeds = f"{found.runs} seeds, better in {found.better}"
+    line["note"] = f"after round {after}, {seeds}"
     return line

@@ -6,10 +6,12 @@ import { shortened } from "./words.js";
 export const COLORS = ["#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#0072b2", "#8c8c8c"];
 const DASHES = ["", "7 4", "2 3", "9 3 2 3", "4 2", "1 2", "12 4"];
 const SHAPES = ["circle", "square", "triangle", "diamond", "cross"];
-const WIDTH = 640;
+const FIRST_WIDTH = 640;
 const HEIGHT = 300;
 const EDGE = { left: 56, right: 14, top: 12, bottom: 42 };
-const INSIDE = WIDTH - EDGE.left - EDGE.right;
+const BAR_STEP = 22;
+const BAR_NAMES = 140;
+const BAR_FIGURES = 70;
 const MOST_IN_KEY = 16;
 // What a person has zoomed into, by the title of the chart: it stays while new rounds arrive.
 const zooms = new Map();
@@ -47,6 +49,20 @@ function nearest(values, wanted) {
   return best;
 }
 
+// Drawn for the width that there is, and again whenever that changes: letters keep their size.
+function fitted(svg, height, paint) {
+  let width = 0;
+  const draw = (now) => {
+    if (now === 0 || now === width) return;
+    width = now;
+    svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+    paint(width);
+  };
+  svg.style.height = `${height}px`;
+  draw(FIRST_WIDTH);
+  new ResizeObserver(([entry]) => draw(Math.round(entry.contentRect.width))).observe(svg);
+}
+
 // Lines over x: told on hover or with the arrow keys, zoomed by dragging or with + and -.
 // Each line is {name, color, x, y}, with sd for a band of one standard deviation.
 export function lineChart(title, xName, yName, lines, { whole = true } = {}) {
@@ -61,7 +77,6 @@ export function lineChart(title, xName, yName, lines, { whole = true } = {}) {
   const told = element("p", { class: "told", "aria-live": "polite" }, "Point at a line, or use the arrow keys. Drag or press + to zoom.");
   const all = element("button", { type: "button", "data-keep": `all ${title}`, onclick: () => zoomTo(null) }, "Show all");
   const svg = drawn("svg", {
-    viewBox: `0 0 ${WIDTH} ${HEIGHT}`,
     role: "application",
     "aria-roledescription": "chart",
     "aria-label": `${title}: ${yName} over ${xName}`,
@@ -70,6 +85,7 @@ export function lineChart(title, xName, yName, lines, { whole = true } = {}) {
   });
   let shown = full;
   let marked = full[1];
+  let width;
   let right;
 
   function zoomTo(range) {
@@ -83,10 +99,10 @@ export function lineChart(title, xName, yName, lines, { whole = true } = {}) {
     all.hidden = !zooms.has(title);
     const points = known.map((line) => pointsOf(line, shown));
     const [low, high] = extent(points.flat().flatMap(([, y, sd]) => [y - sd, y + sd]));
-    right = (x) => EDGE.left + ((x - shown[0]) / (shown[1] - shown[0])) * INSIDE;
+    right = (x) => EDGE.left + ((x - shown[0]) / (shown[1] - shown[0])) * (width - EDGE.left - EDGE.right);
     const up = (y) => HEIGHT - EDGE.bottom - ((y - low) / (high - low)) * (HEIGHT - EDGE.top - EDGE.bottom);
 
-    const parts = axes(shown, [low, high], right, up, xName, whole);
+    const parts = axes(width, shown, [low, high], right, up, xName, whole);
     known.forEach((line, number) => {
       const color = line.color;
       if (line.sd) {
@@ -122,8 +138,8 @@ export function lineChart(title, xName, yName, lines, { whole = true } = {}) {
 
   const pointed = (event) => {
     const box = svg.getBoundingClientRect();
-    const across = ((event.clientX - box.left) / box.width) * WIDTH;
-    return shown[0] + ((across - EDGE.left) / INSIDE) * (shown[1] - shown[0]);
+    const inside = width - EDGE.left - EDGE.right;
+    return shown[0] + ((event.clientX - box.left - EDGE.left) / inside) * (shown[1] - shown[0]);
   };
   let start = null;
   svg.addEventListener("pointerdown", (event) => { start = pointed(event); });
@@ -143,7 +159,10 @@ export function lineChart(title, xName, yName, lines, { whole = true } = {}) {
     else return;
     event.preventDefault();
   });
-  paint();
+  fitted(svg, HEIGHT, (now) => {
+    width = now;
+    paint();
+  });
   holder.append(heading, svg, key(known), told, all);
   return holder;
 }
@@ -158,17 +177,17 @@ function pointsOf(line, [from, to]) {
   return found;
 }
 
-function axes(across, [low, high], right, up, xName, whole) {
+function axes(width, across, [low, high], right, up, xName, whole) {
   const parts = [];
   for (const y of ticks(low, high)) {
-    parts.push(drawn("line", { class: "grid", x1: EDGE.left, x2: WIDTH - EDGE.right, y1: up(y), y2: up(y) }));
+    parts.push(drawn("line", { class: "grid", x1: EDGE.left, x2: width - EDGE.right, y1: up(y), y2: up(y) }));
     parts.push(drawn("text", { x: EDGE.left - 6, y: up(y) + 4, "text-anchor": "end" }, String(y)));
   }
   for (const x of ticks(across[0], across[1])) {
     if (whole && !Number.isInteger(x)) continue;
     parts.push(drawn("text", { x: right(x), y: HEIGHT - EDGE.bottom + 17, "text-anchor": "middle" }, String(x)));
   }
-  parts.push(drawn("text", { x: WIDTH - EDGE.right, y: HEIGHT - 6, "text-anchor": "end" }, xName));
+  parts.push(drawn("text", { x: width - EDGE.right, y: HEIGHT - 6, "text-anchor": "end" }, xName));
   return parts;
 }
 
@@ -196,26 +215,29 @@ export function spark(values) {
 
 // Bars to both sides of zero, in the order given. Each row is {name, value, text}.
 export function bars(title, rows) {
-  const step = 22;
-  const height = step * rows.length + 10;
+  const height = BAR_STEP * rows.length + 10;
   const largest = Math.max(...rows.map((row) => Math.abs(row.value ?? 0)), 1e-9);
   const signed = rows.some((row) => row.value < 0);
-  const zero = signed ? 370 : 150;
-  const room = signed ? 190 : 410;
-  const svg = drawn("svg", { viewBox: `0 0 ${WIDTH} ${height}`, role: "img", "aria-label": `${title}; the same is in a table` });
-  rows.forEach((row, place) => {
-    const y = 5 + step * place;
-    const value = row.value ?? 0;
-    const length = (room * Math.abs(value)) / largest;
-    const better = value >= 0;
-    svg.append(
-      drawn("text", { class: "name", x: 140, y: y + 14, "text-anchor": "end" }, shortened(row.name, 18)),
-      drawn("rect", { x: better ? zero : zero - length, y: y + 3, width: Math.max(length, 1), height: 15, fill: better ? "var(--better)" : "var(--worse)" }),
-      drawn("text", { x: better ? zero + length + 6 : zero - length - 6, y: y + 14, "text-anchor": better ? "start" : "end" }, row.text),
-    );
+  const svg = drawn("svg", { role: "img", "aria-label": `${title}; the same is in a table` });
+  fitted(svg, height, (width) => {
+    const free = width - BAR_NAMES - BAR_FIGURES - 10;
+    const room = signed ? (free - BAR_FIGURES) / 2 : free;
+    const zero = signed ? BAR_NAMES + 10 + BAR_FIGURES + room : BAR_NAMES + 10;
+    const drawnRows = rows.map((row, place) => bar(row, 5 + BAR_STEP * place, zero, room / largest));
+    svg.replaceChildren(...drawnRows.flat(), drawn("line", { class: "grid", x1: zero, x2: zero, y1: 0, y2: height }));
   });
-  svg.append(drawn("line", { class: "grid", x1: zero, x2: zero, y1: 0, y2: height }));
   return element("figure", { class: "card chart" }, element("figcaption", {}, element("strong", {}, title)), svg);
+}
+
+function bar(row, y, zero, scale) {
+  const value = row.value ?? 0;
+  const length = scale * Math.abs(value);
+  const better = value >= 0;
+  return [
+    drawn("text", { class: "name", x: BAR_NAMES, y: y + 14, "text-anchor": "end" }, shortened(row.name, 18)),
+    drawn("rect", { x: better ? zero : zero - length, y: y + 3, width: Math.max(length, 1), height: 15, fill: better ? "var(--better)" : "var(--worse)" }),
+    drawn("text", { x: better ? zero + length + 6 : zero - length - 6, y: y + 14, "text-anchor": better ? "start" : "end" }, row.text),
+  ];
 }
 
 export function colorOf(group) {

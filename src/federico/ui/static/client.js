@@ -31,7 +31,8 @@ export function aboutClient(client, groupOf) {
 function moves(client) {
   if (!client.moves.length) return paragraphs(["It never moved by five points or more from a round to the next."]);
   const items = client.moves.map((move) => {
-    const change = `Round ${move.round}: its trust in ${move.owner} went from ${percentText(move.before)} to ${percentText(move.after)}`;
+    const owner = move.owner === client.client ? "its own model" : move.owner;
+    const change = `Round ${move.round}: its trust in ${owner} went from ${percentText(move.before)} to ${percentText(move.after)}`;
     if (!move.judged.length) return element("li", {}, `${change}.`);
     const where = client.judged_on ? ` on ${client.judged_on}` : "";
     return element("li", {}, `${change}, when it judged ${listed(move.judged)}${where}.`);

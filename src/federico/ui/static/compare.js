@@ -2,7 +2,7 @@
 import { COLORS, lineChart } from "./charts.js";
 import { element, table } from "./elements.js";
 import { load, loadComparison } from "./source.js";
-import { scaled, withUnit } from "./words.js";
+import { axisName, scaled } from "./words.js";
 
 export async function showCompare(_, given) {
   const names = given.getAll("run");
@@ -11,12 +11,15 @@ export async function showCompare(_, given) {
   }
   const [found, ...runs] = await Promise.all([loadComparison(names), ...names.map((name) => load("run", name))]);
   const metric = found.metric;
-  const curves = runs.flatMap((run, number) => run.rows.map((row) => ({
-    name: `${run.name}: ${row.name}`,
-    color: COLORS[number % COLORS.length],
-    x: row.rounds,
-    y: scaled(row.mean, metric),
-  })));
+  const curves = runs.flatMap((run, number) => {
+    if (run.metric.key !== metric.key) return [];
+    return run.rows.map((row) => ({
+      name: `${run.name}: ${row.name}`,
+      color: COLORS[number % COLORS.length],
+      x: row.rounds,
+      y: scaled(row.mean, metric),
+    }));
+  });
   const lines = found.lines.map((line) => [
     `${line.run}: ${line.row}`,
     line.spread ? `${line.value} \u00b1 ${line.spread}` : line.value,
@@ -26,9 +29,9 @@ export async function showCompare(_, given) {
   ]);
   return [
     element("h1", {}, `Compare ${names.join(" and ")}`),
-    lineChart("Over the rounds", "round", withUnit(metric), curves),
+    lineChart("Over the rounds", "round", axisName(metric), curves),
     element("h2", {}, "Differences"),
-    table("Differences, seed by seed", ["run and row", metric.name, `against ${found.first}`, "95 % interval", "seeds"], lines),
+    table("Differences, seed by seed", ["run and row", metric.name, `against ${found.first}`, "95 % interval", "compared"], lines),
     element("h2", {}, "Settings that differ"),
     settings(runs),
   ];

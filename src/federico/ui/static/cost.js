@@ -2,7 +2,7 @@
 import { lineChart } from "./charts.js";
 import { choice, element, paragraphs, table } from "./elements.js";
 import { chosenCell, goToCell, load } from "./source.js";
-import { bytesText, figureText, percentText, scaled, secondsText, withUnit } from "./words.js";
+import { axisName, bytesText, figureText, percentText, scaled, secondsText } from "./words.js";
 import { rowColor } from "./worth.js";
 
 const PHASE_COLORS = ["var(--better)", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00"];
@@ -12,7 +12,7 @@ const MEGABYTE = 1e6;
 export async function showCost(name, given) {
   const run = await load("run", name);
   const metric = run.metric;
-  const against = (title, unit, xOf) => lineChart(title, unit, withUnit(metric), run.rows.map((row) => ({
+  const against = (title, unit, xOf) => lineChart(title, unit, axisName(metric), run.rows.map((row) => ({
     name: row.name,
     color: rowColor(row),
     x: xOf(row),
@@ -29,7 +29,7 @@ export async function showCost(name, given) {
     element("div", { class: "beside" },
       against("What megabytes buy", "MB moved so far", (row) => row.bytes.map((count) => count / MEGABYTE)),
       against("What seconds buy", "processor seconds so far", (row) => row.seconds)),
-    table("One run of each method", ["method", withUnit(metric), "moved", "processor time"], lines),
+    table("One run of each method", ["method", axisName(metric), "moved", "processor time"], lines),
     ...(await ofCell(run, given)),
   ];
 }
@@ -37,7 +37,7 @@ export async function showCost(name, given) {
 async function ofCell(run, given) {
   if (!run.cells.length) return paragraphs(["Only results were kept of this run: what each round took is not known."], "soft");
   const { wanted, cell } = await chosenCell(run, given);
-  const phases = Object.entries(cell.phases);
+  const phases = Object.entries(cell.phases).map(([phase, seconds]) => [phaseText(phase), seconds]);
   const cells = run.cells.map((each) => [each.cell, each.name]);
   return [
     element("h2", {}, `${cell.name}, seed ${cell.seed}`),
@@ -53,6 +53,13 @@ async function ofCell(run, given) {
     ...phaseTable(phases),
     ...clientTable(cell),
   ];
+}
+
+// The two steps of expectation and maximisation have names of their own.
+function phaseText(phase) {
+  if (phase === "e_step") return "E-step";
+  if (phase === "m_step") return "M-step";
+  return phase.replaceAll("_", " ");
 }
 
 function phaseTable(phases) {

@@ -50,8 +50,13 @@ function picture(cell) {
   const labels = data.labels.slice(0, MOST_LABELS);
   const counts = data.counts.slice(0, MOST_CLIENTS).map((row) => row.slice(0, MOST_LABELS));
   const most = Math.max(1, ...counts.map((row) => Math.max(...row)));
+  const width = LEFT + STEP * labels.length;
+  const height = 30 + STEP * clients.length;
   const svg = drawn("svg", {
-    viewBox: `0 0 ${LEFT + STEP * labels.length} ${30 + STEP * clients.length}`,
+    class: "dots",
+    viewBox: `0 0 ${width} ${height}`,
+    width,
+    height,
     role: "img",
     "aria-label": "Samples of each label (column) that each client (row) has; the same is in a table",
   });

@@ -33,7 +33,8 @@ export function table(title, headings, lines) {
   const head = headings.map((heading) => element("th", { scope: "col" }, heading));
   const body = lines.map((line) => element("tr", {}, line.map((cell, place) => {
     if (place === 0) return element("th", { scope: "row" }, cell);
-    return element("td", {}, cell);
+    // On a narrow screen cells may stand below each other, each with its heading.
+    return element("td", { "data-heading": headings[place] }, cell);
   })));
   const made = element("table", {},
     element("caption", {}, title),

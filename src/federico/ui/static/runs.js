@@ -2,9 +2,9 @@
 import { spark } from "./charts.js";
 import { element, paragraphs, table } from "./elements.js";
 import { address, link, load } from "./source.js";
-import { figureText, listed, withUnit } from "./words.js";
+import { gainText, listed, withUnit } from "./words.js";
 
-const HEADINGS = ["run", "compare", "status", "data", "method", "figure", "against alone", "better off", "over the rounds"];
+const HEADINGS = ["run", "compare", "reaches", "against alone", "better off", "over the rounds", "status", "method", "data"];
 
 export async function showRuns() {
   const runs = await load("runs");
@@ -31,16 +31,18 @@ export async function showRuns() {
     offer();
   };
   offer();
+  const list = table("All runs", HEADINGS, runs.map((run) => line(run, chosen(), tick)));
+  list.classList.add("stacked");
   return [
     element("h1", {}, "Runs"),
-    table("All runs", HEADINGS, runs.map((run) => line(run, chosen(), tick))),
+    list,
     element("p", {}, compare),
     ...broken(runs),
   ];
 }
 
 function line(run, chosen, tick) {
-  if (run.status === "broken") return [run.name, "", "broken", "", "", "", "", "", ""];
+  if (run.status === "broken") return [run.name, "", "", "", "", "", "\u2717 broken", "", ""];
   const box = element("input", {
     type: "checkbox",
     "aria-label": `Compare ${run.name}`,
@@ -48,19 +50,22 @@ function line(run, chosen, tick) {
     onchange: (event) => tick(run.name, event.target.checked),
   });
   box.checked = chosen.includes(run.name);
-  let gain = "-";
-  if (run.value !== null && run.alone !== null) gain = figureText(run.value - run.alone, run.metric, true);
   return [
     element("a", { href: link("worth", { run: run.name }) }, run.name),
     box,
-    status(run),
-    run.data,
-    run.methods.length > 1 ? `${run.shown} (and ${listed(run.methods.filter((each) => each !== run.shown), 2)})` : run.shown,
-    run.value === null ? "-" : `${withUnit(run.metric)} ${figureText(run.value, run.metric)}`,
-    gain,
+    run.value === null ? "-" : `${run.metric.name} ${withUnit(run.value, run.metric)}`,
+    run.value === null || run.alone === null ? "-" : gainText(run.value - run.alone, run.metric),
     run.compared ? `${run.better} of ${run.compared}` : "-",
     spark(run.spark),
+    status(run),
+    methods(run),
+    run.data,
   ];
+}
+
+function methods(run) {
+  const others = run.methods.filter((each) => each !== run.shown);
+  return others.length ? `${run.shown}; also ${listed(others, 2)}` : run.shown;
 }
 
 function status(run) {

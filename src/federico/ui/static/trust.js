@@ -12,8 +12,9 @@ const MOST_LABELLED = 70;
 const MOST_LISTED = 400;
 const MOST_IN_TABLE = 64;
 const PLAY_EVERY = 250;
-const LIGHT = [245, 248, 251];
-const DARK = [0, 58, 102];
+const MOST_NAMES = 40;
+// From no weight to all of it, on a light and on a dark page.
+const SHADES = { light: [[240, 244, 248], [0, 48, 92]], dark: [[35, 42, 51], [160, 220, 255]] };
 
 export async function showTrust(name, given) {
   const run = await load("run", name);
@@ -68,11 +69,21 @@ class TrustView {
       this.key(),
       element("div", { class: "beside" },
         element("figure", { class: "card" }, element("figcaption", {}, element("strong", {}, "Graph"), " A line leads to the model that is trusted; thicker is more."), this.graph()),
-        element("figure", { class: "card" }, element("figcaption", {}, element("strong", {}, "Weights"), " Row: who trusts. Column: whose model. Darker is more."), this.heat, this.told)),
+        element("figure", { class: "card" }, element("figcaption", {}, element("strong", {}, "Weights"), " Row: who trusts. Column: whose model."), this.namedHeat(), scale(), this.told)),
       element("p", { class: "soft" }, hint),
       this.about,
       this.asTable(),
     ];
+  }
+
+  // Rows and columns have their names where there is room for them.
+  namedHeat() {
+    if (this.nodes.length > MOST_NAMES) return this.heat;
+    const names = () => this.order.map((node) => element("span", {}, shortened(this.nodes[node].name, 8)));
+    return element("div", { class: "heat" },
+      element("div", { class: "columns", "aria-hidden": "true" }, names()),
+      element("div", { class: "rows", "aria-hidden": "true" }, names()),
+      this.heat);
   }
 
   controls() {
@@ -160,7 +171,7 @@ class TrustView {
       const side = x > MIDDLE + 40 ? "start" : x < MIDDLE - 40 ? "end" : "middle";
       return drawn("text", { class: "name", x: MIDDLE + (x - MIDDLE) * 1.1, y: MIDDLE + 5 + (y - MIDDLE) * 1.11, "text-anchor": side, "aria-hidden": "true" }, shortened(each.name, 10));
     });
-    return drawn("svg", { viewBox: `-30 0 ${SIZE + 60} ${SIZE}`, role: "group", "aria-label": "Collaboration graph" }, this.edges, this.shapes, labels);
+    return drawn("svg", { class: "graph", viewBox: `-30 -30 ${SIZE + 60} ${SIZE + 60}`, role: "group", "aria-label": "Collaboration graph" }, this.edges, this.shapes, labels);
   }
 
   paint() {
@@ -168,9 +179,10 @@ class TrustView {
     const context = this.heat.getContext("2d");
     const pixels = context.createImageData(count, count);
     const lines = [];
+    const shades = SHADES[matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"];
     this.order.forEach((from, row) => this.order.forEach((to, column) => {
       const value = this.weight(from, to);
-      pixels.data.set(shade(value), 4 * (row * count + column));
+      pixels.data.set(shade(value, shades), 4 * (row * count + column));
       if (from !== to && value >= this.threshold) lines.push(this.line(from, to, value));
     }));
     context.putImageData(pixels, 0, 0);
@@ -269,7 +281,7 @@ function nodesOf(cell) {
 
 function nodeSize(count) {
   if (count > 90) return 5;
-  return count > 40 ? 7 : 13;
+  return count > 40 ? 7 : 15;
 }
 
 function nearestPlace(rounds, wanted) {
@@ -280,6 +292,10 @@ function nearestPlace(rounds, wanted) {
   return best;
 }
 
-function shade(value) {
-  return [...LIGHT.map((light, place) => light + (DARK[place] - light) * Math.sqrt(value)), 255];
+function shade(value, [none, all]) {
+  return [...none.map((light, place) => light + (all[place] - light) * Math.sqrt(value)), 255];
+}
+
+function scale() {
+  return element("p", { class: "scale" }, "0 %", element("span", { class: "shades" }), "100 %");
 }

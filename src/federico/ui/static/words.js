@@ -11,8 +11,17 @@ export function figureText(value, metric, signed = false) {
   return text.replace("-", MINUS);
 }
 
-export function withUnit(metric) {
+export function axisName(metric) {
   return metric.percent ? `${metric.name} (%)` : metric.name;
+}
+
+export function withUnit(value, metric) {
+  return metric.percent ? `${figureText(value, metric)} %` : figureText(value, metric);
+}
+
+export function gainText(value, metric) {
+  const text = figureText(value, metric, true);
+  return metric.percent ? `${text} points` : text;
 }
 
 // Values as an axis shows them; gaps stay gaps.

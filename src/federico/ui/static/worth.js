@@ -2,7 +2,7 @@
 import { bars, lineChart } from "./charts.js";
 import { choice, element, folded, givenTable, paragraphs, table } from "./elements.js";
 import { chosenCell, goToCell, link, load, remember } from "./source.js";
-import { figureText, percentText, scaled, withUnit } from "./words.js";
+import { axisName, figureText, percentText, scaled } from "./words.js";
 
 const MOST_BARS = 100;
 const BLACK = "#000000";
@@ -17,7 +17,7 @@ export async function showWorth(name, given) {
     ...paragraphs([run.progress, run.warning], "note"),
     ...differences(run),
     figure(run),
-    lineChart("All methods", "round", `${withUnit(run.metric)}, mean over clients and seeds`, curves(run)),
+    lineChart("All methods", "round", `${axisName(run.metric)}, mean over clients and seeds`, curves(run)),
     ...(await whoGains(run, given)),
     element("h2", {}, "Any metric, over the rounds"),
     ...(await anyMetric(run, given)),
@@ -105,7 +105,7 @@ function gains(run, row) {
   return [
     bars(title, values),
     ...paragraphs([more > 0 ? `${more} more are in the table.` : ""], "soft"),
-    folded("Each client: alone, FedAvg, together", table(`Each client, ${withUnit(metric)}`, ["client", "alone", "FedAvg", "with collaborators", "used", "gain", "share of collaborators"], lines)),
+    folded("Each client: alone, FedAvg, together", table(`Each client, ${axisName(metric)}`, ["client", "alone", "FedAvg", "with collaborators", "used", "gain", "share of collaborators"], lines)),
   ];
 }
 
@@ -136,7 +136,7 @@ export function usedAndAlone(title, metric) {
   if (metric.alone.length === metric.rounds.length) {
     lines.push({ name: "alone", color: "var(--soft)", x: metric.rounds, y: scaled(metric.alone, metric) });
   }
-  return lineChart(title, "round", withUnit(metric), lines);
+  return lineChart(title, "round", axisName(metric), lines);
 }
 
 function clients(run) {
