@@ -138,9 +138,9 @@ class TrustView {
     if (this.least) this.least.textContent = percentText(this.threshold);
   }
 
-  position(number) {
+  position(number, radius = RADIUS) {
     const angle = (2 * Math.PI * this.order.indexOf(number)) / this.nodes.length - Math.PI / 2;
-    return [MIDDLE + RADIUS * Math.cos(angle), MIDDLE + RADIUS * Math.sin(angle)];
+    return [MIDDLE + radius * Math.cos(angle), MIDDLE + radius * Math.sin(angle)];
   }
 
   node(number) {
@@ -167,9 +167,9 @@ class TrustView {
 
   graph() {
     const labels = this.nodes.length > MOST_LABELLED ? [] : this.nodes.map((each, number) => {
-      const [x, y] = this.position(number);
+      const [x, y] = this.position(number, RADIUS + 28);
       const side = x > MIDDLE + 40 ? "start" : x < MIDDLE - 40 ? "end" : "middle";
-      return drawn("text", { class: "name", x: MIDDLE + (x - MIDDLE) * 1.1, y: MIDDLE + 5 + (y - MIDDLE) * 1.11, "text-anchor": side, "aria-hidden": "true" }, shortened(each.name, 10));
+      return drawn("text", { class: "name", x, y: y + 5, "text-anchor": side, "aria-hidden": "true" }, shortened(each.name, 10));
     });
     return drawn("svg", { class: "graph", viewBox: `-30 -30 ${SIZE + 60} ${SIZE + 60}`, role: "group", "aria-label": "Collaboration graph" }, this.edges, this.shapes, labels);
   }
