@@ -4,7 +4,7 @@ import time
 from pathlib import Path
 
 from federico.errors import FedericoError
-from federico.runs.comparison import describe_comparison, share_in_words
+from federico.runs.comparison import describe_comparison
 from federico.site.status import (
     EXPIRES_SOON_DAYS,
     SECONDS_A_DAY,
@@ -76,8 +76,7 @@ def _worth(status: Status) -> str:
     comparison = status.comparison
     if comparison is None:
         return ""
-    which = share_in_words(comparison.together_share)
-    return f"{describe_comparison(comparison)}; predicts {which}"
+    return describe_comparison(comparison)
 
 
 def _members(status: Status) -> list[Plain]:

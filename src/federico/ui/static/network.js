@@ -1,10 +1,11 @@
 // Is the network well? Who is up, in which round, what was refused, and is it worth it at each site.
 import { element, paragraphs, table } from "./elements.js";
 import { load } from "./source.js";
-import { bytesText } from "./words.js";
+import { bytesText, listed } from "./words.js";
 
-const SITES = ["site", "state", "round", "figure", "alone and together", "trusts", "sent / received"];
-const MEMBERS = ["member", "presence", "reputation", "strikes", "last refused for"];
+const SITES = ["site", "state", "round", "last word", "reaches", "alone against together", "trusts", "sent and received", "certificate"];
+const REFUSED = ["site", "refuses", "reputation", "strikes", "why"];
+const MOST_IN_MATRIX = 30;
 
 export async function showNetwork() {
   const sites = await load("network");
@@ -17,11 +18,16 @@ export async function showNetwork() {
   const readable = sites.filter((site) => !site.error);
   const up = readable.filter((site) => site.well).length;
   const headline = up === sites.length ? `All ${sites.length} sites are well` : `${up} of ${sites.length} sites are well`;
+  const list = table("Sites", SITES, sites.map(siteLine));
+  list.classList.add("stacked", "worded");
   return [
     element("h1", {}, headline),
     ...paragraphs(warnings(sites), "note"),
-    table("Sites", SITES, sites.map(siteLine)),
-    table("Who sees whom, and what was refused", MEMBERS, readable.flatMap(memberLines)),
+    list,
+    element("h2", {}, "Who sees whom"),
+    ...whoSeesWhom(readable),
+    element("h2", {}, "Refused messages"),
+    ...refused(readable),
   ];
 }
 
@@ -37,34 +43,56 @@ function warnings(sites) {
 }
 
 function siteLine(site) {
-  if (site.error) return [site.name, "\u2717 broken", "", "", "", "", ""];
+  if (site.error) return [site.name, "\u2717 broken", "", "", "", "", "", "", ""];
   return [
     site.name,
     `${site.well ? "\u2713" : "\u2717"} ${site.phase}`,
     `${site.round} of ${site.rounds}`,
+    clock(site.updated),
     site.score || "-",
     site.worth || "-",
     site.trusts || "-",
-    `${bytesText(site.sent)} / ${bytesText(site.received)}`,
+    `${bytesText(site.sent)} and ${bytesText(site.received)}`,
+    site.certificate || "-",
   ];
 }
 
-function memberLines(site) {
-  return site.members.map((member) => [
-    `${member.name}, as ${site.name} sees it`,
-    presence(member),
-    member.reputation,
-    String(member.strikes),
-    member.reason || "-",
-  ]);
+// A row for every site that is alive: what it knows of the others now.
+function whoSeesWhom(sites) {
+  const alive = sites.filter((site) => site.well);
+  const names = [...new Set(sites.flatMap((site) => [site.name, ...site.members.map((member) => member.name)]))];
+  if (!alive.length) return paragraphs(["No site gives a sign of life."]);
+  if (names.length > MOST_IN_MATRIX) return paragraphs(alive.map(missing));
+  const lines = alive.map((site) => [site.name, ...names.map((name) => {
+    if (name === site.name) return "itself";
+    const member = site.members.find((each) => each.name === name);
+    return member ? presence(member) : "-";
+  })]);
+  return [table("Each row: what this site sees", ["site", ...names], lines)];
+}
+
+function missing(site) {
+  const away = site.members.filter((member) => !member.here).map((member) => member.name);
+  if (!away.length) return `${site.name} sees all others.`;
+  return `${site.name} does not see ${listed(away)}.`;
+}
+
+function refused(sites) {
+  const lines = sites.flatMap((site) => site.members
+    .filter((member) => member.strikes || member.reason || member.reputation !== "good")
+    .map((member) => [site.name, member.name, member.reputation, String(member.strikes), member.reason || "-"]));
+  if (!lines.length) return paragraphs(["None: no site has a complaint about another."]);
+  const made = table("What was refused last, and how often", REFUSED, lines);
+  made.classList.add("worded");
+  return [made];
 }
 
 function presence(member) {
-  if (!member.same_protocol) return "here, with another protocol";
-  if (!member.same_file) return "here, with another federation file";
-  if (member.here) return "here";
-  if (member.last_seen) return `away, last seen ${clock(member.last_seen)}`;
-  return "not seen yet";
+  if (!member.same_protocol) return "\u2717 another protocol";
+  if (!member.same_file) return "\u2717 another federation file";
+  if (member.here) return "\u2713 here";
+  if (member.last_seen) return `\u2717 away since ${clock(member.last_seen)}`;
+  return "\u2717 not seen yet";
 }
 
 function clock(seconds) {
