@@ -2,10 +2,12 @@
 import { bars, lineChart } from "./charts.js";
 import { choice, element, folded, givenTable, paragraphs, table } from "./elements.js";
 import { chosenCell, goToCell, link, load, remember } from "./source.js";
-import { axisName, figureText, percentText, scaled } from "./words.js";
+import { axisName, countText, figureText, percentText, scaled } from "./words.js";
 
 const MOST_BARS = 100;
 const BLACK = "#000000";
+// What was last shown of a cell: it stays in sight until newer rounds are read.
+let lastShown = { run: null, cell: null, parts: [] };
 
 export async function showWorth(name, given) {
   const run = await load("run", name);
@@ -14,13 +16,13 @@ export async function showWorth(name, given) {
     element("h1", {}, run.headline),
     ...paragraphs([run.trust]),
     ...paragraphs([`${run.extent}.`, run.paper], "soft"),
-    ...paragraphs([run.progress, run.warning], "note"),
+    ...paragraphs([run.progress, run.warning, leftOut(run)], "note"),
     ...differences(run),
     figure(run),
     lineChart("All methods", "round", `${axisName(run.metric)}, mean over clients and seeds`, curves(run)),
-    ...(await whoGains(run, given)),
+    ...whoGains(run, given),
     element("h2", {}, "Any metric, over the rounds"),
-    ...(await anyMetric(run, given)),
+    anyMetric(run, given),
     element("h2", {}, "Tables"),
     ...run.tables.map(givenTable),
     ...paragraphs([run.notes], "soft"),
@@ -28,6 +30,11 @@ export async function showWorth(name, given) {
     settings(run),
     origin(run),
   ];
+}
+
+// A report that would be too large to mail holds only the first cells.
+function leftOut(run) {
+  return run.left_out ? `${countText(run.left_out, "cell")} did not fit into this report; look at the run itself with federico ui.` : "";
 }
 
 // Black cannot be seen on a dark page.
@@ -57,7 +64,7 @@ function figure(run) {
   return element("figure", { class: "card paper" }, picture, element("figcaption", {}, run.figure.caption));
 }
 
-async function whoGains(run, given) {
+function whoGains(run, given) {
   const known = run.rows.filter((row) => row.clients.length);
   if (!known.length) {
     return paragraphs([
@@ -109,7 +116,26 @@ function gains(run, row) {
   ];
 }
 
-async function anyMetric(run, given) {
+// The rounds of a cell may take seconds to read: the rest of the page does not wait for them.
+function anyMetric(run, given) {
+  const cell = given.get("cell");
+  const isKnown = lastShown.run === run.name && lastShown.cell === cell;
+  const before = isKnown ? lastShown.parts : paragraphs(["Reading the rounds\u2026"], "soft");
+  const section = element("section", { class: "later" }, before);
+  const fill = async () => {
+    try {
+      const parts = await metricsOfCell(run, given);
+      section.replaceChildren(...parts);
+      lastShown = { run: run.name, cell, parts };
+    } catch (error) {
+      section.replaceChildren(element("p", { class: "note" }, error.message));
+    }
+  };
+  fill();
+  return section;
+}
+
+async function metricsOfCell(run, given) {
   if (!run.cells.length) return paragraphs(["Only results were kept of this run."]);
   const { wanted, cell } = await chosenCell(run, given);
   const holder = element("div");
