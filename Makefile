@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types layers pytest soak fuzz bench bench-check docs notebooks clean
+.PHONY: help setup demo test lint types layers pytest soak fuzz bench bench-check browser docs notebooks clean
 
 help: ## List all targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -14,6 +14,11 @@ $(VENV)/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
+
+browser: ## Install Chromium for the tests of the page, where apt and the rights are there
+	@command -v chromium > /dev/null || command -v chromium-browser > /dev/null \
+	|| { apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium > /dev/null; } \
+	|| echo "Chromium could not be installed: the tests in a browser will be skipped."
 
 demo: setup ## Compare FedeRiCo with local training and FedAvg on real digits: a table and a report, in a minute
 	$(BIN)/federico run experiments/digits.toml > /dev/null
@@ -31,7 +36,7 @@ types: setup
 layers: setup
 	$(BIN)/lint-imports
 
-pytest: setup
+pytest: setup browser
 	$(BIN)/pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 soak: setup ## Run the tests that take minutes

@@ -36,7 +36,7 @@ from federico.methods.method import Method
 from federico.own_code import EVERYTHING, trusting
 
 # Fixtures that several folders share, each with what it is about in its name.
-pytest_plugins = ["tests.support.bus", "tests.support.experiments"]
+pytest_plugins = ["tests.support.browser", "tests.support.bus", "tests.support.experiments"]
 pytest.register_assert_rewrite("tests.support.exchange_contract")
 
 # A busy machine is no reason to fail, and a failure must come back on the next run.

@@ -1,112 +1,236 @@
-"""The page in a real browser; skipped where there is none."""
+"""The page as a person uses it, in a real browser; skipped where there is none."""
 
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from axe_playwright_python.sync_playwright import Axe
 
+from federico.report import summarize
 from federico.runs.layout import CellDir
 from federico.runs.records import Journal, Record
 from federico.runs.table import write_table
+from federico.ui.frozen import write_report
+from tests.support.browser import WIDTHS, OpenPage, Serve, home_of, picture
 from tests.support.results import make_table
 from tests.support.run_folders import QUIET_ROUND, learning, write_cell
 
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
 EVIL = "<img src=x onerror=document.title='broken'>"
-PICTURES = Path("build/screenshots")
-CHROMIUM = shutil.which("chromium")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
+CLIENTS = ["a", EVIL, "c"]
+LIVE = """
+methods = ["federico"]
+rounds = 100000
 
+[data]
+kind = "digits"
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
-        )
-        yield launched
-        launched.close()
+[partition]
+kind = "label-groups"
+clients = 4
+groups = 2
+
+[split]
+samples = 200
+
+[system]
+threads = 1
+"""
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
+    """Two runs that go on, with names that hold HTML, and one that is broken."""
+    runs = tmp_path / "runs"
     for name, accuracy in (("one", 0.9), ("two", 0.8)):
-        run = tmp_path / name
-        run.mkdir()
+        run = runs / name
+        run.mkdir(parents=True)
         write_table(run, make_table("federico", rounds=9, title=EVIL))
-        rounds = learning(0.5, accuracy)
-        write_cell(run, "federico", *rounds, finished=False, clients=["a", EVIL, "c"])
-    return tmp_path
+        rounds = evil_learning(0.5, accuracy)
+        rounds[-1] |= {
+            "alone": {"accuracy": [0.5, 0.6, 0.95], "loss": [1.0] * 3},
+            "together": {"accuracy": [0.9] * 3, "loss": [1.0] * 3},
+            "together_share": [0.9] * 3,
+        }
+        options = {"data": {"kind": "made up"}, "momentum": accuracy}
+        write_cell(run, "federico", *rounds, finished=False, clients=CLIENTS, options=options)
+    (runs / "broken").mkdir()
+    (runs / "broken" / "table.json").write_text("{")
+    return runs
 
 
-@pytest.fixture
-def link(folder: Path) -> Iterator[str]:
-    command = [sys.executable, "-m", "federico", "ui", str(folder)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout is not None
-        yield server.stdout.readline().strip()
-        server.terminate()
+def evil_learning(*accuracy: float) -> list[dict[str, Any]]:
+    """Rounds in which the second client has an evil name."""
+    rounds = learning(*accuracy)
+    for values in rounds:
+        renamed = []
+        for row in values["posterior"]:
+            renamed.append({EVIL if owner == "b" else owner: row[owner] for owner in row})
+        values["posterior"] = renamed
+    return rounds
 
 
-@pytest.fixture
-def page(browser: Browser, link: str) -> Iterator[Page]:
-    context = browser.new_context()
-    opened = context.new_page()
-    wrong: list[str] = []
-    opened.on("pageerror", lambda error: wrong.append(str(error)))
-    opened.on("request", lambda request: asked.append(request.url))
-    asked: list[str] = []
-    opened.goto(link)
-    yield opened
-    context.close()
-    assert wrong == []
-    home = link.split("?", maxsplit=1)[0]
-    assert all(url.startswith((home, "data:")) for url in asked)
-
-
-def picture(page: Page, name: str) -> None:
-    """Keep what the page looks like, for people to look at."""
-    PICTURES.mkdir(parents=True, exist_ok=True)
-    page.screenshot(path=PICTURES / f"{name}.png", full_page=True)
-
-
-def test_a_person_looks_at_running_experiments(page: Page, link: str, folder: Path) -> None:
-    home = link.split("?", maxsplit=1)[0]
-    page.get_by_text("unfinished, round 2 of 9").first.wait_for()
-
-    # A new round arrives without a reload.
-    values = QUIET_ROUND | {"round": 3} | learning(0.5, 0.9)[1]
+def next_round(run: Path, number: int) -> None:
+    """A round as a running experiment writes it."""
+    values = QUIET_ROUND | evil_learning(0.5, 0.9)[1] | {"round": number}
     values["figures"]["loss"] = [1.0] * 3
-    Journal(CellDir(folder / "one" / "federico-0").path).append(Record(**values))
-    page.get_by_text("unfinished, round 3 of 9").wait_for(timeout=10_000)
+    Journal(CellDir(run / "federico-0").path).append(Record(**values))
 
-    # Compare two runs.
-    for name in ("one", "two"):
-        page.get_by_label(f"Compare {name}").check()
+
+def show(page: "Page", link: str, view: str) -> None:
+    """Go to a view and wait until it is there."""
+    page.goto("about:blank")
+    page.goto(f"{home_of(link)}#/{view}")
+    page.locator("main h1").wait_for()
+
+
+def test_a_person_follows_an_experiment_until_it_is_deleted(
+    tmp_path: Path, serve: Serve, open_page: OpenPage
+) -> None:
+    (tmp_path / "live.toml").write_text(LIVE)
+    command = [sys.executable, "-m", "federico", "run", "live.toml"]
+    runs = tmp_path / "runs"
+    runs.mkdir()
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE) as running:
+        try:
+            page = open_page(serve(runs))
+            page.get_by_role("heading", name="No runs in this folder yet").wait_for()
+            page.get_by_role("link", name="live").click()
+            page.get_by_text("is at round").wait_for()
+            seen = page.get_by_text("is at round").inner_text()
+            # A new round arrives by itself.
+            page.wait_for_function(
+                "seen => !document.querySelector('main').innerText.includes(seen)", arg=seen
+            )
+            page.get_by_text("is at round").wait_for()
+            picture(page, "live-desk-light")
+        finally:
+            running.kill()
+
+    shutil.rmtree(runs / "live")
+    page.get_by_text("There is no such run").wait_for()
+    page.get_by_role("link", name="Back to all runs").click()
+    page.get_by_role("heading", name="No runs in this folder yet").wait_for()
+
+
+def test_a_person_looks_closer(folder: Path, serve: Serve, open_page: OpenPage) -> None:
+    link = serve(folder)
+    page = open_page(link)
+    page.get_by_text("unfinished, round 2 of 9").first.wait_for()
+    page.get_by_text("broken cannot be read").wait_for()
+
+    # A tick and the place on the page stay when a new round arrives.
+    page.get_by_label("Compare one").check()
+    next_round(folder / "one", 3)
+    page.get_by_text("unfinished, round 3 of 9").wait_for()
+    assert page.get_by_label("Compare one").is_checked()
+
+    # Two runs side by side.
+    page.get_by_label("Compare two").check()
     page.get_by_role("link", name="Compare 2 runs").click()
-    page.get_by_role("heading", name="Settings that differ").wait_for()
-    picture(page, "compare")
+    page.get_by_text("after round 2, one seed").wait_for()
+    assert "10.0" in page.get_by_role("row", name="two: FedeRiCo").inner_text()
+    assert page.get_by_role("row", name="momentum 0.9 0.8").is_visible()
 
-    # Slider, click on a client, and a link that leads to the same place.
-    page.goto(f"{home}#/trust?run=one")
+    # The slider, a client, and a link that leads to the same place.
+    show(page, link, "trust?run=one")
     page.get_by_label("Round", exact=True).fill("0")
     page.get_by_text("round 1 of 3").wait_for()
-    page.get_by_role("button", name="a, distribution 0").click()
-    page.locator("#sentence").wait_for()
-    picture(page, "trust")
+    assert page.locator("svg.graph path.edge").count() == 0
+    page.get_by_label("Round", exact=True).fill("2")
+    page.get_by_text("round 3 of 3").wait_for()
+    assert page.locator("svg.graph path.edge").count() == 3
+    page.get_by_label("Round", exact=True).fill("1")
+    page.get_by_role("button", name="c, distribution 1").press("Enter")
+    page.get_by_text("c learns with a (10 %) and keeps 90 % for its own model.").wait_for()
     shared = page.url
-    page.goto(f"{home}#/runs")
-    page.get_by_role("heading", name="Runs").wait_for()
-    page.goto(shared)
-    page.locator("#sentence").wait_for()
-    assert page.get_by_text("round 1 of 3").is_visible()
+    colleague = open_page(link)
+    colleague.get_by_role("heading", name="Runs").wait_for()
+    colleague.goto(shared)
+    colleague.get_by_role("heading", name="Client c").wait_for()
+    assert colleague.get_by_text("round 2 of 3").is_visible()
 
-    # Names that hold HTML are text, in every view.
-    for view in ("worth", "cost", "data"):
-        page.goto(f"{home}#/{view}?run=one")
-        page.wait_for_function("document.querySelectorAll('main h1').length == 1")
-    assert page.title() != "broken"
+    # Play begins anew and stops at the last round.
+    page.get_by_label("Round", exact=True).fill("2")
+    page.get_by_role("button", name="Play").click()
+    page.get_by_role("button", name="Stop").wait_for()
+    page.get_by_role("button", name="Play").wait_for()
+    assert page.get_by_text("round 3 of 3").is_visible()
+
+
+def test_a_chart_is_read_and_zoomed_with_the_keyboard(
+    folder: Path, serve: Serve, open_page: OpenPage
+) -> None:
+    next_round(folder / "one", 3)
+    link = serve(folder)
+    page = open_page(link)
+    show(page, link, "worth?run=one")
+    chart = page.get_by_label("All methods: accuracy")
+    chart.press("ArrowLeft")
+    figure = page.locator("figure").filter(has=chart)
+    assert "round 3: FedeRiCo 90" in figure.locator(".told").inner_text()
+    chart.press("+")
+    figure.get_by_role("button", name="Show all").click()
+    assert figure.get_by_role("button", name="Show all").is_hidden()
+
+
+VIEWS = [
+    "runs",
+    "network",
+    "compare?run=one&run=two",
+    "worth?run=one",
+    "trust?run=one&client=a",
+    "cost?run=one",
+    "data?run=one",
+    "worth?run=broken",
+    "nothing",
+]
+
+
+@pytest.mark.parametrize(("device", "scheme"), [("phone", "dark"), ("desk", "light")])
+def test_everybody_can_read_every_view(
+    folder: Path, serve: Serve, open_page: OpenPage, device: str, scheme: str
+) -> None:
+    link = serve(folder)
+    page = open_page(link, WIDTHS[device], scheme)
+    for view in VIEWS:
+        show(page, link, view)
+        page.get_by_text("Reading the rounds").wait_for(state="detached")
+        picture(page, f"{view.split('?')[0]}-{device}-{scheme}")
+
+        # Nothing is wider than the screen, and axe finds nothing serious.
+        assert page.evaluate("document.documentElement.scrollWidth") == WIDTHS[device]
+        found = Axe().run(page).response["violations"]
+        serious = [each for each in found if each["impact"] in ("serious", "critical")]
+        assert [(each["id"], each["nodes"][0]["html"]) for each in serious] == []
+
+        # Names that hold HTML are text.
+        assert page.title() != "broken"
+        assert page.locator("main img").count() == 0
+
+
+def test_a_mailed_report_opens_without_server_and_network(
+    folder: Path, tmp_path: Path, open_page: OpenPage
+) -> None:
+    mailed = tmp_path / "mailed.html"
+    shutil.move(write_report(folder / "one", summarize(folder / "one")), mailed)
+    shutil.rmtree(folder)
+
+    page = open_page(mailed.as_uri(), offline=True)
+    page.get_by_role("heading", name="Who gains?").wait_for()
+    picture(page, "report-desk-light")
+    page.get_by_role("link", name="Who learns with whom?").click()
+    page.get_by_label("Round", exact=True).fill("0")
+    page.get_by_text("round 1 of 2").wait_for()
+    page.get_by_role("button", name="a, distribution 0").click()
+    page.get_by_role("heading", name="Client a").wait_for()
+    for view in ("What does it cost?", "Data"):
+        page.get_by_role("link", name=view).click()
+        page.get_by_role("heading", name=view).wait_for()
+    assert page.title() == f"{EVIL} - FedeRiCo report"
     assert page.locator("main img").count() == 0
