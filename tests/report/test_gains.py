@@ -122,7 +122,8 @@ def test_shares_are_in_order(runs: list[list[float]]) -> None:
     clients = GainsOfClients(by_seed)
     assert 0 <= clients.better <= clients.not_worse <= 1
     assert clients.clearly_worse <= 1 - clients.not_worse + 1e-12
-    assert clients.worst <= max(gain for run in runs for gain in run)
+    largest = max(gain for run in runs for gain in run)
+    assert clients.worst <= largest + 1e-12 * abs(largest)  # a mean may be rounded up
 
 
 def test_the_difference_of_rows_says_how_sure_it_is() -> None:
