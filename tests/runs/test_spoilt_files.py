@@ -43,7 +43,8 @@ def try_all(read: Callable[[bytes], object], good: bytes, seed: int) -> Counter[
             read(spoilt)
             outcomes["read"] += 1
         except FedericoError as error:
-            assert str(error), "an error says what is wrong"
+            if not str(error):
+                raise AssertionError("an error says what is wrong") from error
             outcomes[type(error).__name__] += 1
         except Exception as error:
             raise AssertionError(f"{type(error).__name__} for {spoilt!r}") from error
