@@ -264,3 +264,13 @@ def test_a_disk_that_fails_refuses_a_chunk_which_may_come_again(
     assert upload() == [b"", b"-no room for it", b"", b""]
     assert upload() == [b""] * 4
     assert len(server.collect(own_length=100.0)) == 1
+
+
+def test_a_flood_is_answered_to_a_bounded_extent_and_delays_nobody_else(
+    bus: zenoh.Session, serve: Serve
+) -> None:
+    serve().publish(1, np.ones(SIZE, np.float32))
+    pending = [send(bus, "b", Topic.REQUEST_MODEL, LATEST) for _ in range(2000)]
+    assert len(answers(send(bus, "c", Topic.REQUEST_MODEL, LATEST))) == 1
+    answered = sum(len(answers(replies)) for replies in pending)
+    assert 0 < answered < 500

@@ -15,6 +15,7 @@ import zenoh
 from federico.errors import ProtocolError
 from federico.exchange.protocol import COEFFICIENT_BYTES, Traffic
 from federico.learning.rows import RowFile
+from federico.network.allowance import Allowance
 from federico.network.model_store import ModelStore
 from federico.network.protocol import (
     GONE,
@@ -114,6 +115,7 @@ class MemberServer:
         # An honest member has a window of chunks under way, and what it repeats because it is slow.
         most_bytes = 2 * terms.limits.window * terms.limits.chunk_bytes
         self.queue = RequestQueue(most_bytes)
+        self.allowance = Allowance(terms.chunk_plan.chunks)
         self._thread = threading.Thread(target=self._work, name=f"serve {self._name}", daemon=True)
         self._thread.start()
 
@@ -248,6 +250,7 @@ class PeerServer:
         for member in self._members.values():
             with member.conversation() as conversation:
                 conversation.publish(publication)
+            member.allowance.renew()
 
     def release_row(self) -> None:
         """The row is about to change: serve it only to those in the middle of fetching it."""
@@ -282,7 +285,7 @@ class PeerServer:
             query.drop()
             return
 
-        taken = member.queue.put(query)
+        taken = member.allowance.take() and member.queue.put(query)
         if not taken:
             query.drop()
 
