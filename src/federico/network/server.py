@@ -49,22 +49,25 @@ ACKNOWLEDGED = b""
 
 
 class RequestQueue:
-    """The waiting requests of one member, in the order they came, with a bound on their bytes."""
+    """The waiting requests of one member, in the order they came, within bounds."""
 
-    def __init__(self, most_bytes: int) -> None:
-        """`most_bytes` may wait at a time."""
+    def __init__(self, most_bytes: int, allowance: Allowance) -> None:
+        """`most_bytes` may wait at a time; the allowance bounds what is taken in the long run."""
         self._most_bytes = most_bytes
+        self._allowance = allowance
         self._waiting: deque[tuple[zenoh.Query, int]] = deque()
         self._bytes = 0
         self._closed = False
         self._changed = threading.Condition()
 
     def put(self, query: zenoh.Query) -> bool:
-        """Let a request wait; returns whether there is room. A single one always has room."""
+        """Let a request wait; returns whether it may. A single one always has room."""
         size = len(query.payload or b"") + len(query.attachment or b"")
         with self._changed:
             full = len(self._waiting) >= MOST_WAITING or self._bytes + size > self._most_bytes
             if full and self._waiting:
+                return False
+            if not self._allowance.take():
                 return False
             self._waiting.append((query, size))
             self._bytes += size
@@ -114,8 +117,8 @@ class MemberServer:
 
         # An honest member has a window of chunks under way, and what it repeats because it is slow.
         most_bytes = 2 * terms.limits.window * terms.limits.chunk_bytes
-        self.queue = RequestQueue(most_bytes)
         self.allowance = Allowance(terms.chunk_plan.chunks)
+        self.queue = RequestQueue(most_bytes, self.allowance)
         self._thread = threading.Thread(target=self._work, name=f"serve {self._name}", daemon=True)
         self._thread.start()
 
@@ -285,7 +288,7 @@ class PeerServer:
             query.drop()
             return
 
-        taken = member.allowance.take() and member.queue.put(query)
+        taken = member.queue.put(query)
         if not taken:
             query.drop()
 
