@@ -83,13 +83,16 @@ class Member(Peer):
         return held
 
     def turn(self, attack: int) -> float:
-        """Attack the victim from now on, in a way that has this number; -1 stops that."""
-        os.nice(19)
-        self.hostile = False
-        time.sleep(0.2)
+        """Attack the victim from now on, in a way that has this number; -1 stops that.
+
+        Returns how many requests were sent in the attack that ends with it.
+        """
         if attack < 0:
-            return 0.0
+            self.hostile = False
+            return self.sent
+        os.nice(19)
         self.hostile = True
+        self.sent = 0
         name = ATTACKS[attack]
         if name == "mute":
             self._fall_silent()
@@ -112,6 +115,7 @@ class Member(Peer):
         key = ROSTER.request_key(VICTIM, HOSTILE, topic)
         while self.hostile:
             self.session.get(key, attachment=request, payload=payload, timeout=1.0)
+            self.sent += 1
 
     def _fall_silent(self) -> None:
         """Be there, take every question and answer none."""
@@ -165,6 +169,7 @@ def measure(attack: int, rounds: int, repeats: int) -> dict[str, float]:
     """Seconds a round and the most bytes of a victim, quiet and under this attack."""
     quiet = []
     hostile = []
+    requests = 0.0
     with members() as (victim, honest, attacker):
         honest("start")
         attacker("start")
@@ -178,7 +183,7 @@ def measure(attack: int, rounds: int, repeats: int) -> dict[str, float]:
             hostile_bytes = victim("most")
             if ATTACKS[attack] == "mute":
                 break  # nobody speaks again who has fallen silent
-            attacker("turn", -1)
+            requests += attacker("turn", -1)
     before = statistics.median(quiet)
     after = statistics.median(hostile)
     return {
@@ -186,6 +191,7 @@ def measure(attack: int, rounds: int, repeats: int) -> dict[str, float]:
         "hostile_seconds": after,
         "times": after / before,
         "more_megabytes": (hostile_bytes - quiet_bytes) / 1e6,
+        "requests_a_second": requests / (rounds * sum(hostile)),
     }
 
 
