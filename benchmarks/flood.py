@@ -3,7 +3,8 @@
 A victim, an honest member and a hostile one, a process each, over mutual TLS on loopback. The
 victim plays rounds: some arithmetic in place of training, the models of both pulled, an update for
 the honest one pushed. Quiet and hostile times take turns, so that a busy machine is busy in both.
-The hostile process runs at the lowest priority: it stands for another machine.
+The hostile process has a processor of its own, as it stands for another machine: what it computes
+to attack is nothing that the victim has to do.
 """
 
 import argparse
@@ -90,7 +91,6 @@ class Member(Peer):
         if attack < 0:
             self.hostile = False
             return self.sent
-        os.nice(19)
         self.hostile = True
         self.sent = 0
         name = ATTACKS[attack]
@@ -128,6 +128,8 @@ class Member(Peer):
 
 def work(identity: Identity, addresses: Addresses, orders: Connection) -> None:
     """The process of one member, until it is told nothing more."""
+    *shared, alone = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, [alone] if identity.name == HOSTILE else shared)
     member = Member(identity, addresses, SIDE)
     while order := orders.recv():
         orders.send(member.obey(*order))
