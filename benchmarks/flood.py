@@ -31,6 +31,7 @@ from federico.learning.visits import Visits
 from federico.network.protocol import Topic
 from federico.network.session import Addresses, Identity, close
 from federico.network.wire.messages import ChunkRequest, ChunkUpload, ModelRequest
+from federico.types import IntArray
 
 SIDE = 1000
 """Rows and columns of the only layer: a model of 4 MB."""
@@ -40,6 +41,9 @@ ATTACKS = ("ask", "fetch", "upload", "nonsense", "mute")
 
 class Member(Peer):
     """A member that plays rounds, until it is told to turn hostile."""
+
+    hostile = False
+    sent = 0
 
     def play(self, count: int) -> float:
         """Play so many rounds; returns the seconds of one, all told."""
@@ -61,7 +65,7 @@ class Member(Peer):
             rows = rows @ rows
             rows /= rows.max()
 
-    def _push_to(self, owners: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> None:
+    def _push_to(self, owners: IntArray) -> None:
         if len(owners) == 0:
             return
         home = self.bank.hosted_rows
@@ -72,10 +76,6 @@ class Member(Peer):
         ones = np.ones(len(owners))
         updates = Updates(owners, np.full(len(owners), self.number), ones, moves)
         self.exchange.push(self.round_index, updates)
-
-    def held(self, _: int) -> float:
-        """Bytes held now."""
-        return resident("VmRSS:")
 
     def most(self, _: int) -> float:
         """Most bytes held since this was last asked."""
@@ -156,7 +156,7 @@ def members() -> Iterator[list[Callable[..., float]]]:
             pipes.append(mine)
             processes.append(process)
         try:
-            orders = [partial(ask, pipe) for pipe in pipes]
+            orders: list[Callable[..., float]] = [partial(ask, pipe) for pipe in pipes]
             assert orders[0]("meet", 3)
             yield orders
         finally:
