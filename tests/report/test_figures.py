@@ -109,7 +109,9 @@ def test_diverged_rows_are_drawn_as_gaps() -> None:
     drawn(overview(summary))
     drawn(cost(summary))
 
-    assert axes.get_ylim() == pytest.approx((-0.75, 1)), "the first rounds leave room for the last"
+    assert axes.get_ylim() == pytest.approx((-0.75, 0.2)), (
+        "the first rounds leave room for the last"
+    )
 
 
 def test_a_method_that_moves_nothing_is_a_level_line() -> None:
@@ -122,6 +124,38 @@ def test_a_method_that_moves_nothing_is_a_level_line() -> None:
 
     level = left.get_lines()[1]
     assert list(level.get_ydata()) == [50, 50]
+
+
+def test_the_band_of_r2_lies_around_its_line_below_zero_too() -> None:
+    cells = []
+    for seed, explained in enumerate((-0.2, -0.4)):
+        figures = {"r2": [[explained] * 3] * 2, "loss": [[1 - explained] * 3] * 2}
+        cells.append(make_cell("local", 0.0, 0.0, seed=seed, task="regression", figures=figures))
+    summary = aggregate(make_table("local", rounds=2, seeds=(0, 1)), cells)
+
+    (axes,) = drawn(rounds(summary))
+
+    (band,) = axes.collections
+    low, high = band.get_datalim(axes.transData).intervaly
+    assert low < -0.4 < -0.2 < high < 0
+
+
+def test_many_cells_have_a_key_of_shades_instead_of_texts(tmp_path: Path) -> None:
+    names = [str(number) for number in range(20)]
+    about = {
+        "clients": names,
+        "distribution": None,
+        "train_samples": [1] * 20,
+        "test_samples": [1] * 20,
+        "label_counts": [[1, 0]] * 20,
+    }
+    cell = write_cell(tmp_path, "local", {"figures": {"accuracy": [0.5] * 20}}, **about)
+
+    (axes,) = drawn(partition(cell.description))
+
+    (key,) = axes.child_axes
+    assert [each.get_text() for each in key.texts] == ["samples"]
+    assert not axes.texts
 
 
 def test_posteriors_of_many_clients_are_drawn_for_some(tmp_path: Path) -> None:

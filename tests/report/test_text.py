@@ -166,6 +166,18 @@ def test_several_columns_are_counted_for_the_row_that_wins_most(summary: Summary
     )
 
 
+def test_no_row_is_called_best_that_wins_in_half_of_the_columns_or_fewer() -> None:
+    cells = []
+    for column, ours, alone in (("one", 0.6, 0.5), ("two", 0.5, 0.6)):
+        cells.append(make_cell("federico", ours, column=column))
+        cells.append(make_cell("local", alone, column=column))
+    summary = aggregate(make_table(columns=("one", "two")), cells)
+
+    assert text.headline(summary) == (
+        "No row has the best mean in most of 2 columns: FedeRiCo in one and Local in one."
+    )
+
+
 def test_where_rounds_differ_the_headline_says_that_none_is_best() -> None:
     cells = [make_cell("federico", 0.5, 0.6), make_cell("local", 0.5)]
     summary = aggregate(make_table(), cells)

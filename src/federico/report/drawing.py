@@ -15,6 +15,7 @@ from matplotlib.axis import Axis
 from matplotlib.collections import LineCollection
 from matplotlib.colors import LinearSegmentedColormap, to_hex
 from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
 from matplotlib.ticker import MaxNLocator
 from matplotlib.transforms import ScaledTranslation, blended_transform_factory
 
@@ -258,9 +259,12 @@ def _too_wide(labels: Sequence[str]) -> bool:
     return needed > CHARACTERS_ACROSS
 
 
-def heat(axes: Axes, values: Array, top: float, show: Callable[[Any], str]) -> None:
-    """Cells from light to dark; where there are few enough, `show` gives the text of each."""
-    axes.imshow(
+def heat(axes: Axes, values: Array, top: float, show: Callable[[Any], str], unit: str) -> None:
+    """Cells from light to dark; where there are few enough, `show` gives the text of each.
+
+    Where there are too many for that, a key beside them says what the shades stand for.
+    """
+    image = axes.imshow(
         values,
         cmap=BLUES,
         vmin=0,
@@ -273,6 +277,29 @@ def heat(axes: Axes, values: Array, top: float, show: Callable[[Any], str]) -> N
     _quiet_labels(axes)
     if max(values.shape) <= MOST_CELLS_WITH_TEXT:
         _cell_texts(axes, values, top, show)
+    else:
+        _key_of_shades(axes, image, unit)
+
+
+def _key_of_shades(axes: Axes, image: AxesImage, unit: str) -> None:
+    """A bar above the cells with all shades, and the values that they stand for."""
+    inside = (0.62, 1.02, 0.38, 0.022)  # left, bottom, width, height; the axes have 1 by 1
+    bar = axes.figure.colorbar(
+        image, cax=axes.inset_axes(inside), orientation="horizontal", ticklocation="top"
+    )
+    bar.outline.set_visible(False)  # type: ignore[operator]
+    bar.locator = MaxNLocator(3, integer=True)
+    bar.ax.tick_params(length=0, labelsize=7.5, labelcolor=SOFT, pad=1)
+    bar.ax.text(
+        -0.04,
+        0.5,
+        unit,
+        transform=bar.ax.transAxes,
+        ha="right",
+        va="center",
+        fontsize=8,
+        color=SOFT,
+    )
 
 
 def _cell_texts(axes: Axes, values: Array, top: float, show: Callable[[Any], str]) -> None:

@@ -49,6 +49,8 @@ MOST_HEAT = 256
 """Clients of a heat-map."""
 MOST_CURVES = 10
 """Rows of a picture of curves."""
+ROOM_ABOVE_R2 = 0.2
+"""How far an axis of R2 goes on above the best row."""
 ORDERED_BY = {"distribution": "by true distribution", "cluster": "by the clusters found"}
 """Says in what order clients stand."""
 BETTER_OFF = METHOD_COLORS["federico"]
@@ -191,7 +193,9 @@ def curves(axes: Axes, summary: Summary, entries: Sequence[Entry]) -> None:
         _line(axes, curve.rounds, mean, entry, look)
 
         spread = np.array([metric.scaled(sd) for sd in curve.sd])  # [rounds]
-        low = np.maximum(mean - spread, 0)
+        low = mean - spread
+        if not metric.explains_variance:
+            low = np.maximum(low, 0)  # only R2 can be negative
         high = mean + spread
         axes.fill_between(curve.rounds, low, high, color=look.color, alpha=0.13, linewidth=0)
     axes.set(xlabel="round", ylabel=summary.metric.axis)
@@ -603,7 +607,9 @@ def _limit(axes: Axes, summary: Summary, entries: Sequence[Entry]) -> None:
         return
     if metric.higher_is_better:
         # R2: 1 is perfect, 0 no better than the mean.
-        axes.set_ylim(min(0, 1.5 * min(finite)), 1)
+        bottom = min(0.0, 1.5 * min(finite))
+        top = min(1.0, max(0.0, *finite) + ROOM_ABOVE_R2)
+        axes.set_ylim(bottom, top)
     else:
         axes.set_ylim(0, 1.5 * max(finite))
 
@@ -617,7 +623,7 @@ def trust(axes: Axes, shown: Posteriors) -> None:
 
     # Even trust in everybody stays light.
     top = max(float(weights.max()), 2 / len(names))
-    heat(axes, weights, top, _in_percent)
+    heat(axes, 100 * weights, 100 * top, _in_percent, "trust (%)")
     ticks(axes, "x", names)
     ticks(axes, "y", names)
     axes.set(xlabel="whose model", ylabel="client")
@@ -644,9 +650,10 @@ def _matrix(shown: Posteriors, order: Sequence[int], names: Sequence[str]) -> Fl
 
 
 def _in_percent(weight: float) -> str:
-    if weight < 0.005:
+    """A weight that rounds to nothing leaves its cell empty."""
+    if weight < 0.5:
         return ""
-    return f"{100 * weight:.0f}"
+    return f"{weight:.0f}"
 
 
 def _label_heat(about: Description, groups: ClientGroups | None) -> Figure:
@@ -659,7 +666,7 @@ def _label_heat(about: Description, groups: ClientGroups | None) -> Figure:
     title = "Training samples of each client" + some_of(len(order), len(about.clients))
     figure = sheet(8.5, height, title)
     axes = figure.subplots()
-    heat(axes, counts, float(counts.max()), _or_empty)
+    heat(axes, counts, float(counts.max()), _or_empty, "samples")
     ticks(axes, "x", about.label_names)
     ticks(axes, "y", names)
     axes.set(xlabel="label", ylabel="client")
@@ -698,6 +705,8 @@ def _sample_bars(about: Description, groups: ClientGroups | None) -> Figure:
         label="for testing",
     )
     axes.set(ylim=(len(order) - 0.4, -0.6), xlabel="samples", ylabel="client")
+    if groups is not None:
+        axes.set_ylabel(f"client, {ORDERED_BY[groups.kind]}")
     clean(axes, "x")
     ticks(axes, "y", names)
     legend_beside(axes)

@@ -60,8 +60,13 @@ def _winners(summary: Summary) -> list[Entry]:
 def _winner_of_most(summary: Summary, winners: Sequence[Entry]) -> str:
     """The row that is highest in most of several columns, and how it compares in all of them."""
     wins = Counter(winner.title for winner in winners)
-    # Of equals the first.
     ((title, most),) = wins.most_common(1)
+    if 2 * most <= len(winners):
+        named = [f"{row} in {in_words(columns)}" for row, columns in wins.most_common()]
+        return (
+            f"No row has the best mean in most of {count(len(winners), 'column')}: {listed(named)}."
+        )
+
     sentence = f"{title} has the best mean in {most} of {count(len(winners), 'column')}"
 
     compared = []
@@ -91,6 +96,8 @@ def _against_in_columns(summary: Summary, differences: Sequence[Difference]) -> 
     extent = " or ".join(str(number) for number in sorted(runs)) + " runs each"
     if runs == {1}:
         extent = ONE_RUN
+    elif 1 in runs:
+        extent = f"{extent}; {ONE_RUN}"
     elif all(difference.interval is not None for difference in differences):
         extent = f"{INTERVAL}s over {extent}"
     return f"{listed(sizes)}{unit} against {summary.reference_title} ({extent})"
