@@ -287,7 +287,7 @@ def _key_of_shades(axes: Axes, image: AxesImage, unit: str) -> None:
     bar = axes.figure.colorbar(
         image, cax=axes.inset_axes(inside), orientation="horizontal", ticklocation="top"
     )
-    bar.outline.set_visible(False)  # type: ignore[operator]
+    bar.outline.set_visible(False)
     bar.locator = MaxNLocator(3, integer=True)
     bar.ax.tick_params(length=0, labelsize=7.5, labelcolor=SOFT, pad=1)
     bar.ax.text(
