@@ -19,6 +19,7 @@ from federico.learning.batches import Batch, ClientSamples
 from federico.learning.calibration import Calibration
 from federico.learning.layout import ModelLayout
 from federico.learning.metrics import classification_figures, regression_figures
+from federico.learning.mixing import FARTHEST, counted, rest_weighs_more
 from federico.learning.objectives import Objective, OwnObjective, mixable, objective_for
 from federico.learning.optimizers import Optimizer, OptimizerStates, PairStates
 from federico.learning.privacy import Noise, PrivacyAccount
@@ -215,6 +216,8 @@ class Learner:
         self._target_units = None
         if task == "regression":
             self._target_units = TargetUnits.of(clients, outputs)
+        are_standardized = all(client.target_spread is not None for client in clients)
+        self._farthest = FARTHEST if are_standardized else None
         self.data["train"] = self.data["all"]
         self.account = account
         if account is not None:
@@ -415,10 +418,12 @@ class Learner:
         by_client = torch.from_numpy(share_of_second).to(first)  # [clients]
         share = by_client.repeat_interleave(counts.to(first.device))[:, None]  # [samples, 1]
 
-        # A mixture without a share must not count, not even where it is not a number.
-        from_first = torch.where(share < 1, (1 - share) * first, 0)
-        from_second = torch.where(share > 0, share * second, 0)
-        return from_first + from_second
+        # A mixture without a share does not count, not even where it is not a number.
+        from_first, first_weight = counted(first, 1 - share)
+        from_second, second_weight = counted(second, share)
+        whole_weight = (1 - share) + share
+        both = from_first + from_second
+        return rest_weighs_more(both, first_weight + second_weight, whole_weight)
 
     def scores(self, mixed: Tensor, part: DataPart = "test") -> Scores:
         """All figures of predictions for every sample of every client, [samples, outputs].
@@ -462,13 +467,14 @@ class Learner:
 
         Visit (i, b) adds the model of owner b to the mixture of client i, with its entry of
         `weights`: probabilities of classes, read as `calibration` says, or values in the units of
-        the targets in `data`.
+        the targets in `data`. Where a model has no finite answer for a sample it is left out, and
+        the rest weigh more; without any finite answer the prediction is not a number.
         """
         data = self.data[part]
 
         @torch.no_grad()
-        def predict(workspace: Workspace, stack: Stack) -> list[tuple[Batch, Tensor]]:
-            """The weighted predictions of a stack's visits, batch by batch."""
+        def predict(workspace: Workspace, stack: Stack) -> list[tuple[Batch, Tensor, Tensor]]:
+            """The weighted predictions of a stack's visits, and their weights, by batch."""
             self._load_for_evaluation(workspace, bank, stack.visits)
             stack_weights = torch.from_numpy(weights[stack.positions])
             shares = stack_weights.to(self.device, self._precise)
@@ -481,22 +487,28 @@ class Learner:
                 outputs = workspace.engine.outputs(inputs)
                 # [visits that still have samples, samples, outputs]
                 predictions = mixable(outputs.to(self._precise), self.task, stack_calibration)
-                count = len(predictions)
-                predictions.mul_(shares[:count, None, None])
-                parts.append((batch, predictions))
+                visit_shares = shares[: len(predictions), None, None]
+                weighted, counted_shares = counted(predictions, visit_shares, self._farthest)
+                whole_shares = visit_shares.expand_as(counted_shares)
+                both_shares = torch.cat([counted_shares, whole_shares], dim=-1)
+                parts.append((batch, weighted, both_shares))
             return parts
 
         # Added up in the order of the stacks, so that no sum depends on which thread was first.
         mixed: Tensor | None = None
+        weight = torch.zeros((len(data), 2), dtype=self._precise, device=self.device)
         stacks = self._stacks(visits, data)
         for parts in self.workers.map(predict, stacks):
-            for batch, predictions in parts:
+            for batch, weighted, added_weight in parts:
                 if mixed is None:
-                    shape = len(data), predictions.shape[-1]
+                    shape = len(data), weighted.shape[-1]
                     mixed = torch.zeros(shape, dtype=self._precise, device=self.device)
-                data.add_by_sample(mixed, batch, predictions)
+                data.add_by_sample(mixed, batch, weighted)
+                data.add_by_sample(weight, batch, added_weight)
         assert mixed is not None, "every client has a mixture"
-        return mixed
+
+        counted_weight, whole_weight = weight.split(1, dim=1)
+        return rest_weighs_more(mixed, counted_weight, whole_weight)
 
     def _batch_losses(
         self, workspace: Workspace, bank: Bank, visits: Visits, data: ClientSamples

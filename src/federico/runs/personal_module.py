@@ -15,6 +15,7 @@ from federico.data.standardizer import Standardizer, TargetScale
 from federico.learning.batches import to_input
 from federico.learning.calibration import Calibration
 from federico.learning.layout import ModelLayout
+from federico.learning.mixing import FARTHEST, counted, rest_weighs_more
 from federico.types import FloatArray, Task
 
 
@@ -79,6 +80,8 @@ class PersonalModel(nn.Module):
         """`weights[k]` is the client's trust in `models[k]`, all in evaluation mode."""
         super().__init__()
         self.task: Task = schema.task
+        self.farthest = None if target_scale is None else FARTHEST
+        """How far from 0 a model's prediction counts; more is taken for that much."""
         self.inputs: nn.Module = nn.Identity()
         if schema.columns and standardizer is not None:
             self.inputs = TableInputs(schema.columns, standardizer)
@@ -107,11 +110,21 @@ class PersonalModel(nn.Module):
         return self.in_units(self.mixed(x))
 
     def mixed(self, x: Tensor) -> Tensor:
-        """The answers, mixed: class probabilities, or values that are still standardised."""
-        mixed = torch.zeros((), dtype=self.weights.dtype, device=self.weights.device)
-        for k, predicted in enumerate(self.answers(x)):
-            mixed = mixed + self.weights[k] * predicted
-        return mixed
+        """The answers, mixed: class probabilities, or values that are still standardised.
+
+        Where a model has no finite answer for a sample it is left out, and the rest weigh more;
+        without any finite answer the prediction is not a number.
+        """
+        nothing = torch.zeros((), dtype=self.weights.dtype, device=self.weights.device)
+        mixed = nothing
+        counted_weight = nothing
+        whole_weight = nothing
+        for k, answers in enumerate(self.answers(x)):
+            weighted, weight = counted(answers, self.weights[k], self.farthest)
+            mixed = mixed + weighted
+            counted_weight = counted_weight + weight
+            whole_weight = whole_weight + self.weights[k]
+        return rest_weighs_more(mixed, counted_weight, whole_weight)
 
     def answers(self, x: Tensor) -> list[Tensor]:
         """What each model predicts: class probabilities, or values that are still standardised."""
@@ -137,8 +150,7 @@ class PersonalModel(nn.Module):
         answers = torch.stack(self.answers(x), dim=1)  # [samples, models, outputs]
         if self.task == "regression":
             return self.in_units(answers)
-        is_answer = answers.isfinite().all(dim=-1, keepdim=True)
-        weighted = torch.where(is_answer, self.weights[:, None] * answers, 0.0)
+        weighted, _ = counted(answers, self.weights[:, None])
         mixed = weighted.sum(1, keepdim=True)  # [samples, 1, classes]
         best = mixed.argmax(2, keepdim=True)
         of_best = weighted.gather(2, best.expand(-1, weighted.shape[1], 1))
