@@ -574,6 +574,27 @@ def test_scores_are_those_of_the_mixed_probabilities(ragged: Learner) -> None:
         assert scores.figures["accuracy"][client] == pytest.approx((mixed.argmax(1) == y).mean())
 
 
+def test_a_model_without_an_answer_is_left_out_of_a_mixture(ragged: Learner) -> None:
+    bank = bank_for(ragged)
+    visits = Visits.of([(client, owner) for client in range(4) for owner in (0, 1, 2)])
+    without = ragged.mix(bank, visits, np.tile([0.75, 0.0, 0.25], 4))
+    bank.rows[1] = torch.nan
+    with_broken = ragged.mix(bank, visits, np.tile([0.375, 0.5, 0.125], 4))
+    torch.testing.assert_close(with_broken, without)
+
+
+def test_of_two_mixtures_the_one_with_an_answer_is_used(ragged: Learner) -> None:
+    bank = bank_for(ragged)
+    visits = Visits.to_own(np.arange(4))
+    first = ragged.mix(bank, visits, np.ones(4))
+    broken = torch.full_like(first, torch.nan)
+    share = np.array([0.0, 0.25, 0.5, 1.0])
+    of_last = slice(len(first) - int(ragged.data["test"].counts[-1]), None)
+    used = ragged.combined(first, broken, share)
+    torch.testing.assert_close(used[: of_last.start], first[: of_last.start])
+    assert used[of_last].isnan().all(), "a share of nothing answers for nobody"
+
+
 def test_regression_scores_the_mixed_values(
     sine: Callable[..., list[ClientData]], learner: Callable[..., Learner]
 ) -> None:

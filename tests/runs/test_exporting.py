@@ -14,6 +14,7 @@ from torch import nn
 
 import federico
 from federico.errors import ConfigError
+from federico.learning.layout import ModelLayout
 from federico.learning.models import perceptron
 from federico.runs.bundle import Bundle
 from federico.types import Array
@@ -104,6 +105,55 @@ def test_every_way_out_gives_what_predict_gives(make: Any, tmp_path: Path) -> No
     stored = load_file(tmp_path / "m.safetensors")
     for name, tensor in client.module().state_dict().items():
         assert torch.equal(stored[name], tensor)
+
+
+def breaks_for_bright_first_pixels(layout: ModelLayout, row: torch.Tensor) -> torch.Tensor:
+    """The same model as long as the first pixel is 0; else its numbers overflow."""
+    broken = row.clone()
+    first_layer = broken[:512].view(8, 64)  # of perceptron((64, 8, 10))
+    first_layer[:, 0] = torch.finfo(layout.dtype).max
+    return broken
+
+
+def test_a_model_that_breaks_for_some_rows_is_left_out_of_these_everywhere(
+    tmp_path: Path,
+) -> None:
+    whole, x = digits(tmp_path)
+    heaviest = int(np.argmax(whole.header.weights))
+    whole_models = list(whole.module().models)
+
+    def with_a_broken_one(layout: ModelLayout) -> list[torch.Tensor]:
+        rows = []
+        for place, model in enumerate(whole_models):
+            row = nn.utils.parameters_to_vector(model.parameters()).detach()
+            if place == heaviest:
+                row = breaks_for_bright_first_pixels(layout, row)
+            rows.append(row)
+        return rows
+
+    client = Bundle(whole.header, with_a_broken_one, lambda: perceptron((64, 8, 10)))
+    x[:3, 0] = 0
+    x[3:, 0] = 200
+    personal = whole.module()
+    weights = personal.weights.clone()
+    weights[heaviest] = 0
+    personal.weights = weights / weights.sum()
+    with torch.no_grad():
+        without_it = personal(torch.from_numpy(x[3:])).numpy()
+    expected = np.concatenate([whole.probabilities(x[:3]), without_it])
+
+    np.testing.assert_allclose(client.probabilities(x), expected, atol=1e-12)
+    np.testing.assert_array_equal(client.predict(x), expected.argmax(1))
+    with torch.no_grad():
+        np.testing.assert_allclose(client.module()(torch.from_numpy(x)), expected, atol=1e-12)
+    client.export(tmp_path / "m.pt2")
+    program = torch.export.load(io.BytesIO((tmp_path / "m.pt2").read_bytes())).module()
+    with torch.no_grad():
+        np.testing.assert_allclose(program(torch.from_numpy(x)), expected, atol=1e-5)
+    client.export(tmp_path / "m.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "m.onnx")
+    (found,) = session.run(None, {"x": x})
+    np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
 def test_a_name_that_is_wrong_or_taken_is_refused(tmp_path: Path) -> None:

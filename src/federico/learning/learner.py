@@ -507,7 +507,7 @@ class Learner:
                 data.add_by_sample(weight, batch, added_weight)
         assert mixed is not None, "every client has a mixture"
 
-        counted_weight, whole_weight = weight.split(1, dim=1)
+        counted_weight, whole_weight = weight[:, :1], weight[:, 1:]
         return rest_weighs_more(mixed, counted_weight, whole_weight)
 
     def _batch_losses(
