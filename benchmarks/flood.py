@@ -143,7 +143,7 @@ def members() -> Iterator[list[Callable[..., float]]]:
     spawn = multiprocessing.get_context("spawn")
     pipes = []
     processes = []
-    with tempfile.TemporaryDirectory(dir=".") as folder, socket() as probe:
+    with tempfile.TemporaryDirectory() as folder, socket() as probe:
         identities = credentials(Path(folder))
         probe.bind(("127.0.0.1", 0))
         here = f"127.0.0.1:{probe.getsockname()[1]}"

@@ -46,6 +46,7 @@ STATUS = Status(
     members={
         "1": MemberStatus(True, None, True, "good", 0, ""),
         "2": MemberStatus(False, 1e9, True, "good", 0, ""),
+        "4": MemberStatus(True, None, True, "good", 0, "", twice=True),
         "3": MemberStatus(False, None, False, "paused", 3, "[red]not finite"),
     },
 )
@@ -82,6 +83,7 @@ def test_status_tells_round_accuracy_trust_and_who_is_away(
     ):
         assert any(all(part in row for part in line) for row in text.splitlines()), line
     assert "another federation file" in text
+    assert "two processes" in text
     assert "[red]not finite" in text, "what a member said is no markup"
 
 

@@ -505,6 +505,18 @@ class TestVisitor:
         assert not visitor.fetching, "it is announced again"
         assert visitor.header.version == VERSION + 2
 
+    def test_two_processes_with_one_key_are_noticed_and_a_restart_is_not(
+        self, visitor, owner_terms: Terms
+    ) -> None:
+        restarted = replace(owner_terms, incarnation=78)
+        for terms in (owner_terms, owner_terms, restarted, restarted):
+            self.announce(visitor, terms)
+            assert not visitor.is_there_twice
+        self.announce(visitor, owner_terms)
+        assert visitor.is_there_twice, "the one that was replaced still answers"
+        self.announce(visitor, replace(owner_terms, incarnation=79))
+        assert not visitor.is_there_twice, "one that starts anew may be alone again"
+
     def test_nothing_is_left_of_a_first_model_that_does_not_come_whole(
         self, visitor, owner_terms: Terms
     ) -> None:

@@ -280,6 +280,8 @@ def _member_table(status: Status, *, running: bool) -> Table:
 
 
 def _presence(member: MemberStatus, *, running: bool) -> str:
+    if member.here and member.twice:
+        return "twice: two processes with one key"
     if member.here:
         return "yes" if running else "when this site ended"
     if not member.same_protocol:

@@ -270,6 +270,11 @@ class OwnerClient:
         """Whether the owner has an update on that model already; it takes no second one."""
         return self._conversation.update_delivered
 
+    @property
+    def is_there_twice(self) -> bool:
+        """Whether two processes answer in turn with the owner's key."""
+        return self._conversation.is_there_twice
+
     def lose_copy(self) -> None:
         """The row that was last fetched into is needed for something else."""
         self._conversation.lose_copy()

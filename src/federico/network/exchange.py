@@ -174,6 +174,14 @@ class NetworkExchange:
                     noted.enter_context(self.waits.waiting(name, wanted, seconds))
             self.presence.wait_finished(self._terms.roster.members, round_index, seconds)
 
+    def there_twice(self) -> set[str]:
+        """The members with whose key two processes answer in turn; nobody is blamed for that."""
+        found = set()
+        for owner, client in self._owners.items():
+            if client.is_there_twice:
+                found.add(self._terms.roster.members[owner])
+        return found
+
     def stop_waiting(self) -> None:
         """Wait for nobody from now on: what is under way ends with what has come.
 

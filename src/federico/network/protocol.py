@@ -21,6 +21,7 @@ everything may be said twice: the second time changes nothing.
 """
 
 import hashlib
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum, auto
@@ -135,6 +136,8 @@ DECISIONS: Mapping[Topic, tuple[type[Decision], ...]] = {
 }
 """What an owner may decide about a request of each topic."""
 
+REMEMBERED = 8
+"""Starts of an owner that a visitor remembers."""
 GONE = Refuse("this version is gone; request the newest")
 NO_ROOM = Refuse("no room for it")
 
@@ -562,6 +565,10 @@ class VisitorConversation:
         self._on_its_way: SignedMessage | None = None
         self._missing: set[int] = set()
         self._delivered: tuple[int, int] | None = None
+        self._incarnation: int | None = None
+        self._earlier_incarnations: deque[int] = deque(maxlen=REMEMBERED)
+        self.is_there_twice = False
+        """Whether two processes answer in turn with the owner's key."""
 
     @property
     def whole(self) -> bool:
@@ -599,6 +606,7 @@ class VisitorConversation:
         )
         if version != LATEST:
             announced.header.require(version=version)
+        self._note_incarnation(announced.header.incarnation)
 
         if self.whole and self.header.digest == announced.header.digest:
             self._advance(CopyEvent.ANNOUNCED_AGAIN)
@@ -608,6 +616,15 @@ class VisitorConversation:
             self._advance(CopyEvent.ANNOUNCED)
             self._on_its_way = announced
             self._missing = set(range(self._terms.chunk_plan.chunks))
+
+    def _note_incarnation(self, incarnation: int) -> None:
+        """An owner that starts again has a new one; one that comes back was never gone."""
+        if incarnation == self._incarnation:
+            return
+        self.is_there_twice = incarnation in self._earlier_incarnations
+        if self._incarnation is not None:
+            self._earlier_incarnations.append(self._incarnation)
+        self._incarnation = incarnation
 
     def request_chunk(self, index: int, purpose: Purpose) -> bytes:
         """A request for one chunk of the announced model."""

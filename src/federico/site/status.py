@@ -40,6 +40,9 @@ class MemberStatus:
     """What the member's last strike was for."""
     same_protocol: bool = True
     """False if the member is there, but with a version of federico that speaks another protocol."""
+    twice: bool = False
+    """Whether two processes answer with the member's key, such as a restored one beside the lost
+    one: one of them is to be stopped."""
 
 
 @dataclass(frozen=True)

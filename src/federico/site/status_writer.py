@@ -181,6 +181,7 @@ class StatusWriter:
             strikes=standing.strikes,
             reason=standing.reason,
             same_protocol=name not in presence.with_another_protocol(),
+            twice=name in self._exchange.there_twice(),
         )
 
 
