@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types layers pytest soak fuzz bench bench-check browser docs notebooks clean
+.PHONY: help setup demo test lint types layers pytest soak fuzz from-wheel bench bench-check browser docs notebooks clean
 
 help: ## List all targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -44,6 +44,9 @@ soak: setup ## Run the tests that take minutes
 
 fuzz: setup ## Read a million corrupted messages, and as many corrupted files (hours)
 	FEDERICO_FUZZ=1000000 $(BIN)/pytest tests/network/test_fuzz.py tests/runs/test_spoilt_files.py
+
+from-wheel: setup ## From the built wheel to predictions, ONNX and the notebooks in a clean environment, timed
+	$(BIN)/python -m benchmarks.from_wheel
 
 bench: setup ## Measure everything, five processes a row, and write docs/reference-benchmarks.md (half an hour on two cores)
 	$(BIN)/python -m benchmarks.run --write
