@@ -5,7 +5,7 @@ from pathlib import Path
 import matplotlib
 import numpy as np
 import pytest
-from torch import nn
+from torch import Tensor, nn
 
 import federico
 from federico.errors import ConfigError, RunError
@@ -31,6 +31,29 @@ def net() -> nn.Module:
 def other_net() -> nn.Module:
     """As many numbers under the same names, but another function."""
     return nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 2))
+
+
+class Bent(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(3, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layer(x).relu()
+
+
+def bent_otherwise() -> nn.Module:
+    """The same layers, tensors and names, but other code."""
+
+    class Bent(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(3, 2)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.layer(x).tanh()
+
+    return Bent()
 
 
 def start(folder: Path, **changes: object) -> federico.Run:
@@ -130,6 +153,16 @@ def test_another_model_of_the_same_size_is_refused_unless_overwritten(tmp_path: 
     with pytest.raises(RunError, match=r"the model has other layers.*overwrite=True"):
         start(tmp_path, model=other_net)
     assert start(tmp_path, model=other_net, overwrite=True).trained
+
+
+def test_another_calculation_with_the_same_layers_is_refused(tmp_path: Path) -> None:
+    start(tmp_path, model=Bent, rounds=1)
+    assert not start(tmp_path, model=Bent, rounds=1).trained
+    with pytest.raises(RunError, match=r"other layers, tensors or code"):
+        start(tmp_path, model=bent_otherwise, rounds=1)
+    with pytest.raises(RunError, match=r"was trained with a model of other .* code"):
+        federico.load(tmp_path / "mine", model=bent_otherwise).client("a")
+    federico.load(tmp_path / "mine", model=Bent).client("a")
 
 
 def test_overwrite_deletes_nothing_but_runs(tmp_path: Path) -> None:

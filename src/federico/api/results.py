@@ -12,6 +12,7 @@ from torch import nn
 from federico.api.frames import frame_of_posterior, frame_of_rounds
 from federico.api.summary import html_of_summary, summary_of_cells
 from federico.errors import ConfigError, RunError
+from federico.learning.structure import structure_of
 from federico.own_code import NOTHING, Trust
 from federico.runs.bundle import Bundle
 from federico.runs.client_models import open_client
@@ -182,11 +183,23 @@ class Run:
                 f"client {name!r}: there is none of that name in {self.path}; "
                 f"it has {_listed(known)}"
             )
+        self._refuse_another_model(cell)
         return open_client(cell, str(name), self._model, trust=self._trust)
 
     def records(self, method: str = "federico", seed: int | None = None) -> list[Record]:
         """Every round of one method and seed."""
         return self._cell(method, seed).records
+
+    def _refuse_another_model(self, cell: CellDir) -> None:
+        """Trained numbers in a model that calculates otherwise would give nonsense."""
+        before = cell.description.model_structure
+        if self._model is None or not before:
+            return
+        if structure_of(self._model()) != before:
+            raise RunError(
+                f"{cell.path}: was trained with a model of other layers, tensors or code than the "
+                "one that is given; give that one, or train again (overwrite=True)"
+            )
 
     @property
     def _shown_cells(self) -> list[CellDir]:

@@ -1,14 +1,11 @@
 """What a cell says of itself in `cell.json`."""
 
-import hashlib
-import re
-
 import numpy as np
 
 from federico.data.dataset import Client
 from federico.experiment.build import Setup
 from federico.experiment.grid import Cell
-from federico.learning.layout import ModelLayout
+from federico.learning.structure import structure_of
 from federico.runs.layout import Description
 from federico.runs.provenance import installed_versions
 
@@ -43,17 +40,10 @@ def describe(cell: Cell, setup: Setup, command: str) -> Description:
         rate=cell.rate,
         rate_kind=cell.rate_kind,
         settings=cell.settings,
-        model_structure=_structure(setup.layout),
+        model_structure=structure_of(setup.layout.template),
         hostile=[setup.shares.ids[number] for number in setup.hostile.tolist()],
         clients_drawn=experiment.partition.draws_clients and experiment.split.seed is None,
     )
-
-
-def _structure(layout: ModelLayout) -> str:
-    """A hash of what a model prints, layer by layer, and of its tensors' names and shapes."""
-    printed = re.sub(r"0x[0-9a-f]+", "", str(layout.template))  # addresses differ by process
-    tensors = [(slot.name, slot.shape) for slot in layout.slots]
-    return hashlib.sha256(f"{printed} {tensors}".encode()).hexdigest()[:16]
 
 
 def _label_counts(client: Client, outputs: int) -> list[int]:

@@ -63,8 +63,8 @@ class Description:
     settings: str = ""
     """A hash of `options` without the learning rate."""
     model_structure: str = ""
-    """A hash of the model's layers and of the names and shapes of its tensors; empty where it was
-    not written down."""
+    """A hash of the model's layers, of the names and shapes of its tensors and of the code of its
+    own classes; empty where it was not written down."""
     hostile: list[str] = field(default_factory=list)
     """The clients that are hostile, in a simulation of an attack."""
     clients_drawn: bool | None = None
@@ -136,7 +136,7 @@ class CellDir:
                 difference = f"{name} {old_value} is now {new_value}"
         structures = (before.model_structure, new.model_structure)
         if not difference and all(structures) and structures[0] != structures[1]:
-            difference = "the model has other layers or tensors than before"
+            difference = "the model has other layers, tensors or code than before"
         if difference:
             raise another_experiment(self.path, difference)
 
