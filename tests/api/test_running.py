@@ -123,6 +123,17 @@ def test_module_instead_of_a_function_is_refused_with_the_remedy(
         run(model=net())
 
 
+def test_model_may_be_the_table_of_an_experiment_file(run: Callable[..., federico.Run]) -> None:
+    found = run(model={"kind": "mlp", "hidden": [3]}, methods=["local"], name="table")
+    model = federico.load(found.path).client("a", method="local").header.model
+    assert (model.kind, model.hidden) == ("mlp", (3,))
+
+
+def test_model_that_is_nothing_of_the_kind_is_refused(run: Callable[..., federico.Run]) -> None:
+    with pytest.raises(ConfigError, match=r"model: give a function .*, or a table .*, not 'mlp'"):
+        run(model="mlp")
+
+
 def test_function_that_makes_no_module_is_refused(run: Callable[..., federico.Run]) -> None:
     with pytest.raises(
         ConfigError, match=r"model: expected a function that returns a torch\.nn\.Module, got str"

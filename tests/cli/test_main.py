@@ -147,6 +147,30 @@ def test_every_line_of_an_error_is_marked(federico: Command, tiny: Path) -> None
     assert [line[:7] for line in answer.err.splitlines()] == ["error: "] * 2
 
 
+@pytest.mark.parametrize("arguments", [["data", "list"], ["data", "list", "--json"]])
+def test_closed_pipe_ends_a_command_quietly(
+    federico: Command, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as nobody_reads:
+        monkeypatch.setattr(sys, "stdout", nobody_reads)
+        answer = federico(*arguments)
+    assert answer.code == 128 + signal.SIGPIPE
+    assert answer.err == ""
+
+
+def test_ctrl_c_speaks_of_checkpoints_only_where_there_are_some(
+    federico: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(as_json: bool) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("federico.cli.data.show_sources", interrupted)
+    answer = federico("data", "list")
+    assert (answer.code, answer.err) == (130, "stopped\n")
+
+
 def test_ctrl_c_says_how_to_resume_and_leaves_with_130(tiny: Path, tmp_path: Path) -> None:
     command = [
         sys.executable,

@@ -55,6 +55,7 @@ def test_full_disk_says_that_nothing_is_lost(number: int) -> None:
         disk_errors(Path("here")),
     ):
         raise OSError(number, os.strerror(number))
+    assert "free some space and start the same command again" in str(said.value)
     assert os.strerror(number) in str(said.value), "a quota is not a full disk"
 
 

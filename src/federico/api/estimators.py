@@ -25,16 +25,17 @@ class _PersonalModels(BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        model: Callable[[], nn.Module] | None = None,
+        model: Callable[[], nn.Module] | Mapping[str, Any] | None = None,
         *,
         rounds: int = 30,
         seed: int = 0,
         settings: Mapping[str, Any] | None = None,
         directory: str | Path | None = None,
     ) -> None:
-        """`model` makes a new module; without one, each client trains a small perceptron.
+        """`model` makes a new module, or is a table such as {"kind": "mlp", "hidden": [50]}.
 
-        `settings` are further keys of an experiment file, such as {"federico": {"neighbors": 2}}.
+        Without one, each client trains a small perceptron. `settings` are further keys of an
+        experiment file, such as {"federico": {"neighbors": 2}}.
         The run directory is kept below `directory`, where fitting the same again only loads it, and
         fitting something else is refused; without one it is deleted with the estimator.
         """

@@ -28,7 +28,7 @@ def run(
     *,
     clients: ClientsData | None = None,
     label: str | None = None,
-    model: Callable[[], nn.Module] | None = None,
+    model: Callable[[], nn.Module] | Mapping[str, Any] | None = None,
     task: Task | None = None,
     label_names: Sequence[str] | None = None,
     directory: str | Path = "runs",
@@ -47,8 +47,9 @@ def run(
     standardised by each client's own rows. Labels are class numbers from 0, texts or categories;
     numbers that are not whole are values to predict, unless `task` says otherwise.
 
-    `model` is a function (or class) that makes a new, randomly initialised module. Further keywords
-    are the keys of an experiment file: rounds=20, seeds=[0, 1], methods=[MyMethod],
+    `model` is a function (or class) that makes a new, randomly initialised module, or the table of
+    an experiment file, such as {"kind": "mlp", "hidden": [50]}. Further keywords are the other keys
+    of an experiment file: rounds=20, seeds=[0, 1], methods=[MyMethod],
     federico={"neighbors": 2}, ... For example:
 
         run = federico.run(clients={"north": (x1, y1), "south": (x2, y2)}, rounds=30, name="two")
@@ -67,6 +68,8 @@ def run(
     if experiment is not None:
         may_run = trust_in(Path(experiment), everything=trust)
     tables = read(Path(experiment)) if experiment else {}
+    if isinstance(model, Mapping):
+        settings["model"] = model
     tables = _merged(tables, settings)
     dataset = None
     if clients is not None:
@@ -75,12 +78,8 @@ def run(
         tables["data"] = {"kind": "python"}
         if dataset.schema.columns:
             tables["data"]["target"] = name_of_target(clients, label)
-    if isinstance(model, nn.Module):
-        raise ConfigError(
-            "model: give a function that makes a new module (every peer starts from its own), "
-            "not one"
-        )
-    if model is not None:
+    factory = _factory(model)
+    if factory is not None:
         tables["model"] = {"kind": "python"}
 
     with trusting(may_run):
@@ -93,9 +92,9 @@ def run(
         if dataset is not None and task is None:
             _hint_at_amounts(dataset, watching)
         told = Several([watching, *callbacks])
-        done = _run(grid, directory, told, dataset, model)
+        done = _run(grid, directory, told, dataset, factory)
     trained = _rounds_played(folder) > rounds_before
-    return Run(done.path, model, trained=trained, trust=may_run)
+    return Run(done.path, factory, trained=trained, trust=may_run)
 
 
 def load(
@@ -112,19 +111,36 @@ def load(
     return Run(path, model, trust=trust_if(trust))
 
 
+def _factory(model: object) -> Callable[[], nn.Module] | None:
+    """What makes new modules; None where the experiment's table says it."""
+    if model is None or isinstance(model, Mapping):
+        return None
+    if isinstance(model, nn.Module):
+        raise ConfigError(
+            "model: give a function that makes a new module (every peer starts from its own), "
+            "not one"
+        )
+    if not callable(model):
+        raise ConfigError(
+            "model: give a function that makes a new module, or a table such as "
+            f'{{"kind": "linear"}}, not {model!r}'
+        )
+    return model
+
+
 def _run(
     grid: Grid,
     directory: str | Path,
     observer: Observer,
     dataset: Dataset | None,
-    model: Callable[[], nn.Module] | None,
+    factory: Callable[[], nn.Module] | None,
 ) -> RunDir:
     return run_grid(
         grid,
         Path(directory),
         observer,
         dataset=dataset,
-        factory=model,
+        factory=factory,
         command="federico.run",
     )
 

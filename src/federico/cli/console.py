@@ -7,9 +7,20 @@ from typing import Any
 
 from rich.console import Console
 
+from federico.cli.signals import leave_on_closed_pipe
+
+
+class PipeConsole(Console):
+    """A console that ends the program in the usual way where its reader has gone."""
+
+    def on_broken_pipe(self) -> None:
+        """Called by rich, which would end with the code of an unexpected error."""
+        leave_on_closed_pipe()
+
+
 # No emoji: a fingerprint with `:ab:` in it must be shown as it is.
-out = Console(emoji=False)
-err = Console(stderr=True, emoji=False)
+out = PipeConsole(emoji=False)
+err = PipeConsole(stderr=True, emoji=False)
 PLAIN: dict[str, Any] = {"highlight": False, "markup": False, "soft_wrap": True}
 """For a line with names and paths in it: brackets are brackets, and nothing is cut in two."""
 
@@ -19,7 +30,7 @@ WIDE = 140
 
 def for_tables() -> Console:
     """Standard output, wide enough for any table if it goes to a file."""
-    return out if out.is_terminal else Console(file=out.file, width=WIDE, emoji=False)
+    return out if out.is_terminal else PipeConsole(file=out.file, width=WIDE, emoji=False)
 
 
 def print_lines(console: Console, lines: Iterable[str]) -> None:

@@ -23,12 +23,16 @@ from federico.cli.relay import relay
 from federico.cli.report import report
 from federico.cli.reproduce import reproduce
 from federico.cli.run import run
+from federico.cli.signals import leave_on_closed_pipe
 from federico.cli.ui import ui
 from federico.errors import FedericoError
 
+RESUMING = ("run", "reproduce")
+"""Commands that leave checkpoints; `launch` and `peer` handle Ctrl-C by themselves."""
+
 
 class Commands(TyperGroup):
-    """Explains what Ctrl-C did; typer would exit without a word.
+    """Explains what Ctrl-C did, where typer would exit without a word; a closed pipe is no error.
 
     What is lost then, and what SIGTERM does: see `experiment/runner.py`, and `site/runner.py` for a
     peer.
@@ -37,12 +41,17 @@ class Commands(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
         try:
-            return super().invoke(ctx)
+            result = super().invoke(ctx)
+            sys.stdout.flush()
         except KeyboardInterrupt:
-            sys.stderr.write(
-                "stopped; start the same command again to resume from the last checkpoint\n"
-            )
+            message = "stopped"
+            if ctx.invoked_subcommand in RESUMING:
+                message += "; start the same command again to resume from the last checkpoint"
+            sys.stderr.write(f"{message}\n")
             sys.exit(130)
+        except BrokenPipeError:
+            leave_on_closed_pipe()
+        return result
 
 
 app = typer.Typer(
@@ -51,7 +60,7 @@ app = typer.Typer(
     help="Decentralised, personalised federated learning with the right collaborators.",
     epilog="Exit codes: 0 success, 1 unexpected error, 2 invalid option or experiment, "
     "3 invalid data, 4 unusable run directory, 5 missing package, 6 invalid key or certificate, "
-    "7 network error, 8 peer not running, 130 interrupted.",
+    "7 network error, 8 peer not running, 130 interrupted, 141 nobody read the output to its end.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

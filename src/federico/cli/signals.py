@@ -1,11 +1,14 @@
-"""What SIGTERM and Ctrl-C do to commands that run until they are stopped.
+"""What SIGTERM, Ctrl-C and a closed pipe do to commands.
 
-`peer` and `relay` end what they are doing first; `launch` ends its peers.
+`peer` and `relay` end what they are doing first; `launch` ends its peers. The others end at once,
+see `main.py`.
 """
 
+import os
 import signal
 import sys
 import threading
+from typing import NoReturn
 
 
 def stop_on_signals() -> threading.Event:
@@ -22,3 +25,14 @@ def stop_on_signals() -> threading.Event:
 def leave_on_sigterm() -> None:
     """Let SIGTERM end the program as an exception does, so that it still tidies up."""
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+
+
+def leave_on_closed_pipe() -> NoReturn:
+    """End quietly, because nobody reads the output any more, as in `federico predict ... | head`.
+
+    The exit code is the one that a shell reports for programs that SIGPIPE has ended.
+    """
+    # Python writes what is left in its buffers when it ends, and would complain.
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    sys.exit(128 + signal.SIGPIPE)

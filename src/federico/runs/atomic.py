@@ -14,15 +14,14 @@ PARTIAL = ".partial"
 
 @contextmanager
 def disk_errors(path: Path) -> Iterator[None]:
-    """Say what a full or unwritable disk means for the run."""
+    """Say what to do about a full disk, and name the path that cannot be written."""
     try:
         yield
     except OSError as error:
         if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}:
             raise RunError(
                 f"{path}: no space left on the disk. Nothing is lost: free some space and start "
-                "again, the run resumes from its last checkpoint "
-                f"(the system said: {error.strerror})"
+                f"the same command again (the system said: {error.strerror})"
             ) from error
         raise RunError(f"{path}: cannot be written: {error.strerror}") from error
 
