@@ -1,16 +1,19 @@
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
 
+from federico.attacks.options import AttackKind
 from federico.data.files import data_folder
 from federico.errors import MissingFileError
 from federico.experiment.build import Problem, load_problem, prepare
 from federico.experiment.grid import Grid, load_grid
 from federico.presets import STUDIES, preset, study_names
 
-EMBEDDED = [name for name in study_names() if name.startswith("digits")]
-FROM_FILES = [name for name in study_names() if name not in EMBEDDED]
+HOSTILE = [name for name in study_names() if name.startswith("hostile-")]
+OF_MEMBERS = [name for name in study_names() if name not in HOSTILE]
+FROM_FILES = [name for name in study_names() if "digits" not in name]
 
 
 def grid_of(name: str) -> Grid:
@@ -32,7 +35,7 @@ def sizes(found: Problem) -> list[tuple[int, int]]:
 
 
 def test_every_kind_of_data_has_a_study() -> None:
-    assert set(study_names()) == {
+    assert set(OF_MEMBERS) == {
         "people",
         "people-20",
         "hospitals",
@@ -47,7 +50,7 @@ def test_every_kind_of_data_has_a_study() -> None:
     }
 
 
-@pytest.mark.parametrize("name", study_names())
+@pytest.mark.parametrize("name", OF_MEMBERS)
 def test_a_study_compares_with_training_alone_with_plain_defaults(name: str) -> None:
     grid = grid_of(name)
     assert grid.name == name
@@ -56,6 +59,17 @@ def test_a_study_compares_with_training_alone_with_plain_defaults(name: str) -> 
     assert {"federico", "local", "fedavg"} <= {row.name for row in grid.rows}
     assert "federico" not in grid.tables
     assert len(grid.experiment.seeds) >= 3
+
+
+def test_studies_of_hostile_members_are_compared_with_their_absence_under_both_rules() -> None:
+    assert set(HOSTILE) == {"hostile-digits", "hostile-people", "hostile-office-home"}
+    kinds = set(get_args(AttackKind)) - {"absent"}
+    for name in HOSTILE:
+        grid = grid_of(name)
+        rows = {row.name for row in grid.rows}
+        assert rows >= {"local", "absent", "nobody is hostile", *kinds}
+        assert rows >= {f"paper: {kind}" for kind in kinds}
+        assert len(grid.experiment.seeds) >= 5
 
 
 @pytest.mark.parametrize("name", study_names())

@@ -26,7 +26,7 @@ mean loss. `federico.algorithm.reference_paper` is the paper's own rule.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import ceil, exp, inf
+from math import ceil, exp, inf, nan
 from sys import float_info
 from typing import TypeAlias
 
@@ -495,18 +495,16 @@ class ReferenceFederation:
             share_alone = 1 - together
         total = sum(trusted.values())
 
-        mixed = np.zeros((len(x), self.classes))
+        answers: list[tuple[float, FloatArray]] = []
         for j, weight in trusted.items():
-            if weight == 0:
-                continue
             share = (1 - share_alone) * weight / total
             temperature = self.temperature[i][j]
             prior_power = self.prior_power[i][j]
-            mixed += share * self.read(i, self.phi[j], x, temperature, prior_power)
-        if share_alone > 0:
+            answers.append((share, self.read(i, self.phi[j], x, temperature, prior_power)))
+        if self.has_private_model:
             temperature = self.private_temperature[i]
-            mixed += share_alone * self.read(i, self.private[i], x, temperature, 0.0)
-        return mixed.tolist()
+            answers.append((share_alone, self.read(i, self.private[i], x, temperature, 0.0)))
+        return mixed_answers(answers)
 
     def judged_again(self, i: int, trusted: dict[int, float]) -> tuple[dict[int, float], float]:
         """Trust in the models as they are now, and the gate: models have moved on."""
@@ -536,3 +534,22 @@ class ReferenceFederation:
             of_classes = calibrated(row, temperature, prior_power, self.log_prior[i])
             probabilities.append([exp(log_probability) for log_probability in of_classes])
         return np.array(probabilities)
+
+
+def mixed_answers(answers: list[tuple[float, FloatArray]]) -> list[list[float]]:
+    """The answers of several models, each with its share, mixed for every sample.
+
+    A model without a finite answer for a sample is left out there, and the rest weigh more. With
+    nobody's answer the prediction is not a number.
+    """
+    samples, outputs = answers[0][1].shape
+    mixed: list[list[float]] = []
+    for s in range(samples):
+        counted = [(share, rows[s]) for share, rows in answers if np.isfinite(rows[s]).all()]
+        total = sum(share for share, _ in counted)
+        if total == 0:
+            mixed.append([nan] * outputs)
+            continue
+        answer = sum((share * row for share, row in counted), start=np.zeros(outputs))
+        mixed.append((answer / total).tolist())
+    return mixed

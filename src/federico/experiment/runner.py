@@ -18,6 +18,7 @@ from pathlib import Path
 
 from federico import compat
 from federico.data.dataset import Dataset
+from federico.data.summary import DataSummary
 from federico.errors import ConfigError, FedericoError, RunError
 from federico.exchange.processes import ProcessGroup, SingleProcess
 from federico.experiment.best_round import is_best, mean_loss, note_best
@@ -160,10 +161,12 @@ def run_grid(
         work.check(first, everything=check_all)
         with run.locked() if team.rank == 0 else nullcontext():
             work.open(first)
+            work.announce()
             work.play(first)
             if "best" in selection.kinds(grid):
                 best = work.agreed(best_cells(grid, selection, run, known))
                 work.check(best, everything=False)
+                work.announce()
                 work.play(best)
     return run
 
@@ -243,7 +246,9 @@ class GridRun:
         self.team = team
         self.jobs = jobs
         self.folders = _folders(run)
+        self._data: DataSummary | None = None
         self._data_shown = False
+        self._remarks: list[str] = []
 
     def agreed(self, cells: list[Cell]) -> list[Cell]:
         """The cells as the first process of the team has read them off the results."""
@@ -263,7 +268,6 @@ class GridRun:
         several = bool(self.grid.options.rows) or len(self.grid.columns) > 1
         checked: set[tuple[str, int]] = set()
         planned: set[str] = set()
-        remarks: list[str] = []
         for cell in by_problem(unfinished):
             # A learning rate has nothing that could be wrong, and memory no seed.
             place = (cell.settings, cell.seed)
@@ -272,26 +276,28 @@ class GridRun:
             checked.add(place)
             try:
                 setup = self.problems.setup(cell)
-                if cell in to_run:
-                    self._show_data(cell)
+                if cell in to_run and self._data is None:
+                    self._data = self.problems.summary(cell)
                 self.folder(cell).refuse_other(describe(cell, setup, ""))
                 if cell.settings not in planned:
                     _, remark = plan_storage(setup, self.run, self._processes(), self.team.ranks)
                     if remark and not planned:
-                        remarks.append(remark)
+                        self._remarks.append(remark)
                     planned.add(cell.settings)
             except FedericoError as error:
                 raise explain(error, cell, several=several) from error
-            remarks += setup.warnings
-        if self.team.rank == 0:
-            for remark in dict.fromkeys(remarks):
-                self.observer.say(remark)
+            self._remarks += setup.warnings
 
-    def _show_data(self, cell: Cell) -> None:
-        """Show the data of the first cell that is to be run."""
-        if self.team.rank == 0 and not self._data_shown:
-            self.observer.data_loaded(self.problems.summary(cell))
-        self._data_shown = True
+    def announce(self) -> None:
+        """Show the data of the first cell to be run, and what is remarkable about any of them."""
+        if self.team.rank > 0:
+            return
+        if self._data is not None and not self._data_shown:
+            self.observer.data_loaded(self._data)
+            self._data_shown = True
+        for remark in dict.fromkeys(self._remarks):
+            self.observer.say(remark)
+        self._remarks = []
 
     def refuse_fewer_rounds(self, cells: Sequence[Cell]) -> None:
         """Refuse to ask for fewer rounds than a cell has."""
