@@ -37,6 +37,19 @@ def test_equal_names_start_from_equal_models(layout: ModelLayout) -> None:
     assert not torch.equal(rows[0], rows[2])
 
 
+def test_owners_of_one_name_cost_one_model() -> None:
+    made: list[nn.Module] = []
+
+    def make() -> nn.Module:
+        made.append(nn.Linear(2, 3))
+        return made[-1]
+
+    layout = ModelLayout(make)
+    before = len(made)
+    Bank.start(layout, 0, {0: "a", 1: "b", 2: "a", 3: "a"}, CPU)
+    assert len(made) - before == 2
+
+
 def test_models_that_are_not_finite_are_found_by_owner(layout: ModelLayout) -> None:
     bank = Bank.start(layout, 0, {1: "a", 4: "d", 6: "f"}, CPU)
     bank.rows[1, -1] = torch.nan

@@ -224,6 +224,35 @@ def test_figures_of_a_thousand_clients_have_five_digits(clients: int, written: f
     assert record.figures == {"loss": [written] * clients}
 
 
+@pytest.mark.parametrize(
+    ("clients", "round_index", "is_last", "kept"),
+    [
+        (999, 3, False, True),
+        (1000, 3, False, False),
+        (1000, 4, False, True),
+        (1000, 3, True, True),
+    ],
+)
+def test_a_thousand_clients_are_compared_with_themselves_alone_in_some_rounds_and_the_last(
+    clients: int, round_index: int, is_last: bool, kept: bool
+) -> None:
+    names = [str(client) for client in range(clients)]
+    scores = Scores({"loss": np.full(clients, 0.5)})
+    record = record_round(
+        round_index,
+        names,
+        np.arange(clients),
+        clients,
+        Evaluation(scores, alone=scores, together=scores),
+        Round(),
+        Traffic(clients).take(),
+        is_last=is_last,
+    )
+    assert record.figures == {"loss": [0.5] * clients}, "of what they use, in every round"
+    assert (record.alone is not None) == kept
+    assert (record.together is not None) == kept
+
+
 def test_records_of_two_processes_are_joined_to_those_of_one() -> None:
     whole = record_of_many(100)
     parts = [

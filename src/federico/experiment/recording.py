@@ -16,6 +16,7 @@ from federico.types import FloatArray, IntArray
 DIGITS = 4
 """Significant digits of what the record of many clients says about their posteriors."""
 MANY_CLIENTS = 1000
+"""From so many clients on, a record says less: what it says grows with them."""
 FIGURE_DIGITS = 5
 """Significant digits of the figures of so many clients: all digits of ten thousand clients' figures
 would take a megabyte a round."""
@@ -31,17 +32,21 @@ def record_round(
     traffic: Mapping[Purpose, ByteCount],
     distribution: Sequence[int] | None = None,
     account: PrivacyAccount | None = None,
+    *,
+    is_last: bool = True,
 ) -> Record:
     """The record of a round and its evaluation.
 
     `names` are those of all clients, then of other owners of models; `hosted` are the clients that
     this process acts for. `distribution` has the clients' true distributions, if they are known.
+    `is_last`: whether the run has no further round.
     """
     figures = None
     alone = None
     together = None
     if evaluation is not None:
         figures = _figures(evaluation.used, clients)
+    if evaluation is not None and (is_last or keeps_comparison(round_index, clients)):
         alone = _figures(evaluation.alone, clients)
         together = _figures(evaluation.together, clients)
     shares = played.together
@@ -75,6 +80,16 @@ def record_round(
         epsilon=None if account is None else _spent(account, hosted),
         delta=None if account is None else account.rules.delta,
     )
+
+
+def keeps_comparison(round_index: int, clients: int) -> bool:
+    """Whether the record of a round says what each client is alone and together, if it can.
+
+    These figures are two thirds of a record. With a thousand clients they are left out but for
+    rounds 1, 2, 4, 8 and so on, and the last.
+    """
+    is_power_of_two = round_index & (round_index - 1) == 0
+    return clients < MANY_CLIENTS or is_power_of_two
 
 
 def _spent(account: PrivacyAccount, hosted: IntArray) -> list[float]:

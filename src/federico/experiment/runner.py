@@ -662,6 +662,7 @@ def play_round(
             traffic,
             distribution,
             method.learner.account,
+            is_last=round_index == context.rounds,
         )
 
 

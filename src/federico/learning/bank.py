@@ -65,8 +65,15 @@ class Bank:
         storage = storage or RowStorage()
         owners = np.array(sorted(names), dtype=np.int64)
         rows = storage.empty(len(owners), layout.size, dtype=layout.dtype, device=device)
+
+        # Making a model takes far longer than copying one.
+        first_row: dict[str, Tensor] = {}
         for row, owner in zip(rows, owners.tolist(), strict=True):
-            layout.initial(seed, names[owner], row)
+            name = names[owner]
+            if name in first_row:
+                row.copy_(first_row[name])
+            else:
+                first_row[name] = layout.initial(seed, name, row)
         return cls(layout, owners, rows, storage, private)
 
     def trainer(self, owner: int) -> int:

@@ -71,9 +71,9 @@ class Record:
     all weights and the distributions are known."""
     alone: dict[str, list[float | None]] | None = None
     """Like `figures`, of the model that each client trained alone and shows to nobody; None where
-    the method trains none."""
+    the method trains none. With a thousand clients only some rounds say it, the last one always."""
     together: dict[str, list[float | None]] | None = None
-    """Like `figures`, of the collaborators' models without the one trained alone."""
+    """Like `alone`, of the collaborators' models without the one trained alone."""
     together_share: list[float] | None = None
     """How much the collaborators' models count in what each client predicts with, from 0 to 1; the
     model trained alone has the rest."""

@@ -71,6 +71,7 @@ def _figures(about: Description, rounds: Sequence[ShownRound]) -> list[Plain]:
     for metric in METRICS[about.task]:
         places = []
         used = []
+        alone_rounds = []
         alone = []
         for each in rounds:
             if each.figures is None or metric.recorded_as not in each.figures:
@@ -78,9 +79,11 @@ def _figures(about: Description, rounds: Sequence[ShownRound]) -> list[Plain]:
             places.append(each.round)
             used.append(plain.number(metric.mean(each.figures, samples)))
             if each.alone is not None:
+                alone_rounds.append(each.round)
                 alone.append(plain.number(metric.mean(each.alone, samples)))
         if places:
-            line = plain.metric(metric) | {"rounds": places, "used": used, "alone": alone}
+            line = plain.metric(metric)
+            line |= {"rounds": places, "used": used, "alone_rounds": alone_rounds, "alone": alone}
             found.append(line)
     return found
 

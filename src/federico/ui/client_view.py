@@ -112,6 +112,7 @@ def _figures(shown: ShownCell, place: int) -> list[Plain]:
     for metric in METRICS[shown.about.task]:
         places = []
         used = []
+        alone_rounds = []
         alone = []
         for each in shown.rounds:
             if each.figures is None or metric.recorded_as not in each.figures:
@@ -119,8 +120,10 @@ def _figures(shown: ShownCell, place: int) -> list[Plain]:
             places.append(each.round)
             used.append(plain.number(each.figures[metric.recorded_as][place]))
             if each.alone is not None:
+                alone_rounds.append(each.round)
                 alone.append(plain.number(each.alone[metric.recorded_as][place]))
         if places:
-            line = plain.metric(metric) | {"rounds": places, "used": used, "alone": alone}
+            line = plain.metric(metric)
+            line |= {"rounds": places, "used": used, "alone_rounds": alone_rounds, "alone": alone}
             found.append(line)
     return found

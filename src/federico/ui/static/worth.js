@@ -159,8 +159,8 @@ async function metricsOfCell(run, given) {
 
 export function usedAndAlone(title, metric) {
   const lines = [{ name: "used", color: "var(--better)", x: metric.rounds, y: scaled(metric.used, metric) }];
-  if (metric.alone.length === metric.rounds.length) {
-    lines.push({ name: "alone", color: "var(--soft)", x: metric.rounds, y: scaled(metric.alone, metric) });
+  if (metric.alone.length > 0) {
+    lines.push({ name: "alone", color: "var(--soft)", x: metric.alone_rounds, y: scaled(metric.alone, metric) });
   }
   return lineChart(title, "round", axisName(metric), lines);
 }
