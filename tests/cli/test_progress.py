@@ -10,6 +10,8 @@ from rich.console import Console
 from federico.cli.progress import LiveProgress
 from federico.experiment.grid import load_grid
 from federico.experiment.runner import run_grid
+from federico.runs.layout import CellDir
+from federico.runs.metric import ACCURACY
 
 
 @pytest.fixture
@@ -57,6 +59,24 @@ def test_terminal_has_the_table_as_it_fills_in(shown: Callable[..., str]) -> Non
     assert "accuracy (%)" in text
     assert "FedeRiCo" in text
     assert "±" in text, "mean and spread; how often it is drawn depends on the clock"
+
+
+def test_hostile_clients_are_in_no_mean(shown: Callable[..., str], tmp_path: Path) -> None:
+    attack = "attack={kind='noise', members=['1']}"
+    text = shown(terminal=False, overrides=[attack, "methods=['federico']"])
+    (path,) = tmp_path.glob("*/federico-0")
+    cell = CellDir(path)
+    about = cell.description
+    last = cell.records[-1]
+    assert last.figures is not None
+    assert last.alone is not None
+    honest = ACCURACY.bare(about.mean(ACCURACY, last.figures))
+    alone = ACCURACY.bare(about.mean(ACCURACY, last.alone))
+    assert f"FedeRiCo, seed 0: {honest} % accuracy (alone {alone})" in text
+
+    samples = [sum(pair) for pair in zip(about.train_samples, about.test_samples, strict=True)]
+    of_all = (ACCURACY.mean(last.figures, samples), ACCURACY.mean(last.alone, samples))
+    assert [honest, alone] != [ACCURACY.bare(mean) for mean in of_all], "it would show"
 
 
 def test_brackets_in_names_are_no_markup(shown: Callable[..., str]) -> None:

@@ -113,6 +113,18 @@ def test_wandb_interface_gets_every_round_once(tmp_path: Path, standin: Standin)
     assert tracked.records("local") == plain.records("local"), "tracking changes no number"
 
 
+def test_means_are_those_of_honest_clients(tmp_path: Path, standin: Standin) -> None:
+    settings = {**SETTINGS, "methods": ["federico"], "split": {"samples": 300}}
+    attack = {"kind": "noise", "members": ["2"]}
+    run = federico.run(**settings, attack=attack, directory=tmp_path, track=TO_STANDIN)
+    by_client = run.frame()
+    last = by_client[by_client["round"] == ROUNDS[-1]]
+    honest = last[last["client"] != "2"]["accuracy"].mean()
+    assert honest != pytest.approx(last["accuracy"].mean(), abs=1e-4), "it would show"
+    assert standin.logged[-1][1]["accuracy"] == pytest.approx(honest, abs=0.01)
+    assert standin.logged[-1][1]["accuracy"] == run.summary()["accuracy"].item()
+
+
 def test_where_runs_are_found_by_name_each_has_a_name_of_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

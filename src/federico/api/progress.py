@@ -221,11 +221,8 @@ def _name(method: str, seed: int, column: str) -> str:
 
 
 def _reached(about: Description, record: Record) -> str:
-    """The mean figure of all clients; empty where the round was not evaluated."""
+    """The mean figure of honest clients; empty where the round was not evaluated."""
     if record.figures is None:
         return ""
     metric = metric_of(about.task)
-    samples = []
-    for train, test in zip(about.train_samples, about.test_samples, strict=True):
-        samples.append(train + test)
-    return metric.named(metric.mean(record.figures, samples))
+    return metric.named(about.mean(metric, record.figures))

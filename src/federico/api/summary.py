@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -40,33 +40,20 @@ def _line_of_cell(cell: CellDir, record: Record) -> dict[str, Any]:
     line |= {"seed": about.seed, "round": record.round}
 
     # As in every report, the hostile clients of a simulated attack do not count.
-    honest = [place for place, name in enumerate(about.clients) if name not in about.hostile]
-    line["clients"] = len(honest)
-    samples = [about.train_samples[place] + about.test_samples[place] for place in honest]
+    line["clients"] = len(about.honest)
 
     parts = {"": record.figures, "alone_": record.alone, "together_": record.together}
     for prefix, figures in parts.items():
         if figures is None:
             continue
-        of_honest = _figures_at(figures, honest)
         for metric in METRICS[about.task]:
-            if metric.recorded_as in of_honest:
-                line[prefix + metric.recorded_as] = metric.mean(of_honest, samples)
+            if metric.recorded_as in figures:
+                line[prefix + metric.recorded_as] = about.mean(metric, figures)
 
-    by_client = metric_of(about.task).of_clients(_figures_at(record.figures or {}, honest))
+    by_client = metric_of(about.task).of_clients(about.of_honest(record.figures or {}))
     line["worst"] = np.nanmin(by_client) if not np.isnan(by_client).all() else np.nan
     line["best"] = np.nanmax(by_client) if not np.isnan(by_client).all() else np.nan
     return line
-
-
-def _figures_at(
-    figures: Mapping[str, Sequence[float | None]], places: Sequence[int]
-) -> dict[str, list[float | None]]:
-    """The figures of some of the clients."""
-    found = {}
-    for name, by_client in figures.items():
-        found[name] = [by_client[place] for place in places]
-    return found
 
 
 def html_of_summary(summary: pd.DataFrame) -> str:

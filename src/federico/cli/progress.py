@@ -1,10 +1,11 @@
 """What a person sees while an experiment runs: its table as it fills in, and the cells at work."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import numpy as np
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress import (
@@ -135,9 +136,10 @@ class LiveProgress:
         if figure is None:
             return "not evaluated"
         text = metric.named(figure)
-        if line.alone is not None:
-            sizes = _sizes(line.train_samples, line.test_samples)
-            text += _alone(metric, line.alone, sizes)
+        honest = line.without_hostile()
+        if honest.alone is not None:
+            sizes = np.add(honest.train_samples, honest.test_samples).tolist()
+            text += _alone(metric, metric.mean(honest.alone, sizes))
         for other in self._results.values():
             same_place = (other.column, other.rate_kind, other.seed, other.rounds) == (
                 line.column,
@@ -167,21 +169,12 @@ def _score(about: Description, record: Record) -> str:
     if record.figures is None:
         return ""
     metric = metric_of(about.task)
-    sizes = _sizes(about.train_samples, about.test_samples)
-    score = metric.named(metric.mean(record.figures, sizes))
+    score = metric.named(about.mean(metric, record.figures))
     if record.alone is not None:
-        score += _alone(metric, record.alone, sizes)
+        score += _alone(metric, about.mean(metric, record.alone))
     return score
 
 
-def _alone(
-    metric: Metric, figures: Mapping[str, Sequence[float | None]], sizes: Sequence[int]
-) -> str:
+def _alone(metric: Metric, mean: float) -> str:
     """What follows a figure where clients also trained alone: (alone 77.9)."""
-    return f" (alone {metric.bare(metric.mean(figures, sizes))})"
-
-
-def _sizes(train_samples: Sequence[int], test_samples: Sequence[int]) -> list[int]:
-    """All samples of each client."""
-    pairs = zip(train_samples, test_samples, strict=True)
-    return [train + test for train, test in pairs]
+    return f" (alone {metric.bare(mean)})"

@@ -172,16 +172,13 @@ class Tracking(Callback):
     def _means(
         self, cell: CellDir, by_metric: Mapping[str, Sequence[float | None]], kind: str
     ) -> dict[str, float]:
-        """The means that the tables of a run show, weighted by the sizes of the clients' data."""
+        """The means that the tables of a run show, which are those of honest clients."""
         about = cell.description
-        samples = []
-        for train, test in zip(about.train_samples, about.test_samples, strict=True):
-            samples.append(train + test)
         means = {}
         for metric in METRICS[about.task]:
             if metric.recorded_as not in by_metric:
                 continue
-            mean = metric.mean(by_metric, samples)
+            mean = about.mean(metric, by_metric)
             if math.isfinite(mean):
                 means[kind + metric.recorded_as] = mean
         return means

@@ -77,8 +77,9 @@ def _score(line: CellResult) -> float:
 
 
 def final_figure(line: CellResult) -> float | None:
-    """What a cell is judged by, after its last evaluated round: mean over clients by samples."""
+    """What a cell is judged by, after its last evaluated round: mean over honest clients."""
     if not line.evaluated:
         return None
-    sizes = np.add(line.train_samples, line.test_samples).tolist()
-    return metric_of_result(line).mean(line.figures_at(-1), sizes)
+    honest = line.without_hostile()
+    sizes = np.add(honest.train_samples, honest.test_samples).tolist()
+    return metric_of_result(honest).mean(honest.figures_at(-1), sizes)

@@ -16,7 +16,7 @@ chosen. Nothing here needs torch.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -26,6 +26,7 @@ from typing import Any
 from federico.errors import RunError
 from federico.runs.atomic import publish_text
 from federico.runs.lock import locked
+from federico.runs.metric import Metric
 from federico.runs.records import Record, read_records, read_spent
 from federico.runs.results import RateKind
 from federico.stopwatch import Spent
@@ -69,6 +70,29 @@ class Description:
     """The clients that are hostile, in a simulation of an attack."""
     clients_drawn: bool | None = None
     """Whether clients of the same name are others on another seed; None where nobody wrote it."""
+
+    @property
+    def honest(self) -> list[int]:
+        """The numbers of the clients that figures are about: hostile ones do not count."""
+        return [place for place, name in enumerate(self.clients) if name not in self.hostile]
+
+    @property
+    def honest_samples(self) -> list[int]:
+        """How many samples, training and test, each honest client has: its weight in means."""
+        return [self.train_samples[place] + self.test_samples[place] for place in self.honest]
+
+    def of_honest(
+        self, figures: Mapping[str, Sequence[float | None]]
+    ) -> dict[str, list[float | None]]:
+        """The figures of honest clients alone, by metric."""
+        found = {}
+        for name, by_client in figures.items():
+            found[name] = [by_client[place] for place in self.honest]
+        return found
+
+    def mean(self, metric: Metric, figures: Mapping[str, Sequence[float | None]]) -> float:
+        """The mean over honest clients of one round, as every table has it."""
+        return metric.mean(self.of_honest(figures), self.honest_samples)
 
 
 class CellDir:

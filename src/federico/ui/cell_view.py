@@ -66,7 +66,6 @@ def _data(about: Description) -> Plain:
 
 def _figures(about: Description, rounds: Sequence[ShownRound]) -> list[Plain]:
     """Every metric over the evaluated rounds: what is used, and what the same clients are alone."""
-    samples = np.add(about.train_samples, about.test_samples).tolist()
     found = []
     for metric in METRICS[about.task]:
         places = []
@@ -77,10 +76,10 @@ def _figures(about: Description, rounds: Sequence[ShownRound]) -> list[Plain]:
             if each.figures is None or metric.recorded_as not in each.figures:
                 continue
             places.append(each.round)
-            used.append(plain.number(metric.mean(each.figures, samples)))
+            used.append(plain.number(about.mean(metric, each.figures)))
             if each.alone is not None:
                 alone_rounds.append(each.round)
-                alone.append(plain.number(metric.mean(each.alone, samples)))
+                alone.append(plain.number(about.mean(metric, each.alone)))
         if places:
             line = plain.metric(metric)
             line |= {"rounds": places, "used": used, "alone_rounds": alone_rounds, "alone": alone}
