@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from federico.report.clusters import cluster, found_clusters
+from federico.report.clusters import cluster, found_clusters, linked
 
 
 def test_those_who_trust_each_other_stand_side_by_side() -> None:
@@ -47,6 +47,39 @@ def test_clusters_are_those_that_the_trust_was_made_of(groups: int) -> None:
     assert found.count == groups
     pairs = set(zip(group_of.tolist(), found.cluster_of, strict=True))
     assert len(pairs) == groups
+
+
+@pytest.mark.parametrize("groups", [2, 5])
+def test_clusters_of_very_many_clients_are_those_that_the_trust_was_made_of(groups: int) -> None:
+    draw = np.random.default_rng(0)
+    names = [str(client) for client in range(40)]
+    group_of = draw.permutation(np.arange(40) % groups).tolist()
+    posterior = []
+    for client in range(40):
+        same = [other for other in range(40) if group_of[other] == group_of[client]]
+        trusted = [client, *draw.choice(same, 4)]
+        weights = {names[other]: 0.2 for other in trusted}
+        # A little trust in everybody links nobody.
+        posterior.append(dict.fromkeys(names, 0.01) | weights)
+
+    found = linked(names, posterior)
+
+    assert found.count == groups
+    pairs = set(zip(group_of, found.cluster_of, strict=True))
+    assert len(pairs) == groups
+    in_order = [found.cluster_of[client] for client in found.order]
+    assert in_order == sorted(in_order)
+
+
+def test_ten_thousand_clients_are_clustered_without_a_matrix_of_all_pairs() -> None:
+    names = [str(client) for client in range(10_000)]
+    posterior = [{name: 1.0} for name in names]
+    posterior[0] = {"0": 0.5, "9999": 0.5}
+
+    found = found_clusters(names, posterior)
+
+    assert found.count == 9_999
+    assert found.cluster_of[0] == found.cluster_of[9_999]
 
 
 def test_even_trust_in_everybody_is_one_cluster() -> None:

@@ -13,6 +13,9 @@ from federico.types import FloatArray, IntArray
 LEAST_ALIKE = 0.5
 """Clients whose circles of mutual trust are less alike than this (cosine) are in two clusters."""
 
+MOST_COMPARED = 1000
+"""Clients that are compared each with each; of more, only those who trust each other are."""
+
 
 @dataclass(frozen=True)
 class FoundClusters:
@@ -33,15 +36,21 @@ def found_clusters(
     clients: Sequence[str], posterior: Sequence[Mapping[str, float]]
 ) -> FoundClusters:
     """The clusters of these clients, from what each of them trusts each model."""
+    if len(clients) > MOST_COMPARED:
+        return linked(clients, posterior)
     return cluster(trust_matrix(clients, posterior))
 
 
 def trust_matrix(clients: Sequence[str], posterior: Sequence[Mapping[str, float]]) -> FloatArray:
     """How much each client (row) trusts the model of each client (column)."""
-    rows = []
-    for trusted in posterior:
-        rows.append([trusted.get(owner, 0.0) for owner in clients])
-    return np.array(rows)  # [clients, clients]
+    number_of = {name: number for number, name in enumerate(clients)}
+    trust: FloatArray = np.zeros((len(posterior), len(clients)))
+    for client, weights in enumerate(posterior):
+        for owner, weight in weights.items():
+            # The model of a component or of a cluster belongs to no client.
+            if owner in number_of:
+                trust[client, number_of[owner]] = weight
+    return trust
 
 
 def cluster(trust: FloatArray) -> FoundClusters:
@@ -62,6 +71,42 @@ def cluster(trust: FloatArray) -> FoundClusters:
     tree = linkage(distances, method="average", optimal_ordering=True)
     order = leaves_list(tree).tolist()
     labels = fcluster(tree, t=1 - LEAST_ALIKE, criterion="distance")
+    return FoundClusters(order, _counted_along(order, labels))
+
+
+def linked(clients: Sequence[str], posterior: Sequence[Mapping[str, float]]) -> FoundClusters:
+    """Clusters of so many clients that their circles of trust cannot all be compared.
+
+    Two clients are linked if each of them shares with the other at least half as much trust as with
+    whom it shares most. A cluster is all who are linked, be it through others. Time and memory are
+    those of the weights there are, not of all pairs.
+    """
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import connected_components
+
+    number_of = {name: number for number, name in enumerate(clients)}
+    trusting: list[int] = []
+    trusted: list[int] = []
+    weights: list[float] = []
+    for client, row in enumerate(posterior):
+        for owner, weight in row.items():
+            other = number_of.get(owner, client)
+            if other != client:
+                trusting.append(client)
+                trusted.append(other)
+                weights.append(weight)
+
+    count = len(clients)
+    trust = csr_array((weights, (trusting, trusted)), shape=(count, count))
+    mutual = ((trust + trust.T) / 2).tocoo()
+    most: FloatArray = np.zeros(count)
+    np.maximum.at(most, mutual.row, mutual.data)
+    least = LEAST_ALIKE * np.maximum(most[mutual.row], most[mutual.col])
+    is_link = (mutual.data >= least) & (mutual.data > 0)
+
+    links = (is_link[is_link], (mutual.row[is_link], mutual.col[is_link]))
+    _, labels = connected_components(csr_array(links, shape=(count, count)), directed=False)
+    order = np.argsort(labels, kind="stable").tolist()
     return FoundClusters(order, _counted_along(order, labels))
 
 
