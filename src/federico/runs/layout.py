@@ -64,8 +64,8 @@ class Description:
     settings: str = ""
     """A hash of `options` without the learning rate."""
     model_structure: str = ""
-    """A hash of the model's layers, of the names and shapes of its tensors and of the code of its
-    own classes; empty where it was not written down."""
+    """A hash of the model's layers, of the names and shapes of its tensors and of the code that a
+    user wrote for it; empty where it was not written down."""
     hostile: list[str] = field(default_factory=list)
     """The clients that are hostile, in a simulation of an attack."""
     clients_drawn: bool | None = None
