@@ -19,6 +19,8 @@ from federico.runs.lock import locked
 from federico.runs.metric import metric_of
 from federico.site import preflight
 from federico.site.local_federation import create_federation, with_clients
+from federico.site.site_file import load_site
+from federico.site.state_folder import open_state_folder
 from federico.site.status import MemberStatus, Status, write_status
 
 Command = Callable[..., Any]
@@ -275,3 +277,60 @@ def test_help_is_quick_because_nothing_heavy_is_imported(command: str) -> None:
     done = subprocess.run(arguments, capture_output=True, text=True, check=True)
     assert "Usage" in done.stdout
     assert done.stderr == ""
+
+
+@pytest.fixture
+def private_site(tiny: Path, tmp_path: Path) -> Path:
+    """The site file of one of four, whose federation limits what is spent of privacy."""
+    tiny.write_text(tiny.read_text() + "privacy = { epsilon = 8.0 }\n")
+    setup = prepare(with_clients(load(tiny), 4), 0)
+    return create_federation(tmp_path / "private", setup)["0"]
+
+
+def make_state(site_file: Path) -> Path:
+    """A state folder as a peer leaves it that has spent something."""
+    site = load_site(site_file)
+    with open_state_folder(site) as state:
+        (state / "privacy.json").write_text('{"steps": [3, 0]}')
+    return site.state
+
+
+@pytest.mark.parametrize(
+    ("options", "since"), [([], None), (["--rounds-since", "12"], 12)], ids=["unknown", "stated"]
+)
+def test_backup_and_restore_on_the_command_line(
+    federico: Command,
+    private_site: Path,
+    tmp_path: Path,
+    options: list[str],
+    since: int | None,
+) -> None:
+    state = make_state(private_site)
+    target = tmp_path / "monday.tar"
+    saved = federico("peer", "backup", private_site, target)
+    assert saved.code == 0
+    assert "monday.tar" in saved.out
+    again = federico("peer", "restore", private_site, target)
+    assert again.code == 4
+    assert "holds a state already" in again.err
+
+    state.rename(tmp_path / "lost")
+    restored = federico("peer", "restore", private_site, target, *options)
+    assert restored.code == 0
+    assert ("whole privacy budget counts as spent" in restored.out) is (since is None)
+    ledger = json.loads((state / "privacy.json").read_text())
+    assert ledger == {"steps": [3, 0], "rounds_since_backup": since}
+
+
+def test_a_restore_says_nothing_of_privacy_where_it_is_not_limited(
+    federico: Command, site: Path, tmp_path: Path
+) -> None:
+    loaded = load_site(site)
+    with open_state_folder(loaded):
+        pass
+    assert federico("peer", "backup", site, tmp_path / "a.tar").code == 0
+    loaded.state.rename(tmp_path / "lost")
+    restored = federico("peer", "restore", site, tmp_path / "a.tar")
+    assert restored.code == 0
+    assert "privacy" not in restored.out
+    assert not (loaded.state / "privacy.json").exists()

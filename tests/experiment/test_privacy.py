@@ -16,7 +16,8 @@ from federico.exchange.simulated import SimulatedExchange
 from federico.experiment.build import Setup, prepare
 from federico.experiment.config import Experiment
 from federico.learning.bank import Bank
-from federico.site.privacy_ledger import open_account, recall_spent
+from federico.learning.privacy import PrivacyAccount
+from federico.site.privacy_ledger import note_restored, open_account, recall_spent
 
 Tiny = Callable[..., Experiment]
 
@@ -150,10 +151,48 @@ def test_a_site_remembers_what_it_has_spent_and_draws_new_noise(tiny: Tiny, tmp_
     again = open_account(setup, 1, tmp_path)
     assert again is not None
     setup.hosted_method("federico", Hosting(3, 1, 3), Watched, account=again)
-    recall_spent(again, 1, tmp_path)
+    recall_spent(again, 1, 4, tmp_path)
     assert again.steps[1].tolist() == first.steps[1].tolist() != [0, 0]
     assert again.rules.secret != first.rules.secret
 
     (tmp_path / "privacy.json").write_text("{")
     with pytest.raises(RunError, match=r"privacy\.json: cannot be read"):
-        recall_spent(again, 1, tmp_path)
+        recall_spent(again, 1, 4, tmp_path)
+
+
+@pytest.mark.parametrize(("rounds_since", "charged"), [(0, 0), (2, 2), (None, None)])
+def test_a_ledger_out_of_a_backup_charges_what_may_have_been_spent_since(
+    tiny: Tiny, tmp_path: Path, rounds_since: int | None, charged: int | None
+) -> None:
+    setup = setup_of(tiny, 40, 40, 40, rounds=4, privacy={"epsilon": 8.0})
+
+    def start() -> PrivacyAccount:
+        account = open_account(setup, 1, tmp_path)
+        assert account is not None
+        setup.hosted_method("federico", Hosting(3, 1, 3), Watched, account=account)
+        recall_spent(account, 1, 4, tmp_path)
+        return account
+
+    first = start()
+    first.charge(np.array([1]), np.array([16]))
+    known = first.steps[1].sum()
+    note_restored(tmp_path, rounds_since)
+
+    restored = start()
+    since = restored.steps[1].sum() - known
+    if charged is None:
+        assert not restored.affordable(1, 1, 16)
+    else:
+        visits = charged * restored.rules.planned_visits // 4
+        assert since == visits * restored.steps_per_epoch(20)
+    assert start().steps[1].tolist() == restored.steps[1].tolist(), "charged once"
+
+
+def test_a_backup_from_before_anything_was_sent_is_charged_too(tiny: Tiny, tmp_path: Path) -> None:
+    setup = setup_of(tiny, 40, 40, 40, rounds=4, privacy={"epsilon": 8.0})
+    note_restored(tmp_path, None)
+    account = open_account(setup, 1, tmp_path)
+    assert account is not None
+    setup.hosted_method("federico", Hosting(3, 1, 3), Watched, account=account)
+    recall_spent(account, 1, 4, tmp_path)
+    assert not account.affordable(1, 1, 16)

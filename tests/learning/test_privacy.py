@@ -123,6 +123,28 @@ def test_what_is_spent_stays_spent() -> None:
     assert spending.steps.tolist() == [[0, 3], [0, 5]]
 
 
+def test_an_account_that_is_used_up_affords_no_visit_and_shows_no_more_than_its_budget() -> None:
+    spending = account()
+    spending.hold_out(np.array([40, 8]))
+    spending.charge(np.array([0]), np.array([40]))
+    spending.use_up(0)
+    assert not spending.affordable(0, 1, 40)
+    assert not spending.affordable(0, 1, 50)
+    assert 7 < spending.spent()[0] <= 8
+    assert spending.steps[1].tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("samples", [40, 50])
+def test_what_nobody_knows_costs_at_least_what_it_can_have_cost(samples: int) -> None:
+    spending = account()
+    spending.hold_out(np.array([40, 8]))
+    spending.charge_at_most(0, 3)
+    known = account()
+    known.hold_out(np.array([40, 8]))
+    known.charge(np.array([0, 0, 0]), np.array([samples] * 3))
+    assert spending.spent()[0] >= known.spent()[0] > 0
+
+
 def test_noise_depends_on_the_secret_and_on_the_visit() -> None:
     def first(secret: int, owner: int) -> float:
         row = torch.zeros(1)

@@ -1,5 +1,6 @@
 """A state folder is backed up while its peer runs, and restored to a federation that went on."""
 
+import json
 import signal
 import tarfile
 from pathlib import Path
@@ -75,3 +76,49 @@ def test_what_is_no_whole_backup_of_this_site_is_refused(tmp_path: Path) -> None
             with pytest.raises(RunError, match=name):
                 restore(tmp_path / name, load_site(other.file))
         assert not (tmp_path / "1" / "outside.txt").exists()
+
+
+PRIVATE = {"training": {"batch_size": 8, "keep_best": 0.2}, "privacy": {"epsilon": 8.0}}
+
+
+@pytest.mark.parametrize("rounds_since", [None, 0])
+def test_a_backup_forgets_neither_the_privacy_spent_nor_the_best_round(
+    tmp_path: Path, rounds_since: int | None
+) -> None:
+    with Federation(tmp_path, small(2, rounds=12, **PRIVATE)) as federation:
+        site, other = federation
+        for each in federation:
+            each.set(keep_serving=0.0, wait_for_members=5.0)
+        federation.start()
+        until("rounds that cost something", lambda: site.round > 3 and other.sees(site.name))
+        backup = tmp_path / "monday.tar"
+        back_up(site.state, backup)
+        site.running.kill()
+        site.wait()
+        with tarfile.open(backup) as archive:
+            saved = {name: archive.extractfile(name) for name in ("privacy.json", "best.json")}
+            spent = json.loads(saved["privacy.json"].read())["steps"]  # type: ignore[union-attr]
+            best = json.loads(saved["best.json"].read())  # type: ignore[union-attr]
+            order = archive.getnames()
+        assert order[-2:] == ["privacy.json", "backup.json"], "nothing is spent unseen meanwhile"
+        assert sum(spent) > 0
+
+        site.state.rename(tmp_path / "lost")
+        restore(backup, load_site(site.file), rounds_since)
+        assert json.loads((site.state / "best.json").read_text()) == best
+        before = len(site.said)
+        site.start()
+        site.succeeds()
+        later = json.loads((site.state / "privacy.json").read_text())["steps"]
+        last = site.records[-1]
+        assert last.epsilon is not None
+        assert 0 < last.epsilon[0] <= 8
+        said = site.said[before:]
+        if rounds_since is None:
+            assert "the whole privacy budget counts as spent" in said
+            assert last.epsilon[0] > 7
+            restored = [record for record in site.records if record.epsilon == last.epsilon]
+            assert len(restored) > 1, "what is used up does not grow"
+        else:
+            assert "0 rounds" in said
+            assert sum(later) > sum(spent)

@@ -148,15 +148,31 @@ def backup(
 
 @peer_app.command("restore")
 def restore(
-    file: SiteFile, backup: Annotated[Path, typer.Argument(help="A file of `peer backup`.")]
+    file: SiteFile,
+    backup: Annotated[Path, typer.Argument(help="A file of `peer backup`.")],
+    rounds_since: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="With privacy.epsilon: rounds that may have been played after the backup was "
+            "made, those that a restart has repeated counted again; their privacy counts as spent. "
+            "If not given, the whole budget does, and the site only pulls from then on.",
+        ),
+    ] = None,
 ) -> None:
     """Make the state folder again from a backup; the peer then resumes from there."""
     from federico.site.backup import restore as restore_state
     from federico.site.site_file import load_site
 
     site = load_site(file)
-    restore_state(backup, site)
+    restore_state(backup, site, rounds_since)
     out.print(f"{site.state}: restored; start the peer to resume", **PLAIN)
+    if site.federation.privacy.epsilon is not None and rounds_since is None:
+        out.print(
+            "the whole privacy budget counts as spent, as nobody knows what was sent after the "
+            "backup: this site will only pull; --rounds-since counts less",
+            **PLAIN,
+        )
 
 
 @peer_app.command("check")

@@ -112,8 +112,21 @@ class PrivacyAccount:
         """Add a visit of each of these clients, which train on so many samples each."""
         for client, count in zip(clients.tolist(), samples.tolist(), strict=True):
             self.steps[client] = self._after(client, 1, count)
-        if self._keep is not None:
-            self._keep(self.steps)
+        self._keep_steps()
+
+    def charge_at_most(self, client: int, visits: int) -> None:
+        """Add visits of which nobody knows on how many samples: each at the dearest it can be."""
+        # Every step as if on few samples, each of which is drawn more often, and as many as on all.
+        steps = self._epochs * self.steps_per_epoch(int(self.all_samples[client]))
+        self.steps[client, HOLDING_OUT] += visits * steps
+        self._keep_steps()
+
+    def use_up(self, client: int) -> None:
+        """Count the whole budget as spent: no visit is affordable any more."""
+        for samples in (int(self._train_samples[client]), int(self.all_samples[client])):
+            visits = self._most_affordable(client, samples)
+            self.steps[client] = self._after(client, visits, samples)
+        self._keep_steps()
 
     def steps_per_epoch(self, samples: int) -> int:
         """How many steps a client with so many samples takes in an epoch."""
@@ -122,6 +135,26 @@ class PrivacyAccount:
     def rate(self, samples: int) -> float:
         """The probability with which a step draws each of so many samples."""
         return min(1.0, self._batch_size / max(1, samples))
+
+    def _most_affordable(self, client: int, samples: int) -> int:
+        """How many visits on so many samples are left in the budget; 0 where there is no sample."""
+        if samples == 0:
+            return 0
+        too_many = 1
+        while self.affordable(client, too_many, samples):
+            too_many *= 2
+        enough = too_many // 2
+        while too_many - enough > 1:
+            middle = (enough + too_many) // 2
+            if self.affordable(client, middle, samples):
+                enough = middle
+            else:
+                too_many = middle
+        return enough
+
+    def _keep_steps(self) -> None:
+        if self._keep is not None:
+            self._keep(self.steps)
 
     def _after(self, client: int, visits: int, samples: int) -> IntArray:
         column = ON_ALL if samples == self.all_samples[client] else HOLDING_OUT

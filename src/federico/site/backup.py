@@ -3,7 +3,8 @@
 A backup may be made while the peer runs: a checkpoint is whole or not there, and records that are
 newer than it are forgotten when the peer resumes. A restored state is older than what the others
 have seen of the peer. That does no harm: a peer draws a new incarnation at each start, by which
-others recognise that its versions are counted anew. Keys are not in a backup.
+others recognise that its versions are counted anew. What the peer has sent since then costs privacy
+all the same: see `privacy_ledger.py`. Keys are not in a backup.
 """
 
 import hashlib
@@ -16,14 +17,18 @@ from pathlib import Path
 from typing import Any
 
 from federico.errors import RunError
+from federico.experiment.best_round import BEST_FILE
 from federico.runs.atomic import PARTIAL, disk_errors
 from federico.runs.lock import LOCK, locked
+from federico.site.privacy_ledger import LEDGER_FILE, note_restored
 from federico.site.site_file import Site
 
 MANIFEST = "backup.json"
-FIRST = ("federation.json", "checkpoint", "clients", "done.json")
-LAST = ("records.jsonl", "timings.jsonl", "status.json")
-"""Records come after the checkpoint, so that they reach at least as far."""
+FIRST = ("federation.json", "checkpoint", BEST_FILE, "clients", "done.json")
+"""The personal model comes after the note on which round it is of, so that it is no worse."""
+LAST = ("records.jsonl", "timings.jsonl", "status.json", LEDGER_FILE)
+"""Records come after the checkpoint, so that they reach at least as far; what is spent comes last.
+"""
 LARGEST_MANIFEST = 1 << 20
 ATTEMPTS = 5
 """How often a backup begins again because a newer checkpoint has taken the place of one."""
@@ -52,8 +57,12 @@ def back_up(state_folder: Path, target: Path) -> int:
     return target.stat().st_size
 
 
-def restore(backup: Path, site: Site) -> None:
-    """Make the state folder of a site from a backup; one that is in use is never overwritten."""
+def restore(backup: Path, site: Site, rounds_since: int | None = None) -> None:
+    """Make the state folder of a site from a backup; one that is in use is never overwritten.
+
+    `rounds_since` are the rounds that the peer may have played after the backup was made. They cost
+    privacy where the federation limits that; None counts the whole budget as spent.
+    """
     state = site.state
     if state.exists() and any(path.name not in (LOCK, "peer.log") for path in state.iterdir()):
         raise RunError(f"{state}: holds a state already; move it away first")
@@ -65,6 +74,8 @@ def restore(backup: Path, site: Site) -> None:
             fresh.mkdir(parents=True, mode=0o700)
             _read(backup, fresh)
         _check_owner(backup, fresh, site)
+        if site.federation.privacy.epsilon is not None:
+            note_restored(fresh, rounds_since)
         with locked(state), disk_errors(state):  # no peer is just starting there
             for path in sorted(fresh.iterdir()):
                 path.rename(state / path.name)

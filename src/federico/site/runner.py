@@ -95,7 +95,7 @@ def _run_in_network(
     with _open_network(site) as network:
         method = setup.hosted_method("federico", hosting, network.connect, storage, account)
         if account is not None:
-            recall_spent(account, site.member_index, state_folder)
+            recall_spent(account, site.member_index, site.federation.rounds, state_folder)
         try:
             peer = SitePeer(site, setup, state_folder, method, network.exchange, certificate, stop)
             return peer.run()
