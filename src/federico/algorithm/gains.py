@@ -1,12 +1,14 @@
 """The gains that one peer has measured, and their averages, which make its trust."""
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 
 from federico.algorithm.evidence import NO_GAIN, Evidence
+from federico.algorithm.peer_table import Column, PeerTable
 from federico.algorithm.trust_rules import TrustRule, needs_samples, scores, trust
-from federico.types import Array, BoolArray, FloatArray, IntArray
+from federico.types import BoolArray, FloatArray, IntArray
 
 MOST_SAMPLES = 256
 """How many held-out samples a rule that looks at samples keeps of each model."""
@@ -14,7 +16,7 @@ WAITING = -1.0
 """In place of a loss: a peer that waits to be evaluated comes before all others."""
 
 
-class GainTracker:
+class GainTracker(PeerTable):
     """What one peer knows about the models it has met: their tracked gains and calibration.
 
     A gain is averaged over *visits*, not over rounds: a model that is not visited does not become
@@ -27,6 +29,25 @@ class GainTracker:
     yet, and waits to be evaluated.
     """
 
+    columns: ClassVar[Mapping[str, Column]] = {
+        "gain": Column(np.nan),
+        "broken": Column(0),
+        "ceiling": Column(np.inf),
+        "temperature": Column(1.0),
+        "prior_power": Column(0.0),
+    }
+    gain: FloatArray
+    """The tracked gain of each peer's model; NaN where it was never evaluated."""
+    broken: IntArray
+    """1 where the outputs at the last visit were not finite."""
+    ceiling: FloatArray
+    """What each gain may be at most: infinite until trust in the model is final."""
+    temperature: FloatArray
+    prior_power: FloatArray
+    log_likelihood: FloatArray
+    """Of each held-out sample that the rule looks at, at the last visit to each model; where a peer
+    has fewer samples than the array is wide, the rest is not used."""
+
     def __init__(
         self, peer: int, momentum: float = 0.6, rule: TrustRule = "gain", samples: int = 0
     ) -> None:
@@ -34,31 +55,18 @@ class GainTracker:
 
         `rule` makes trust of what is tracked; `samples` is how many the peer has held out.
         """
+        # What peers save lies end to end, so it is as wide for all, whatever they have held out.
+        width = MOST_SAMPLES if needs_samples(rule) else 0
+        super().__init__(log_likelihood=Column(0.0, width))
         self.peer = peer
         self.momentum = momentum
         self.rule: TrustRule = rule
-
-        # One entry for each peer met so far, in ascending order of peers.
-        self.peers: IntArray = np.empty(0, np.int64)
-        self.gain: FloatArray = np.empty(0)
-        """The tracked gain of each peer's model; NaN where it was never evaluated."""
-        self.broken: IntArray = np.empty(0, np.int64)
-        """1 where the outputs at the last visit were not finite."""
-        self.ceiling: FloatArray = np.empty(0)
-        """What each gain may be at most: infinite until trust in the model is final."""
-        self.temperature: FloatArray = np.empty(0)
-        self.prior_power: FloatArray = np.empty(0)
-        # What peers save lies end to end, so it is as wide for all, whatever they have held out.
-        width = MOST_SAMPLES if needs_samples(rule) else 0
         self.samples = min(samples, width)
         """How many of the held-out samples the rule looks at."""
-        self.log_likelihood: FloatArray = np.zeros((0, width))
-        """Of each of these samples, at the last visit to each model; the rest is not used."""
 
     def observe(self, peers: IntArray, evidence: Evidence, *, final: bool = False) -> None:
         """Take in what a round's visits have shown; `final` evidence replaces all from before."""
-        self._admit(peers)
-        observed = np.searchsorted(self.peers, peers)
+        observed = self.meet(peers)
         is_finite = np.isfinite(evidence.gain)
         gain = np.maximum(np.where(is_finite, evidence.gain, NO_GAIN), NO_GAIN)
 
@@ -89,7 +97,7 @@ class GainTracker:
 
     def weights_now(self, peers: IntArray, evidence: Evidence) -> FloatArray:
         """How much these models, all of them met before, are trusted as they are now."""
-        place = np.searchsorted(self.peers, peers)
+        place = self.places(peers)
         gain = np.minimum(evidence.gain, self.ceiling[place])
         score = scores(self.rule, gain, self._of_samples(place, evidence))
         total = score.sum()
@@ -99,7 +107,7 @@ class GainTracker:
 
     def wants(self, peers: IntArray) -> None:
         """These peers have sent updates: those never evaluated are to be evaluated next."""
-        self._admit(peers)
+        self.meet(peers)
 
     @property
     def evaluated(self) -> BoolArray:
@@ -130,32 +138,6 @@ class GainTracker:
         distrust = 1.0 - self.weights
         return np.where(self.evaluated, distrust, WAITING)
 
-    def state(self) -> dict[str, Array]:
-        """The arrays to save, each with one entry per peer in the tracker."""
-        state: dict[str, Array] = {
-            "peers": self.peers,
-            "gain": self.gain,
-            "broken": self.broken,
-            "ceiling": self.ceiling,
-            "temperature": self.temperature,
-            "prior_power": self.prior_power,
-        }
-        if needs_samples(self.rule):
-            state["log_likelihood"] = self.log_likelihood
-        return state
-
-    def restore(self, state: Mapping[str, Array]) -> None:
-        """Resume from what `state` gave."""
-        self.peers = state["peers"].astype(np.int64)
-        self.gain = state["gain"].astype(np.float64)
-        self.broken = state["broken"].astype(np.int64)
-        self.ceiling = state["ceiling"].astype(np.float64)
-        self.temperature = state["temperature"].astype(np.float64)
-        self.prior_power = state["prior_power"].astype(np.float64)
-        self.log_likelihood = np.zeros((len(self.peers), self.log_likelihood.shape[1]))
-        if needs_samples(self.rule):
-            self.log_likelihood[:] = state["log_likelihood"]
-
     def _of_samples(self, places: IntArray, evidence: Evidence) -> FloatArray:
         """The log-likelihoods to trust these models by, [models, samples].
 
@@ -165,19 +147,3 @@ class GainTracker:
         now = evidence.log_likelihood[:, : self.samples]
         is_final = np.isfinite(self.ceiling[places])[:, None]
         return np.where(is_final, np.minimum(now, before), now)
-
-    def _admit(self, peers: IntArray) -> None:
-        """Add an entry for each of these peers that has none yet."""
-        new = np.setdiff1d(peers, self.peers)
-        if len(new) == 0:
-            return
-
-        # Inserted where the peers stay in ascending order.
-        at = np.searchsorted(self.peers, new)
-        self.peers = np.insert(self.peers, at, new)
-        self.gain = np.insert(self.gain, at, np.nan)
-        self.broken = np.insert(self.broken, at, 0)
-        self.ceiling = np.insert(self.ceiling, at, np.inf)
-        self.temperature = np.insert(self.temperature, at, 1.0)
-        self.prior_power = np.insert(self.prior_power, at, 0.0)
-        self.log_likelihood = np.insert(self.log_likelihood, at, 0.0, axis=0)

@@ -11,12 +11,13 @@ end to end the parts of all processes are the state of one.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, Self, TypeVar, overload
+from typing import Generic, Self, TypeVar, overload
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from federico.algorithm.peer_table import PeerTable
 from federico.types import Array, FloatArray, IntArray
 
 T = TypeVar("T")
@@ -109,21 +110,15 @@ class PerModel(_Entries[A]):
         return self._restored(value, saved[self.key], places.models)
 
 
-class PairArrays(Protocol):
-    """What one client knows of the models it has met: named arrays with an entry for each."""
-
-    def state(self) -> dict[str, Array]:
-        """The arrays, all of one length."""
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Resume from what `state` gave."""
-
-
-B = TypeVar("B", bound=PairArrays)
+B = TypeVar("B", bound=PeerTable)
 
 
 class PerPair(DeclaredState[dict[int, B]]):
-    """For each hosted client, arrays that grow with the models it meets; by the client's number."""
+    """For each hosted client, by number, a table of the models it has met.
+
+    class MyMethod(Method):
+        visited = PerPair[Visited]()  # Visited declares its columns, see `PeerTable`
+    """
 
     def save(self, value: dict[int, B], copy: Callable[[Tensor], Tensor]) -> dict[str, Tensor]:
         """See `DeclaredState.save`: the arrays of all clients end to end, and how long each is."""
