@@ -9,6 +9,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from federico import FedericoClassifier, FedericoRegressor
+from federico.errors import RunError
 
 RNG = np.random.default_rng(0)
 X = {name: RNG.normal(size=(60, 3)) for name in ("north", "south", "west")}
@@ -57,3 +58,11 @@ def test_frames_with_categories_and_gaps_are_learned_and_predicted(tmp_path: Pat
     north.drop(columns="outcome").to_csv(tmp_path / "new.csv", index=False)
     bundle = model.run_.client("north")
     assert list(bundle.predict(bundle.read(tmp_path / "new.csv"))) == list(labels)
+
+
+def test_there_is_no_label_where_no_model_has_an_answer() -> None:
+    clients = {name: (np.zeros((8, 2)), np.arange(8) % 2) for name in ("a", "b")}
+    model = FedericoClassifier(rounds=1).fit(clients)
+    far = np.array([[0.0, 0.0], [np.finfo(np.float64).max] * 2])
+    with pytest.raises(RunError, match="1 of 2 samples have no prediction"):
+        model.predict(far, client="a")

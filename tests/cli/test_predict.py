@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from federico import load
+from tests.support.spoilt_models import infinite_away_from_zero, never_a_number, replaced
 
 Command = Callable[..., Any]
 ODD = "St. Mary/East <b>"
@@ -188,3 +189,34 @@ def test_regression_writes_values(federico: Command, tmp_path: Path) -> None:
     mixed = alone @ np.array(list(client.posterior.values()))
     np.testing.assert_allclose(frame["prediction"], mixed, atol=1e-9)
     assert np.isfinite(frame["prediction"]).all()
+
+
+def test_nothing_is_predicted_where_no_model_is_a_number(
+    federico: Command, digits_run: Path, images: Path, tmp_path: Path
+) -> None:
+    folder = replaced(digits_run, "0", tmp_path / "spoilt", never_a_number)
+    answer = federico("predict", folder, images)
+    assert answer.code == 4
+    assert "none of its models has a finite answer for any of the 5 rows" in answer.err
+    assert not list(tmp_path.glob("*prediction*"))
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_rows_without_an_answer_have_no_label_and_are_counted(
+    federico: Command, digits_run: Path, tmp_path: Path, suffix: str
+) -> None:
+    folder = replaced(digits_run, "0", tmp_path / "spoilt", infinite_away_from_zero)
+    x = np.zeros((5, 64))
+    x[[1, 3]] = 1.0
+    np.savez(tmp_path / "new.npz", x=x, y=np.zeros(5, dtype=int))
+    out = tmp_path / f"out.{suffix}"
+    answer = federico("predict", folder, tmp_path / "new.npz", "--output", out)
+    assert answer.code == 0
+    assert "2 rows have no prediction" in answer.out
+    assert "on 5 rows with a label" in answer.out
+    frame = pd.read_csv(out) if suffix == "csv" else pd.read_parquet(out)
+    assert frame["prediction"].isna().tolist() == [False, True, False, True, False]
+    assert frame["p(0)"].isna().tolist() == [False, True, False, True, False]
+
+    summary = federico("predict", folder, tmp_path / "new.npz", "--json", "--output", f"b.{suffix}")
+    assert json.loads(summary.out)["rows_without_prediction"] == 2

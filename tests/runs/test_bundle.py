@@ -17,6 +17,7 @@ from federico.runs.bundle import MODELS_FILE, Bundle, folder_name, open_folder, 
 from federico.runs.client_models import open_client
 from federico.runs.layout import CellDir, RunDir
 from federico.types import Array
+from tests.support.spoilt_models import infinite_away_from_zero, never_a_number, replaced
 
 Play = Callable[..., tuple[RunDir, Any]]
 
@@ -334,3 +335,29 @@ def test_a_saved_folder_replaces_an_earlier_one(bundle: Bundle, movable: Path) -
     bundle.save(movable)
     assert open_folder(movable).header == bundle.header
     assert not list(movable.parent.glob("*.partial"))
+
+
+def test_a_sample_without_an_answer_has_no_class(finished: RunDir, tmp_path: Path) -> None:
+    spoilt = open_folder(replaced(finished.path, "0", tmp_path / "some", infinite_away_from_zero))
+    x = np.zeros((3, 64))
+    x[1] = 1.0
+    with pytest.warns(UserWarning, match="1 of 3 rows have no prediction"):
+        predicted = spoilt.predict(x)
+    assert predicted[1] == -1
+    assert (predicted[[0, 2]] >= 0).all()
+
+    broken = open_folder(replaced(finished.path, "0", tmp_path / "all", never_a_number))
+    with pytest.raises(RunError, match="none of its models has a finite answer"):
+        broken.predict(x)
+
+
+def test_a_mixture_is_distilled_from_the_samples_it_has_an_answer_for(
+    finished: RunDir, tmp_path: Path
+) -> None:
+    spoilt = open_folder(replaced(finished.path, "0", tmp_path / "some", infinite_away_from_zero))
+    x = np.zeros((20, 64))
+    x[3] = 1.0
+    with pytest.warns(UserWarning, match="1 of 20 rows have no prediction"):
+        distilled = spoilt.distill(x, np.zeros(20, dtype=int), epochs=1)
+    assert distilled.distillation is not None
+    assert np.isfinite(distilled.distillation.difference)

@@ -17,6 +17,8 @@ from torch import nn
 
 from federico.api.running import run
 from federico.data.from_python import ClientsData, read_clients
+from federico.errors import RunError
+from federico.runs.answers import has_answer
 from federico.types import Array, FloatArray, Task
 
 
@@ -99,9 +101,20 @@ class FedericoClassifier(_PersonalModels):
         return self
 
     def predict(self, X: Any, client: str) -> Array:  # noqa: N803 (scikit-learn's name)
-        """The labels that this client's personal model gives."""
-        best = self._outputs(X, client).argmax(axis=1)
-        labels: Array = self.classes_[best]
+        """The labels that this client's personal model gives.
+
+        An error if there is a sample for which none of its models has a finite answer: there is no
+        label that means that. `predict_proba` gives NaN for it.
+        """
+        outputs = self._outputs(X, client)
+        unanswered = int((~has_answer(outputs)).sum())
+        if unanswered:
+            raise RunError(
+                f"client {client}: {unanswered} of {len(outputs)} samples have no prediction, "
+                "because none of the models has a finite answer for them; leave out those for "
+                "which predict_proba is NaN"
+            )
+        labels: Array = self.classes_[outputs.argmax(axis=1)]
         return labels
 
     def predict_proba(self, X: Any, client: str) -> FloatArray:  # noqa: N803

@@ -171,6 +171,7 @@ def _summary(predictions: "Predictions", bundle: "Bundle", target: Path) -> dict
     summary: dict[str, object] = {
         "file": str(target),
         "rows": predictions.rows,
+        "rows_without_prediction": predictions.unanswered,
         "posterior": bundle.posterior,
     }
     if predictions.score.rows:
@@ -189,6 +190,14 @@ def _lines(predictions: "Predictions", bundle: "Bundle", target: Path) -> list[s
     score = predictions.score
     if score.rows:
         lines.append(f"{describe_figures(score.figures())}, on {score.rows} rows with a label")
+    if predictions.unanswered:
+        scored = ""
+        if score.rows and bundle.header.schema.task == "classification":
+            scored = ", and they count as wrong"
+        lines.append(
+            f"{predictions.unanswered} rows have no prediction, because none of the models has a "
+            f"finite answer for them: the column is empty there{scored}"
+        )
     if predictions.unknown_labels:
         lines.append(
             f"{predictions.unknown_labels} rows have a label that the model does not know: "

@@ -30,8 +30,10 @@ from federico.data.inputs import has_target, known_targets, read_samples
 from federico.data.tabular import Decimal, TableOrigin, Unknown
 from federico.errors import DataError, RunError
 from federico.learning.layout import ModelLayout
+from federico.learning.metrics import NO_CLASS
 from federico.learning.models import Factory
 from federico.own_code import NOTHING, Trust, trusting
+from federico.runs.answers import tell_unanswered
 from federico.runs.atomic import PARTIAL, disk_errors, refuse_existing, sync
 from federico.runs.bundle_header import (
     Header,
@@ -229,16 +231,20 @@ class Bundle:
 
         `unknown="missing"` takes a category that was not in the training data for a missing value,
         which is otherwise an error.
+
+        Where no model has a finite answer the label is empty, the class number -1, the value NaN; a
+        warning says for how many samples. If it is so for all of them, that is an error.
         """
         outputs = self.probabilities(x, unknown=unknown)
+        answered = tell_unanswered(outputs, self.header.client)
         schema = self.header.schema
         if schema.task == "regression":
             return outputs
-        best: Array = outputs.argmax(1)
+        best: Array = np.where(answered, outputs.argmax(1), NO_CLASS)
         numbers = [str(number) for number in range(schema.outputs)]
         if list(schema.label_names) == numbers:
             return best
-        labels: Array = np.array(schema.label_names)[best]
+        labels: Array = np.where(answered, np.array(schema.label_names)[best], "")
         return labels
 
     def export(self, file: str | Path, *, overwrite: bool = False) -> None:
@@ -269,6 +275,9 @@ class Bundle:
         that nobody has trained on, or both figures are too good.
         """
         x = self._checked(x)
+        # Nothing can be learned from a sample for which the mixture has no answer.
+        answered = tell_unanswered(self.probabilities(x), self.header.client)
+        x = x[answered]
         learned, apart = divided(len(x), seed, self.header.client)
         rows = self._read_rows(self._layout)
         heaviest = int(np.argmax(self.header.weights))
@@ -290,9 +299,11 @@ class Bundle:
         targets = None
         if y is not None:
             targets = known_targets(np.asarray(y), self.header.schema, "y")
-            if len(targets) != len(x):
-                raise DataError(f"y: {len(x)} samples but {len(targets)} labels; give one for each")
-            targets = targets[apart]
+            if len(targets) != len(answered):
+                raise DataError(
+                    f"y: {len(answered)} samples but {len(targets)} labels; give one for each"
+                )
+            targets = targets[answered][apart]
         measured = self._lost_by(distilled, x[apart], targets)
         distilled.header = replace(header, distillation=measured)
         return distilled

@@ -11,6 +11,7 @@ import numpy as np
 
 from federico.data.inputs import UNKNOWN_LABEL, NewRows, has_target
 from federico.errors import ConfigError, DataError
+from federico.runs.answers import has_answer, refuse_no_answers
 from federico.runs.atomic import publish
 from federico.runs.bundle import Bundle
 from federico.runs.score import score_for
@@ -38,6 +39,8 @@ class Predictions:
         """`collaborators` adds a column for each model of the mixture, see `Bundle.decided_by`."""
         schema = bundle.header.schema
         self.rows = 0
+        self.unanswered = 0
+        """Rows without a prediction, because no model has a finite answer for them."""
         self.unknown_labels = 0
         """Rows whose label is none of the model's classes, which cannot be judged."""
         self.score = score_for(schema.task, schema.outputs)
@@ -46,17 +49,24 @@ class Predictions:
         self._collaborators = collaborators
 
     def tables(self) -> Iterator[pd.DataFrame]:
-        """One row for each new row, in their order: ids, the prediction, and probabilities."""
+        """One row for each new row, in their order: ids, the prediction, and probabilities.
+
+        An error at the end if there was no prediction for any of them.
+        """
         for rows in self._new:
             outputs = self._bundle.probabilities(rows.x)
             self.rows += len(outputs)
+            self.unanswered += int((~has_answer(outputs)).sum())
             if rows.targets is not None:
                 self._judge(outputs, rows.targets)
             yield self._table(rows, outputs)
+        refuse_no_answers(self.unanswered, self.rows, self._bundle.header.client)
 
     def _judge(self, outputs: FloatArray, targets: Array) -> None:
         """Add the rows to the score whose truth is known."""
         known = has_target(targets)
+        if self._bundle.header.schema.task == "regression":
+            known &= has_answer(outputs)  # no answer is a wrong class, but no value
         self.score.add(outputs[known], targets[known])
         if self._bundle.header.schema.task == "classification":
             self.unknown_labels += int((targets == UNKNOWN_LABEL).sum())
@@ -95,7 +105,9 @@ def prediction_columns(bundle: Bundle, outputs: FloatArray) -> pd.DataFrame:
             names = [f"{name}_{number}" for number in range(schema.outputs)]
         return pd.DataFrame(outputs, columns=names)
 
-    labels = np.array(schema.label_names)[outputs.argmax(1)]
+    # Without an answer there is no label: to write the first one would be to make it up.
+    labels = pd.array(np.array(schema.label_names)[outputs.argmax(1)], dtype="string")
+    labels[~has_answer(outputs)] = pd.NA
     frame = pd.DataFrame(outputs, columns=[f"p({label})" for label in schema.label_names])
     frame.insert(0, name, labels)
     return frame
