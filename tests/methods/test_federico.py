@@ -106,6 +106,25 @@ def test_every_rule_of_trust_learns_and_resumes(federico: Build, rule: str) -> N
         assert weights.weights.sum() == pytest.approx(1)
 
 
+def test_a_round_says_what_the_models_that_were_judged_are_worth(federico: Build) -> None:
+    played = federico()
+    alone = played.round(1)
+    together = played.round(2)
+
+    assert [each.peers.tolist() for each in alone.gains] == [[0], [1], [2], [3]]
+    for i, each in enumerate(together.gains):
+        assert each.peers.tolist() == sorted([i, *together.neighbors[i].tolist()])
+        # Whoever was judged for the first time is tracked as it was found.
+        tracker = played.gains[i]
+        met_now = each.peers != i
+        found = np.searchsorted(tracker.peers, each.peers[met_now])
+        assert np.maximum(each.nats[met_now], -1).tolist() == tracker.gain[found].tolist()
+
+
+def test_training_losses_are_no_gains(paper: Build) -> None:
+    assert paper().round(1).gains == []
+
+
 def test_a_private_model_needs_held_out_samples() -> None:
     with pytest.raises(ValidationError, match="set private_model = false"):
         FedericoOptions(evidence="training")

@@ -78,6 +78,18 @@ def test_many_are_cut_and_an_own_model_without_weight_is_said_so() -> None:
     assert told.endswith("5 (10 %) and 3 others (together 13 %) and gives its own model no weight.")
 
 
+def test_weight_on_many_that_are_none_of_them_worth_a_word_is_not_being_alone() -> None:
+    many = {str(peer): 0.004 for peer in range(1, 201)}
+
+    assert about({"0": 0.2} | many) == (
+        "Client 0 spreads 80 % of its weight over many models of others, none of which has 1 %, "
+        "and keeps 20 % for its own model."
+    )
+    # Of many clients only the largest weights are recorded.
+    assert about({"0": 0.2}).startswith("Client 0 spreads 80 % of its weight")
+    assert about({"0": 1.0, "1": 0.0}).startswith("Client 0 works alone")
+
+
 def test_a_named_client_is_called_by_its_name() -> None:
     evidence = ClientEvidence("Basel", {"Basel": 0.5, "Bern": 0.5})
 

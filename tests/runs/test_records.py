@@ -12,7 +12,7 @@ from federico.exchange.protocol import ByteCount, Traffic
 from federico.experiment.evaluation import Evaluation
 from federico.experiment.recording import record_round
 from federico.learning.learner import Scores
-from federico.methods.method import Posterior, Round
+from federico.methods.method import Gains, Posterior, Round
 from federico.runs.layout import RunDir
 from federico.runs.records import (
     Journal,
@@ -134,6 +134,22 @@ def test_record_names_peers_and_hides_what_is_not_finite(tmp_path: Path) -> None
         None,
         0.5,
     ]
+
+
+def test_what_judged_models_were_worth_is_recorded_by_name(tmp_path: Path) -> None:
+    gains = [
+        Gains(np.array([0, 1]), np.array([1.23456, -np.inf])),
+        Gains(np.array([1]), np.array([0.5])),
+    ]
+    nobody = Traffic(2).take()
+    record = record_round(1, ("a", "b"), np.arange(2), 2, None, Round(gains=gains), nobody)
+
+    Journal(tmp_path).append(record)
+    (read,) = read_records(tmp_path)
+    assert read.gains == [{"a": 1.235, "b": None}, {"b": 0.5}]
+    first = replace(record, gains=record.gains[:1] if record.gains else None)
+    second = replace(record, gains=record.gains[1:] if record.gains else None)
+    assert Record.joined([first, second]).gains == read.gains
 
 
 def test_round_that_was_not_evaluated_has_no_scores() -> None:

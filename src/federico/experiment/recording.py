@@ -9,7 +9,7 @@ from federico.exchange.protocol import ByteCount, Purpose
 from federico.experiment.evaluation import Evaluation
 from federico.learning.learner import Scores
 from federico.learning.privacy import PrivacyAccount
-from federico.methods.method import Posterior, Round
+from federico.methods.method import Gains, Posterior, Round
 from federico.runs.records import Record, weights_kept
 from federico.types import FloatArray, IntArray
 
@@ -77,6 +77,7 @@ def record_round(
         alone=alone,
         together=together,
         together_share=together_share,
+        gains=_gains(played.gains, names, clients),
         epsilon=None if account is None else _spent(account, hosted),
         delta=None if account is None else account.rules.delta,
     )
@@ -126,6 +127,19 @@ def _posteriors(
     if len(rows) != len(hosted):
         hosted = np.arange(len(rows))
     return largest, effective, _on_own(rows, hosted, clients, distribution)
+
+
+def _gains(
+    judged: Sequence[Gains], names: Sequence[str], clients: int
+) -> list[dict[str, float | None]] | None:
+    """What each client's models were worth to it; None where nobody judged, or too many did."""
+    if not judged or clients > MANY_CLIENTS:
+        return None
+    found = []
+    for each in judged:
+        pairs = zip(each.peers.tolist(), each.nats.tolist(), strict=True)
+        found.append({names[j]: _rounded(nats) if isfinite(nats) else None for j, nats in pairs})
+    return found
 
 
 def _by_name(row: Posterior, names: Sequence[str]) -> dict[str, float]:

@@ -40,6 +40,7 @@ from federico.methods.averaging import Buffers, average_into, compare_with_own, 
 from federico.methods.context import timed
 from federico.methods.judging import Judge, Judgement
 from federico.methods.method import (
+    Gains,
     Method,
     Mixtures,
     Needs,
@@ -332,6 +333,8 @@ class Federico(Method):
         """w_i of each hosted peer, computed from what it has tracked."""
         self.did_not_come: dict[int, IntArray] = {}
         """The peers whose models did not come when each hosted peer last wanted them."""
+        self.judged: list[Gains] = []
+        """What each hosted peer found of the models that it judged last; to be recorded."""
         nobody = np.empty(0, np.int64)
         no_weights = np.empty(0)
         for i in context.hosted.tolist():
@@ -391,7 +394,7 @@ class Federico(Method):
         self.train_alone(round_index)
         self.update(round_index, self.collect(round_index))
         together = self.together.copy() if self.has_private_models else None
-        return Round(neighbors, list(self.posteriors.values()), together)
+        return Round(neighbors, list(self.posteriors.values()), together, self.judged)
 
     @timed("sample")
     def sample(self, round_index: int) -> list[IntArray]:
@@ -485,9 +488,11 @@ class Federico(Method):
         trusts it.
         """
         judgement = self.judge.judge(self.bank, visits)
+        self.judged = []
         for i, positions in visits.by_client():
             evidence = judgement.of(positions)
             self.gains[i].observe(visits.owners[positions], evidence, final=is_final)
+            self.judged.append(Gains(visits.owners[positions], evidence.gain))
             self.posteriors[i] = self._posterior(i)
         if self.has_private_models:
             self._compare_with_alone(visits, judgement)

@@ -40,6 +40,16 @@ class Posterior:
 
 
 @dataclass(frozen=True)
+class Gains:
+    """What the models that one client judged in a round are worth to it, in nats."""
+
+    peers: IntArray
+    nats: FloatArray
+    """More than a guess on the samples that the client held out; minus infinity for a model whose
+    outputs were not finite."""
+
+
+@dataclass(frozen=True)
 class Round:
     """What a round leaves to be recorded of the hosted clients; empty where there is no such thing.
 
@@ -50,6 +60,8 @@ class Round:
     posteriors: list[Posterior] = field(default_factory=list)
     together: FloatArray | None = None
     """How much each client's collaborators count against the model it trained alone, 0 to 1."""
+    gains: list[Gains] = field(default_factory=list)
+    """What each client found when it judged models: why its trust moved."""
 
 
 @dataclass(frozen=True)

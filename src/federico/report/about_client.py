@@ -19,6 +19,9 @@ Judged: TypeAlias = Literal["held_out", "training", ""]
 """What a posterior is made of: gains on held-out samples, losses on training samples, or anything
 else, of which no reason is known."""
 
+LEAST_SPREAD = 0.05
+"""Weight on many models that is worth mentioning though none of them is."""
+
 
 @dataclass(frozen=True)
 class ClientEvidence:
@@ -39,6 +42,14 @@ class ClientEvidence:
         return self.posterior.get(self.client, 0.0)
 
     @property
+    def spread(self) -> float:
+        """The weight of all models of others that are no collaborators, recorded or not."""
+        if not self.posterior:
+            return 0.0
+        of_collaborators = sum(self.posterior[peer] for peer in self.collaborators)
+        return max(0.0, 1.0 - self.own - of_collaborators)
+
+    @property
     def collaborators(self) -> list[str]:
         """The others whose models carry weight, the most trusted first."""
         found = []
@@ -53,30 +64,29 @@ def evidence_of_cell(cell: CellDir) -> list[ClientEvidence]:
     last = read_last_record(cell.path)
     if last is None:
         return []
-    return evidence_of(cell.description, last)
+    return evidence_of_all(cell.description, last)
 
 
-def evidence_of(about: Description, last: Record) -> list[ClientEvidence]:
+def evidence_of_all(about: Description, last: Record) -> list[ClientEvidence]:
     """The evidence of all clients of a cell in this record, in their order."""
-    judged = _judged(about)
-    comparisons = last.comparisons
-    found = []
     # A method without posteriors leaves none, not even empty ones.
-    for place, posterior in enumerate(last.posterior):
-        comparison = None
-        if comparisons is not None:
-            comparison = comparisons.of(place)
-        found.append(
-            ClientEvidence(
-                client=about.clients[place],
-                posterior=posterior,
-                judged=judged,
-                task=about.task,
-                train_samples=about.train_samples[place],
-                comparison=comparison,
-            )
-        )
-    return found
+    return [evidence_of(about, last, place) for place in range(len(last.posterior))]
+
+
+def evidence_of(about: Description, last: Record, place: int) -> ClientEvidence:
+    """The evidence of the client at this place, which has a posterior in this record."""
+    comparison = None
+    comparisons = last.comparisons
+    if comparisons is not None:
+        comparison = comparisons.of(place)
+    return ClientEvidence(
+        client=about.clients[place],
+        posterior=last.posterior[place],
+        judged=_judged(about),
+        task=about.task,
+        train_samples=about.train_samples[place],
+        comparison=comparison,
+    )
 
 
 def _judged(about: Description) -> Judged:
@@ -103,6 +113,12 @@ def about_client(evidence: ClientEvidence, groups: Mapping[str, int] | None = No
 def _learns_with(evidence: ClientEvidence) -> str:
     """Graz learns with Linz (60 %) and Wels (40 %) and gives its own model no weight, and why."""
     name = called(evidence.client)
+    if not evidence.collaborators and evidence.spread >= LEAST_SPREAD:
+        return (
+            f"{name} spreads {percent(evidence.spread)} of its weight over many models of others, "
+            f"none of which has {percent(COLLABORATOR)}, and keeps {percent(evidence.own)} for "
+            "its own model."
+        )
     if not evidence.collaborators:
         return f"{name} works alone{_why_alone(evidence)}."
     if evidence.own >= COLLABORATOR:

@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from pydantic import TypeAdapter
 
 from federico.report import text
-from federico.report.about_client import ClientEvidence, evidence_of
+from federico.report.about_client import ClientEvidence, evidence_of_all
 from federico.report.clusters import FoundClusters, found_clusters
 from federico.report.drawing import (
     GROUP_COLORS,
@@ -132,7 +132,7 @@ def read_posteriors(cell: CellDir, drawn: Sequence[int] | None = None) -> Poster
         rounds=rounds,
         by_client=by_client,
         latest=last.posterior,
-        evidence=evidence_of(about, last),
+        evidence=evidence_of_all(about, last),
     )
 
 

@@ -23,6 +23,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
 from federico.errors import RunError
 from federico.runs.atomic import publish_text
 from federico.runs.lock import locked
@@ -95,6 +97,9 @@ class Description:
         return metric.mean(self.of_honest(figures), self.honest_samples)
 
 
+DESCRIPTION = TypeAdapter(Description)
+
+
 class CellDir:
     """The folder of one cell."""
 
@@ -105,13 +110,23 @@ class CellDir:
     def description(self) -> Description:
         """What this cell says it is."""
         file = self.path / "cell.json"
+        values = _read_json(file)
         try:
-            return Description(**_read_json(file))
+            description = Description(**values)
+            DESCRIPTION.validate_python(values)
         except TypeError as error:
             raise RunError(
                 f"{file}: not written by this version of federico ({error}); "
                 "run the experiment again under another name"
             ) from None
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(str(part) for part in first["loc"])
+            raise RunError(
+                f"{file}: damaged ({place}: {first['msg']}); bring it back from a copy, or delete "
+                f"the folder {self.path} and run the experiment again"
+            ) from None
+        return description
 
     def describe(self, description: Description) -> None:
         """Say what this cell is, or refuse if it has been something else before."""
@@ -221,8 +236,11 @@ def another_experiment(path: Path, difference: str) -> RunError:
 def _read_json(path: Path) -> dict[str, Any]:
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise RunError(f"{path}: cannot be read: {error}") from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise RunError(
+            f"{path}: cannot be read: {error}; bring it back from a copy, or delete the folder "
+            f"{path.parent} and run the experiment again"
+        ) from error
     if not isinstance(value, dict):
         raise RunError(f"{path}: damaged: holds {type(value).__name__}, not a table of settings")
     return value

@@ -30,6 +30,7 @@ OPTIONAL = (
     "alone",
     "together",
     "together_share",
+    "gains",
     "epsilon",
     "delta",
 )
@@ -77,6 +78,10 @@ class Record:
     together_share: list[float] | None = None
     """How much the collaborators' models count in what each client predicts with, from 0 to 1; the
     model trained alone has the rest."""
+    gains: list[dict[str, float | None]] | None = None
+    """What the models that each client judged were worth to it, in nats against a guess on the
+    samples that it held out; None for a model whose outputs were not finite. None where the method
+    judges no models so, and with more than a thousand clients."""
     epsilon: list[float] | None = None
     """What all that each client has sent so far costs in differential privacy of its samples; None
     where training is not private."""
@@ -111,6 +116,7 @@ class Record:
             alone=_joined_figures([part.alone for part in parts]),
             together=_joined_figures([part.together for part in parts]),
             together_share=_end_to_end([part.together_share for part in parts]),
+            gains=_end_to_end([part.gains for part in parts]),
             epsilon=_end_to_end([part.epsilon for part in parts]),
             delta=parts[0].delta,
         )
@@ -177,6 +183,23 @@ def iterate_parts(folder: Path, part: TypeAdapter[T]) -> Iterator[T]:
     path = folder / RECORDS
     for text in _whole_lines(path):
         yield _parsed_part(text, part, path)
+
+
+def iterate_lines(folder: Path, start: int = 0) -> Iterator[bytes]:
+    """The whole lines of a cell's records from this byte on; nothing before the first round."""
+    path = folder / RECORDS
+    if not path.exists():
+        return
+    with path.open("rb") as file:
+        file.seek(start)
+        for line in file:
+            if line.endswith(b"\n"):
+                yield line
+
+
+def parsed_part(line: bytes, part: TypeAdapter[T], folder: Path) -> T:
+    """A part of one of these lines, checked."""
+    return _parsed_part(line, part, folder / RECORDS)
 
 
 def iterate_some_parts(folder: Path, part: TypeAdapter[T], most: int) -> Iterator[T]:
@@ -275,7 +298,7 @@ def _parsed(line: str, path: Path) -> dict[str, Any]:
     return found
 
 
-def _parsed_part(line: str, part: TypeAdapter[T], path: Path) -> T:
+def _parsed_part(line: str | bytes, part: TypeAdapter[T], path: Path) -> T:
     try:
         return part.validate_json(line)
     except ValidationError as error:

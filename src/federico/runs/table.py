@@ -133,7 +133,8 @@ def read_table(folder: Path) -> TableDescription:
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
-        raise RunError(f"{path}: not a table of results: {place}: {first['msg']}") from None
+        fault = f"{place}: {first['msg']}" if place else first["msg"]
+        raise RunError(f"{path}: not a table of results: {fault}") from None
 
 
 def merge_tables(kept: TableDescription, new: TableDescription) -> TableDescription:

@@ -9,12 +9,13 @@ import numpy as np
 from federico.report.clusters import found_clusters
 from federico.report.drawing import true_groups
 from federico.runs.layout import Description
-from federico.runs.metric import METRICS
+from federico.runs.metric import METRICS, Metric
+from federico.runs.records import weights_kept
 from federico.stopwatch import Spent
-from federico.types import Array, FloatArray
+from federico.types import IntArray
 from federico.ui import plain
 from federico.ui.plain import Plain
-from federico.ui.rounds import MOST_ROUNDS, ShownCell, ShownRound
+from federico.ui.rounds import ShownCell, ShownRound
 
 MOST_NODES = 128
 """With more clients than this the graph shows clusters, and clients on demand."""
@@ -29,6 +30,7 @@ def cell_view(shown: ShownCell) -> Plain:
     about = shown.about
     rounds = shown.rounds
     spent = _of_rounds(shown.cell.spent, rounds)
+    traffic = shown.traffic
     return {
         "name": about.title or about.method,
         "seed": about.seed,
@@ -36,9 +38,12 @@ def cell_view(shown: ShownCell) -> Plain:
         "rounds": [each.round for each in rounds],
         "trust": _trust(shown),
         "figures": _figures(about, rounds),
-        "sent": shown.traffic.sent,
-        "received": shown.traffic.received,
+        "sent": traffic.sent,
+        "received": traffic.received,
+        "evaluation_sent": traffic.evaluation_sent,
+        "evaluation_received": traffic.evaluation_received,
         "moved": [each.moved for each in rounds],
+        "evaluation_moved": [each.evaluation_moved for each in rounds],
         "phases": _phases([each.seconds for each in spent]),
         "data": _data(about),
     }
@@ -71,20 +76,31 @@ def _figures(about: Description, rounds: Sequence[ShownRound]) -> list[Plain]:
         places = []
         used = []
         alone_rounds = []
-        alone = []
+        alone: list[float | None] = []
         for each in rounds:
             if each.figures is None or metric.recorded_as not in each.figures:
                 continue
+            means = _means(each, about, metric)
             places.append(each.round)
-            used.append(plain.number(about.mean(metric, each.figures)))
-            if each.alone is not None:
+            used.append(means[0])
+            if len(means) > 1:
                 alone_rounds.append(each.round)
-                alone.append(plain.number(about.mean(metric, each.alone)))
+                alone.append(means[1])
         if places:
             line = plain.metric(metric)
             line |= {"rounds": places, "used": used, "alone_rounds": alone_rounds, "alone": alone}
             found.append(line)
     return found
+
+
+def _means(shown: ShownRound, about: Description, metric: Metric) -> tuple[float | None, ...]:
+    """The mean over clients of what is used, and of what they are alone where that is known."""
+    made: tuple[float | None, ...] | None = shown.made.get(metric.recorded_as)
+    if made is None:
+        parts = [shown.figures] if shown.alone is None else [shown.figures, shown.alone]
+        made = tuple(plain.number(about.mean(metric, part or {})) for part in parts)
+        shown.made[metric.recorded_as] = made
+    return made
 
 
 def _phases(rounds: Sequence[Mapping[str, float]]) -> dict[str, list[float]]:
@@ -104,31 +120,37 @@ def _trust(shown: ShownCell) -> Plain | None:
         return None
 
     about = shown.about
-    clusters = found_clusters(about.clients, shown.last.posterior)
-    truth = true_groups(about.distribution)
-    groups = truth or clusters.cluster_of
-    order = sorted(clusters.order, key=lambda client: groups[client])
+    count = len(about.clients)
+    groups = true_groups(about.distribution)
+    # Clients of one true distribution stand in the order in which the run names them: that does
+    # not change while the run goes on. Clusters are looked for only where they are needed.
+    word = "distribution"
+    order = list(range(count))
+    if groups is None:
+        clusters = found_clusters(about.clients, shown.last.posterior)
+        word = "cluster"
+        groups = clusters.cluster_of
+        order = clusters.order
+    in_groups = list(groups)
+    order = sorted(order, key=lambda client: in_groups[client])
 
     # Nodes of the graph are clients, or groups of them where there are too many.
-    by_group = len(about.clients) > MOST_NODES
-    nodes = list(range(len(about.clients)))
+    by_group = count > MOST_NODES
+    nodes = np.arange(count)
     if by_group:
-        nodes = _largest_groups(groups)
-    count = max(nodes) + 1
-    some = _evenly(len(shown.rounds), min(MOST_ROUNDS, max(2, MOST_WEIGHTS // count**2)))
-    places = {name: place for place, name in enumerate(about.clients)}
-    matrices = []
-    for place in some:
-        posterior = shown.rounds[place].posterior
-        matrices.append(_mean_weights(posterior, places, nodes, count))
+        nodes = np.array(_largest_groups(in_groups))
+    side = int(nodes.max()) + 1
+    some = _evenly(len(shown.rounds), max(2, MOST_WEIGHTS // side**2))
+    rounds = [shown.rounds[place] for place in some]
     return {
-        "groups": groups,
-        "group_word": "distribution" if truth else "cluster",
+        "groups": in_groups,
+        "group_word": word,
         "order": order,
         "by_group": by_group,
-        "nodes": nodes,
-        "rounds": [shown.rounds[place].round for place in some],
-        "weights": _packed(matrices),
+        "nodes": nodes.tolist(),
+        "rounds": [each.round for each in rounds],
+        "weights": _packed([_mean_weights(each, nodes, by_group) for each in rounds]),
+        "weights_kept": min(weights_kept(count), count),
     }
 
 
@@ -145,23 +167,32 @@ def _evenly(count: int, most: int) -> list[int]:
     return sorted(set(places.astype(int).tolist()))
 
 
-def _mean_weights(
-    posterior: Sequence[Mapping[str, float]],
-    places: Mapping[str, int],
-    nodes: Sequence[int],
-    count: int,
-) -> FloatArray:
-    """The weight that the clients of one node (row) give to the models of another (column)."""
-    weights: FloatArray = np.zeros((count, count))
-    members = np.bincount(nodes, minlength=count)
-    for client, row in enumerate(posterior):
-        for owner, weight in row.items():
-            if owner in places:
-                weights[nodes[client], nodes[places[owner]]] += weight
-    return weights / np.maximum(members, 1)[:, None]
+def _mean_weights(shown: ShownRound, nodes: IntArray, by_group: bool) -> bytes:
+    """The weight that the clients of one node (row) give to the models of another (column).
+
+    A byte for each: whole numbers of 255ths.
+    """
+    # Clusters may be others after every round, so only the weights of clients are kept.
+    if not by_group and "weights" in shown.made:
+        made: bytes = shown.made["weights"]
+        return made
+
+    trust = shown.trust
+    is_client = trust.owners < len(nodes)
+    givers = nodes[trust.clients[is_client]]
+    owners = nodes[trust.owners[is_client]]
+    side = int(nodes.max()) + 1
+    sums = np.bincount(
+        givers * side + owners, weights=trust.weights[is_client], minlength=side * side
+    )
+    members = np.bincount(nodes, minlength=side)
+    weights = np.nan_to_num(sums).reshape(side, side) / np.maximum(members, 1)[:, None]
+    packed = np.rint(255 * np.clip(weights, 0.0, 1.0)).astype(np.uint8).tobytes()
+    if not by_group:
+        shown.made["weights"] = packed
+    return packed
 
 
-def _packed(matrices: Sequence[Array]) -> str:
-    """All matrices one after another, a byte for each weight: 255 is the whole posterior."""
-    scaled = np.rint(255 * np.clip(np.array(matrices), 0.0, 1.0)).astype(np.uint8)
-    return base64.b64encode(scaled.tobytes()).decode("ascii")
+def _packed(matrices: Sequence[bytes]) -> str:
+    """All rounds end to end, as text."""
+    return base64.b64encode(b"".join(matrices)).decode("ascii")

@@ -1,7 +1,9 @@
 """One client of a cell: whom it trusts over the rounds and why, its figures, data and bytes."""
 
-from collections.abc import Sequence
+import math
 from itertools import pairwise
+
+import numpy as np
 
 from federico.report.about_client import about_client, evidence_of
 from federico.report.drawing import true_groups
@@ -15,79 +17,78 @@ MOST_SERIES = 12
 MOST_MOVES = 3
 LEAST_MOVE = 0.05
 """Trust that changes by less in a round is not mentioned."""
+LEAST_SHOWN = 0.01
+"""A model that never had more weight than this is not drawn."""
+JUDGED_ON = {"held_out": "samples that it held out of training", "training": "its training samples"}
 
 
 def client_view(shown: ShownCell, client: str) -> Plain:
     """All that is shown of one client."""
     about = shown.about
     place = about.clients.index(client)
+    sentence = ""
+    judged = ""
+    if shown.last.posterior:
+        evidence = evidence_of(about, shown.last, place)
+        judged = JUDGED_ON.get(evidence.judged, "")
+        if shown.knows_trust:
+            sentence = about_client(evidence, _known(shown))
+    traffic = shown.traffic
     return {
         "client": client,
-        "sentence": _sentence(shown, place),
+        "sentence": sentence,
+        "last_round": shown.last.round,
         "rounds": [each.round for each in shown.rounds],
-        "series": _series(shown.rounds, place),
-        "moves": _moves(shown.rounds, place),
-        "judged_on": _judged_on(shown, place),
+        "series": _series(shown, place),
+        "moves": _moves(shown, place),
+        "judged_on": judged,
         "figures": _figures(shown, place),
         "train": about.train_samples[place],
         "test": about.test_samples[place],
         "labels": about.label_names,
         "counts": about.label_counts[place] if about.label_counts else [],
-        "sent": shown.traffic.sent[place],
-        "received": shown.traffic.received[place],
+        "sent": traffic.sent[place],
+        "received": traffic.received[place],
+        "evaluation_sent": traffic.evaluation_sent[place],
+        "evaluation_received": traffic.evaluation_received[place],
     }
 
 
-def _sentence(shown: ShownCell, place: int) -> str:
-    """Whom it learns with, in words; empty for a method without posteriors over clients."""
-    if not shown.knows_trust:
-        return ""
-    known = None
+def _known(shown: ShownCell) -> dict[str, int] | None:
+    """The true distribution of each client, where it is known."""
     truth = true_groups(shown.about.distribution)
-    if truth is not None:
-        known = dict(zip(shown.about.clients, truth, strict=True))
-    return about_client(evidence_of(shown.about, shown.last)[place], known)
+    if truth is None:
+        return None
+    return dict(zip(shown.about.clients, truth, strict=True))
 
 
-def _judged_on(shown: ShownCell, place: int) -> str:
-    """The samples that models are judged on, in words."""
-    if not shown.last.posterior:
-        return ""
-    judged = evidence_of(shown.about, shown.last)[place].judged
-    words = {"held_out": "samples that it held out of training", "training": "its training samples"}
-    return words.get(judged, "")
-
-
-def _series(rounds: Sequence[ShownRound], place: int) -> list[Plain]:
+def _series(shown: ShownCell, place: int) -> list[Plain]:
     """The models that the client ever trusted most, with their weight in each round in percent."""
-    highest: dict[str, float] = {}
-    for each in rounds:
-        if not each.posterior:
-            continue
-        for owner, weight in each.posterior[place].items():
-            highest[owner] = max(weight, highest.get(owner, 0.0))
-    owners = sorted(highest, key=lambda owner: -highest[owner])
+    rounds = shown.rounds
+    # [owners, rounds]
+    weights = np.zeros((len(shown.owners.names), len(rounds)), np.float32)
+    for column, each in enumerate(rounds):
+        owners, given = each.trust.of(place)
+        weights[owners, column] = given
+    highest = weights.max(axis=1)
 
     found = []
-    for owner in owners[:MOST_SERIES]:
-        if highest[owner] < 0.01:
-            continue
-        weights = []
-        for each in rounds:
-            weight = each.posterior[place].get(owner, 0.0) if each.posterior else 0.0
-            weights.append(round(100 * weight, 1))
-        found.append({"owner": owner, "weights": weights})
+    for owner in np.argsort(-highest, kind="stable")[:MOST_SERIES].tolist():
+        if highest[owner] < LEAST_SHOWN:
+            break
+        in_percent = np.round(100 * weights[owner].astype(np.float64), 1)
+        found.append({"owner": shown.owners.names[owner], "weights": in_percent.tolist()})
     return found
 
 
-def _moves(rounds: Sequence[ShownRound], place: int) -> list[Plain]:
-    """The rounds in which its trust moved most, and whose models it judged then."""
+def _moves(shown: ShownCell, place: int) -> list[Plain]:
+    """The rounds in which its trust moved most, and what it found when it judged models then."""
     moves: list[Plain] = []
-    for before, now in pairwise(rounds):
-        if not (before.posterior and now.posterior):
+    for before, now in pairwise(shown.rounds):
+        old = _row(before, place)
+        new = _row(now, place)
+        if not (old and new):
             continue
-        old = before.posterior[place]
-        new = now.posterior[place]
         for owner in sorted(old.keys() | new.keys()):
             earlier = old.get(owner, 0.0)
             later = new.get(owner, 0.0)
@@ -96,14 +97,40 @@ def _moves(rounds: Sequence[ShownRound], place: int) -> list[Plain]:
             moves.append(
                 {
                     "round": now.round,
-                    "owner": owner,
+                    "since": before.round,
+                    "owner": shown.owners.names[owner],
                     "before": round(earlier, 3),
                     "after": round(later, 3),
-                    "judged": now.neighbors[place] if now.neighbors else [],
+                    "judged": _judged(now, place),
                 }
             )
     moves.sort(key=lambda move: -abs(move["after"] - move["before"]))
     return moves[:MOST_MOVES]
+
+
+def _row(shown: ShownRound, place: int) -> dict[int, float]:
+    """The posterior of the client by number of owner."""
+    owners, weights = shown.trust.of(place)
+    return dict(zip(owners.tolist(), weights.tolist(), strict=True))
+
+
+def _judged(shown: ShownRound, place: int) -> list[Plain]:
+    """The models that the client judged, the best first, with what they were worth if known."""
+    found: list[Plain] = []
+    if shown.gains is not None and place < len(shown.gains):
+        for owner, gain in shown.gains[place].items():
+            found.append({"owner": owner, "gain": plain.number(gain)})
+        found.sort(key=lambda each: -_or_least(each["gain"]))
+        return found
+    if place < len(shown.neighbors):
+        for owner in shown.neighbors[place]:
+            found.append({"owner": owner, "gain": None})
+    return found
+
+
+def _or_least(gain: float | None) -> float:
+    """The gain; a model without one has been useless."""
+    return -math.inf if gain is None else gain
 
 
 def _figures(shown: ShownCell, place: int) -> list[Plain]:

@@ -4,17 +4,30 @@ Runs and sites are known by names that a scan found. A request can ask for these
 path from outside is ever opened.
 """
 
+import math
 import os
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import TypeAlias
 
 from federico.runs.table import TABLE
 from federico.site.status import STATUS_FILE
 
 MOST_LEVELS = 3
 """Folders inside each other that are looked through."""
-WATCHED = ("table.json", "results.jsonl", "*/cell.json", "*/records.jsonl", "*/done.json")
-"""Files of a run that change while it goes on."""
+WATCHED = (
+    "table.json",
+    "results.jsonl",
+    "figure.png",
+    "*/cell.json",
+    "*/records.jsonl",
+    "*/timings.jsonl",
+    "*/done.json",
+)
+"""Files of a run that the page is made from."""
+Signature: TypeAlias = tuple[tuple[str, int, int, int], ...]
 
 
 def find_runs(folder: Path) -> dict[str, Path]:
@@ -35,19 +48,56 @@ def find_sites(folder: Path) -> dict[str, Path]:
     return dict(sorted(found.items()))
 
 
-def signature(path: Path) -> tuple[tuple[str, int, int], ...]:
-    """Changes whenever a file changes that the page is made from."""
+def files_of_run(path: Path) -> list[Path]:
+    """The files of a run, or of a site's state, that the page is made from."""
     files = [path / STATUS_FILE]
     for pattern in WATCHED:
         files += sorted(path.glob(pattern))
+    return files
+
+
+def files_of_cell(path: Path) -> list[Path]:
+    """The files of a cell that the page is made from."""
+    return [path / name for name in ("cell.json", "records.jsonl", "timings.jsonl", "done.json")]
+
+
+def signature(files: Iterable[Path]) -> Signature:
+    """Changes whenever one of these files changes."""
     found = []
     for file in files:
         try:
-            about = file.stat()
+            about = file.lstat()
         except OSError:
-            continue  # removed since it was listed
-        found.append((str(file), about.st_mtime_ns, about.st_size))
+            continue  # not there, or removed since it was listed
+        found.append((str(file), about.st_ino, about.st_mtime_ns, about.st_size))
     return tuple(found)
+
+
+class Watch:
+    """Looks for changes in the folder, once for all who ask within a moment."""
+
+    def __init__(self, folder: Path, every: float) -> None:
+        """`every` is for how many seconds an answer counts as new."""
+        self._folder = folder
+        self._every = every
+        self._lock = threading.Lock()
+        self._looked = -math.inf
+        self._found: dict[str, Signature] = {}
+
+    def look(self) -> dict[str, Signature]:
+        """The signature of every run and site, by name."""
+        with self._lock:
+            if time.monotonic() - self._looked >= self._every:
+                places = find_runs(self._folder) | find_sites(self._folder)
+                self._found = {name: signature(files_of_run(path)) for name, path in places.items()}
+                self._looked = time.monotonic()
+            return self._found
+
+
+def changed(before: Mapping[str, Signature], now: Mapping[str, Signature]) -> list[str]:
+    """The names of runs and sites that are new, gone or not as they were."""
+    names = before.keys() | now.keys()
+    return sorted(name for name in names if before.get(name) != now.get(name))
 
 
 def _folders(folder: Path, levels: int) -> Iterator[Path]:

@@ -3,7 +3,6 @@
 import time
 from pathlib import Path
 
-from federico.errors import FedericoError
 from federico.runs.comparison import describe_comparison
 from federico.site.status import (
     EXPIRES_SOON_DAYS,
@@ -22,11 +21,8 @@ SIGN_OF_LIFE = 10.0
 
 
 def site_view(name: str, state_folder: Path) -> Plain:
-    """One site; one whose status cannot be read says why."""
-    try:
-        status = read_status(state_folder)
-    except (FedericoError, OSError) as error:
-        return {"site": name, "name": name, "error": str(error)}
+    """One site, as its peer has last said."""
+    status = read_status(state_folder)
     now = time.time()
     gone = _is_gone(status, now - status.updated)
     return {
@@ -50,6 +46,11 @@ def site_view(name: str, state_folder: Path) -> Plain:
         "received": status.received,
         "members": _members(status),
     }
+
+
+def broken_site(name: str, error: str) -> Plain:
+    """A site whose status cannot be read, and why."""
+    return {"site": name, "name": name, "error": error}
 
 
 def _is_gone(status: Status, age: float) -> bool:
@@ -92,6 +93,7 @@ def _members(status: Status) -> list[Plain]:
                 "reputation": member.reputation,
                 "strikes": member.strikes,
                 "reason": member.reason,
+                "twice": member.twice,
             }
         )
     return found

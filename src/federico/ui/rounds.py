@@ -1,42 +1,134 @@
-"""The rounds of a cell, as far as the page shows them."""
+"""The rounds of a cell, as far as the page shows them.
 
-from dataclasses import dataclass
+A run that goes on adds a line to its records for every round. What was read of the lines before is
+kept, so that a new round costs no more than itself.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from pydantic import TypeAdapter
 
 from federico.errors import RunError
 from federico.runs.layout import CellDir, Description
-from federico.runs.records import Record, iterate_parts, iterate_some_parts, read_last_record
+from federico.runs.records import RECORD, Record, iterate_lines, parsed_part
+from federico.types import FloatArray, IntArray
 
 MOST_ROUNDS = 400
+"""Rounds of a cell that are shown, beside the first and the last."""
+
+
+class NoRoundYetError(RunError):
+    """The cell has only just begun."""
 
 
 @dataclass(frozen=True)
-class ShownRound:
-    """What is shown of every round, see `Record`."""
+class RoundRead:
+    """What is read of every round that is shown, see `Record`."""
 
     round: int
     figures: dict[str, list[float | None]] | None
     posterior: list[dict[str, float]]
     neighbors: list[list[str]]
+    moved: int
+    evaluation_moved: int
     sent: list[int]
     received: list[int]
-    moved: int
+    evaluation_sent: list[int]
+    evaluation_received: list[int]
     alone: dict[str, list[float | None]] | None = None
+    gains: list[dict[str, float | None]] | None = None
 
 
 @dataclass(frozen=True)
 class RoundBytes:
-    """What each client sent and received in a round to train, see `Record`."""
+    """What each client sent and received in a round, see `Record`."""
 
     sent: list[int]
     received: list[int]
+    evaluation_sent: list[int]
+    evaluation_received: list[int]
 
 
-SHOWN_ROUND = TypeAdapter(ShownRound)
+ROUND_READ = TypeAdapter(RoundRead)
 ROUND_BYTES = TypeAdapter(RoundBytes)
+
+
+@dataclass(frozen=True)
+class TrustOfRound:
+    """The posteriors of a round: a few numbers for each weight, as there may be millions."""
+
+    starts: IntArray
+    """Where the weights of each client begin; the last entry is where all end, [clients + 1]."""
+    owners: IntArray
+    """Whose model each weight is for, by its number in the cell's `Owners`, [weights]."""
+    weights: FloatArray
+    """[weights]"""
+
+    def of(self, place: int) -> tuple[IntArray, FloatArray]:
+        """The owners and weights of the client at this place; none without a posterior."""
+        if place + 1 >= len(self.starts):
+            return self.owners[:0], self.weights[:0]
+        part = slice(int(self.starts[place]), int(self.starts[place + 1]))
+        return self.owners[part], self.weights[part]
+
+    def weight(self, place: int, owner: int) -> float:
+        """How much the client at this place trusts this owner's model."""
+        owners, weights = self.of(place)
+        return float(weights[owners == owner].sum())
+
+    @property
+    def clients(self) -> IntArray:
+        """The place of the client that each weight is of, [weights]."""
+        return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
+
+
+class Owners:
+    """Numbers for all owners of models: the clients first, then others such as components."""
+
+    def __init__(self, clients: Sequence[str]) -> None:
+        self.names = list(clients)
+        self._numbers = {name: number for number, name in enumerate(self.names)}
+
+    def number(self, name: str) -> int:
+        """The number of this owner, which may be new."""
+        found = self._numbers.get(name)
+        if found is None:
+            found = len(self.names)
+            self._numbers[name] = found
+            self.names.append(name)
+        return found
+
+    def trust(self, posterior: Sequence[Mapping[str, float]]) -> TrustOfRound:
+        """The same posteriors with numbers in place of names."""
+        counts = [len(row) for row in posterior]
+        total = sum(counts)
+        numbers = (self.number(owner) for row in posterior for owner in row)
+        weights = (weight for row in posterior for weight in row.values())
+        return TrustOfRound(
+            starts=np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]).astype(np.int64),
+            owners=np.fromiter(numbers, np.int32, total),
+            weights=np.fromiter(weights, np.float32, total),
+        )
+
+
+@dataclass(frozen=True)
+class ShownRound:
+    """What is shown of a round, see `Record`."""
+
+    round: int
+    figures: dict[str, list[float | None]] | None
+    alone: dict[str, list[float | None]] | None
+    trust: TrustOfRound
+    neighbors: list[list[str]]
+    gains: list[dict[str, float | None]] | None
+    moved: int
+    evaluation_moved: int
+    made: dict[str, Any] = field(default_factory=dict)
+    """What views have made of it: the round does not change any more."""
 
 
 @dataclass(frozen=True)
@@ -46,9 +138,13 @@ class ShownCell:
     cell: CellDir
     last: Record
     rounds: list[ShownRound]
-    """At most `MOST_ROUNDS`, evenly from all, the first and last among them."""
+    """Some of them, see `shown_rounds`."""
+    owners: Owners
     traffic: RoundBytes
     """The bytes of all rounds together."""
+    read: int
+    """Bytes of records that were read; what comes after them is newer."""
+    last_line: bytes
 
     @property
     def about(self) -> Description:
@@ -58,26 +154,104 @@ class ShownCell:
     @property
     def knows_trust(self) -> bool:
         """Whether its clients have weights over each other's models."""
-        owners: set[str] = set()
-        for row in self.last.posterior:
-            owners.update(row)
-        return not owners.isdisjoint(self.about.clients)
+        return bool((self.rounds[-1].trust.owners < len(self.about.clients)).any())
 
 
-def read_cell(path: Path) -> ShownCell:
-    """Read the rounds of the cell in this folder."""
-    last = read_last_record(path)
-    if last is None:
-        raise RunError(f"{path.name} has not finished a round yet; wait for the first")
-    rounds = list(iterate_some_parts(path, SHOWN_ROUND, MOST_ROUNDS))
-    return ShownCell(CellDir(path), last, rounds, _traffic(path, rounds, last))
+def read_cell(path: Path, before: ShownCell | None = None) -> ShownCell:
+    """Read the rounds of the cell in this folder; `before` is what was read of it earlier."""
+    cell = CellDir(path)
+    if before is not None and not _goes_on(before, cell):
+        before = None
+    start = 0 if before is None else before.read
+    lines = list(iterate_lines(path, start))
+    if lines:
+        return _read_on(cell, before, lines)
+    if before is None:
+        raise NoRoundYetError(f"{path.name} has not finished a round yet; wait for the first")
+    return before
 
 
-def _traffic(path: Path, rounds: list[ShownRound], last: Record) -> RoundBytes:
-    """The bytes of all rounds; they are read again only if some of them are not shown."""
-    parts: list[ShownRound] | list[RoundBytes] = rounds
-    if len(rounds) < last.round:
-        parts = list(iterate_parts(path, ROUND_BYTES))
-    sent = np.sum([part.sent for part in parts], axis=0)
-    received = np.sum([part.received for part in parts], axis=0)
-    return RoundBytes(sent.tolist(), received.tolist())
+def _goes_on(before: ShownCell, cell: CellDir) -> bool:
+    """Whether the records begin with those that were read: a run may have been started over."""
+    if before.about != cell.description:
+        return False
+    tail = before.read - len(before.last_line)
+    return next(iterate_lines(cell.path, tail), b"") == before.last_line
+
+
+def _read_on(cell: CellDir, before: ShownCell | None, lines: Sequence[bytes]) -> ShownCell:
+    """What was read before and these new lines; rounds that are too many are left out again."""
+    owners = Owners(cell.description.clients)
+    known: dict[int, ShownRound] = {}
+    traffic: list[RoundBytes] = []
+    read = 0
+    first = 1
+    if before is not None:
+        owners = before.owners
+        known = {each.round: each for each in before.rounds}
+        traffic.append(before.traffic)
+        read = before.read
+        first = before.last.round + 1
+
+    shown = shown_rounds(first - 1 + len(lines))
+    wanted = set(shown)
+    for number, line in enumerate(lines, start=first):
+        if number in wanted:
+            found = parsed_part(line, ROUND_READ, cell.path)
+            known[number] = _shown(found, number, owners)
+            traffic.append(_bytes_of(found))
+        else:
+            traffic.append(parsed_part(line, ROUND_BYTES, cell.path))
+    return ShownCell(
+        cell=cell,
+        last=parsed_part(lines[-1], RECORD, cell.path),
+        rounds=[known[number] for number in shown if number in known],
+        owners=owners,
+        traffic=_sum(traffic),
+        read=read + sum(len(line) for line in lines),
+        last_line=lines[-1],
+    )
+
+
+def shown_rounds(count: int) -> list[int]:
+    """The rounds of so many that are shown.
+
+    All of them, or every second, fourth, eighth and so on, and the first and the last: rounds that
+    are shown of a longer run were shown before.
+    """
+    step = 1
+    while count / step > MOST_ROUNDS:
+        step *= 2
+    return sorted({1, *range(step, count + 1, step), count})
+
+
+def _shown(found: RoundRead, number: int, owners: Owners) -> ShownRound:
+    return ShownRound(
+        round=number,
+        figures=found.figures,
+        alone=found.alone,
+        trust=owners.trust(found.posterior),
+        neighbors=found.neighbors,
+        gains=found.gains,
+        moved=found.moved,
+        evaluation_moved=found.evaluation_moved,
+    )
+
+
+def _bytes_of(found: RoundRead) -> RoundBytes:
+    return RoundBytes(found.sent, found.received, found.evaluation_sent, found.evaluation_received)
+
+
+def _sum(parts: Sequence[RoundBytes]) -> RoundBytes:
+    return RoundBytes(
+        sent=_total(part.sent for part in parts),
+        received=_total(part.received for part in parts),
+        evaluation_sent=_total(part.evaluation_sent for part in parts),
+        evaluation_received=_total(part.evaluation_received for part in parts),
+    )
+
+
+def _total(rounds: Iterable[Sequence[int]]) -> list[int]:
+    """The sums over rounds, by client."""
+    total: list[int] = np.sum(list(rounds), axis=0).tolist()
+    return total

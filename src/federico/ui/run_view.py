@@ -209,9 +209,9 @@ def _worth_note(summary: Summary) -> str:
 
 
 def _own_figure(path: Path) -> Plain | None:
-    """The figure in the manner of the paper, where one was drawn."""
+    """The figure in the manner of the paper, where one was drawn; not one from elsewhere."""
     file = path / OWN_FIGURE
-    if not file.exists():
+    if file.is_symlink() or not file.exists():
         return None
     encoded = base64.b64encode(file.read_bytes()).decode("ascii")
     return {"address": f"data:image/png;base64,{encoded}", "caption": CAPTIONS["figure"]}

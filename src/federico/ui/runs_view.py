@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-from federico.errors import FedericoError
 from federico.report import summarize, text
 from federico.report.aggregate import FEDERICO, Entry, Summary
 from federico.report.worth_it import worth_to_all
@@ -11,12 +10,14 @@ from federico.ui import plain
 from federico.ui.plain import Plain
 
 
+def broken_line(name: str, error: str, advice: str) -> Plain:
+    """One line of the list for a run that cannot be read: why, and what to do."""
+    return {"name": name, "title": name, "status": "broken", "error": error, "advice": advice}
+
+
 def run_line(name: str, path: Path) -> Plain:
-    """One line of the list; a run that cannot be read says why."""
-    try:
-        summary = summarize(path)
-    except (FedericoError, OSError, ValueError, TypeError, KeyError) as error:
-        return {"name": name, "title": name, "status": "broken", "error": str(error)}
+    """One line of the list."""
+    summary = summarize(path)
     entry = shown_entry(summary)
     line: Plain = {
         "name": name,
@@ -77,5 +78,7 @@ def _rounds_done(summary: Summary) -> int:
 def _data(path: Path) -> str:
     """The kind of data; empty for results that are kept without cells."""
     for cell in RunDir(path).cells():
-        return str(cell.description.options.get("data", {}).get("kind", ""))
+        data = cell.description.options.get("data")
+        if isinstance(data, dict):
+            return str(data.get("kind", ""))
     return ""

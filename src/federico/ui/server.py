@@ -6,13 +6,11 @@ that the server goes by, and from no other origin.
 
 import asyncio
 import hashlib
+import json
 import secrets
-import threading
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable
-from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 from fastapi import FastAPI, HTTPException, Query, Request
 from fastapi.responses import (
@@ -23,19 +21,11 @@ from fastapi.responses import (
     StreamingResponse,
 )
 
-from federico.errors import FedericoError
-from federico.ui.cell_view import cell_view
-from federico.ui.client_view import client_view
-from federico.ui.compare_view import compare_view
-from federico.ui.folder import find_runs, find_sites, signature
-from federico.ui.network_view import site_view
-from federico.ui.rounds import ShownCell, read_cell
-from federico.ui.run_view import run_view, shown_cells
-from federico.ui.runs_view import run_line
+from federico.ui.answers import Answers, NoneOfThatNameError
+from federico.ui.folder import Watch, changed
+from federico.ui.readable import UnreadableError
 from federico.ui.static_files import PAGE, SCRIPTS, STATIC, STYLE
 
-MOST_KEPT = 64
-"""Answers that are kept until a file changes."""
 LOOK_EVERY = 1.0
 """Seconds between two looks at the folder while a page is open."""
 HEADERS = {
@@ -51,17 +41,15 @@ UNHAPPY: dict[int | str, dict[str, Any]] = {
     404: {"description": "There is none of that name."},
     409: {"description": "It is broken, or being written."},
 }
-T = TypeVar("T")
 Answer = Callable[[Request], Awaitable[Response]]
 Name = Annotated[str, Query(max_length=500)]
-UNREADABLE = (FedericoError, OSError, ValueError, TypeError, KeyError, IndexError)
-"""What reading a broken or half-written run directory may raise."""
 
 
 def create_app(folder: Path, token: str, hosts: set[str]) -> FastAPI:
     """The application; `hosts` are the values of the Host header that it answers to."""
     app = FastAPI(title="federico ui", docs_url=None, redoc_url=None)
-    kept = Kept()
+    answers = Answers(folder)
+    watch = Watch(folder, LOOK_EVERY / 2)
     cookie = f"federico-{hashlib.sha256(token.encode()).hexdigest()[:12]}"
 
     @app.middleware("http")
@@ -74,9 +62,13 @@ def create_app(folder: Path, token: str, hosts: set[str]) -> FastAPI:
         response.headers.update(HEADERS)
         return response
 
-    @app.exception_handler(FedericoError)
-    async def explain(_: Request, error: FedericoError) -> Response:
-        return JSONResponse({"detail": str(error)}, status_code=409)
+    @app.exception_handler(UnreadableError)
+    async def explain(_: Request, error: UnreadableError) -> Response:
+        return JSONResponse({"detail": str(error), "advice": error.advice}, status_code=409)
+
+    @app.exception_handler(NoneOfThatNameError)
+    async def unknown(_: Request, error: NoneOfThatNameError) -> Response:
+        return JSONResponse({"detail": str(error)}, status_code=404)
 
     @app.get("/", include_in_schema=False)
     def page(request: Request) -> Response:
@@ -94,69 +86,33 @@ def create_app(folder: Path, token: str, hosts: set[str]) -> FastAPI:
 
     @app.get("/api/runs")
     def runs() -> Response:
-        lines = []
-        for name, path in find_runs(folder).items():
-            lines.append(kept.get(("line", name), path, partial(run_line, name, path)))
-        return JSONResponse(lines)
+        return _json(answers.runs())
 
     @app.get("/api/run", responses=UNHAPPY)
     def run(run: Name) -> Response:
-        path = _run(folder, run)
-        return JSONResponse(kept.get(("run", run), path, partial(run_view, run, path)))
+        return _json(answers.run(run))
 
     @app.get("/api/compare", responses=UNHAPPY)
     def compare(run: Annotated[list[str], Query(min_length=1, max_length=20)]) -> Response:
-        return JSONResponse(
-            _readable(lambda: compare_view({each: _run(folder, each) for each in run}))
-        )
+        return _json(answers.compare(run))
 
     @app.get("/api/cell", responses=UNHAPPY)
     def cell(run: Name, cell: Name) -> Response:
-        path = _run(folder, run)
-        shown = read(path, run, cell)
-        return JSONResponse(kept.get(("cell", run, cell), path, lambda: cell_view(shown)))
+        return _json(answers.cell(run, cell))
 
     @app.get("/api/client", responses=UNHAPPY)
     def client(run: Name, cell: Name, client: Name) -> Response:
-        shown = read(_run(folder, run), run, cell)
-        if client not in shown.about.clients:
-            raise HTTPException(404, "no such client")
-        return JSONResponse(_readable(lambda: client_view(shown, client)))
-
-    def read(path: Path, run: str, cell: str) -> ShownCell:
-        return kept.get(("rounds", run, cell), path, lambda: read_cell(_cell(path, cell)))
+        return _json(answers.client(run, cell, client))
 
     @app.get("/api/network")
     def network() -> Response:
-        return JSONResponse([site_view(name, path) for name, path in find_sites(folder).items()])
+        return _json(answers.network())
 
     @app.get("/api/events", include_in_schema=False)
     async def events(request: Request) -> Response:
-        return StreamingResponse(_changes(folder, request), media_type="text/event-stream")
+        return StreamingResponse(_changes(watch, request), media_type="text/event-stream")
 
     return app
-
-
-class Kept:
-    """What was read of runs, as long as none of their files changes."""
-
-    def __init__(self) -> None:
-        self._found: OrderedDict[tuple[str, ...], tuple[object, Any]] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def get(self, key: tuple[str, ...], path: Path, read: Callable[[], T]) -> T:
-        """What is known under this key, or else read now; `path` is the folder of the run."""
-        now = signature(path)
-        with self._lock:
-            before, value = self._found.get(key, (None, None))
-        if before != now:
-            value = _readable(read)
-            with self._lock:
-                self._found[key] = (now, value)
-                while len(self._found) > MOST_KEPT:
-                    self._found.popitem(last=False)
-        found: T = value
-        return found
 
 
 def new_token() -> str:
@@ -188,44 +144,20 @@ def _refusal(request: Request, token: str, cookie: str, hosts: set[str]) -> str:
     return ""
 
 
-def _run(folder: Path, name: str) -> Path:
-    """The run of this name; only names that a scan of the folder found are known."""
-    path = find_runs(folder).get(name)
-    if path is None:
-        raise HTTPException(404, "no such run")
-    return path
+def _json(body: bytes) -> Response:
+    return Response(body, media_type="application/json")
 
 
-def _cell(run: Path, name: str) -> Path:
-    """The folder of a cell of the run."""
-    for cell in shown_cells(run):
-        if cell.path.name == name:
-            return cell.path
-    raise HTTPException(404, "no such cell")
-
-
-def _readable(read: Callable[[], T]) -> T:
-    """What was read; a broken or half-written run says what is wrong with it."""
-    try:
-        return read()
-    except UNREADABLE as error:
-        raise HTTPException(409, f"cannot be read: {error}") from error
-
-
-async def _changes(folder: Path, request: Request) -> AsyncIterator[str]:
+async def _changes(watch: Watch, request: Request) -> AsyncIterator[str]:
     """An event for every change in the folder: the names of the runs and sites that changed."""
-    before = await asyncio.to_thread(_signatures, folder)
+    before = await asyncio.to_thread(watch.look)
     yield "retry: 2000\n\n"
     while not await request.is_disconnected():
         await asyncio.sleep(LOOK_EVERY)
-        now = await asyncio.to_thread(_signatures, folder)
-        if now != before:
-            before = now
-            yield "data: changed\n\n"
+        now = await asyncio.to_thread(watch.look)
+        names = changed(before, now)
+        before = now
+        if names:
+            yield f"data: {json.dumps(names)}\n\n"
         else:
             yield ": still here\n\n"
-
-
-def _signatures(folder: Path) -> dict[str, object]:
-    places = find_runs(folder) | find_sites(folder)
-    return {name: signature(path) for name, path in places.items()}

@@ -1,7 +1,7 @@
 // One client: whom it trusts over the rounds and why, its figures, its data, its bytes.
 import { bars, colorOf, lineChart } from "./charts.js";
 import { element, folded, paragraphs, table } from "./elements.js";
-import { bytesText, countText, listed, percentText } from "./words.js";
+import { bytesText, countText, listed, natsText, percentText } from "./words.js";
 import { usedAndAlone } from "./worth.js";
 
 const MOST_LABELS = 30;
@@ -31,13 +31,26 @@ export function aboutClient(client, groupOf) {
 function moves(client) {
   if (!client.moves.length) return paragraphs(["It never moved by five points or more from a round to the next."]);
   const items = client.moves.map((move) => {
-    const owner = move.owner === client.client ? "its own model" : move.owner;
-    const change = `Round ${move.round}: its trust in ${owner} went from ${percentText(move.before)} to ${percentText(move.after)}`;
-    if (!move.judged.length) return element("li", {}, `${change}.`);
-    const where = client.judged_on ? ` on ${client.judged_on}` : "";
-    return element("li", {}, `${change}, when it judged ${listed(move.judged)}${where}.`);
+    const owner = move.owner === client.client ? "its own model" : `the model of ${move.owner}`;
+    const rounds = move.round - move.since > 1 ? `Rounds ${move.since + 1} to ${move.round}` : `Round ${move.round}`;
+    const change = `${rounds}: its trust in ${owner} went from ${percentText(move.before)} to ${percentText(move.after)}.`;
+    return element("li", {}, `${change} ${why(client, move)}`);
   });
-  return [element("ul", {}, items)];
+  const worth = client.moves.some((move) => move.judged.some((each) => each.gain !== null));
+  const unit = worth ? "A model is worth as many nats as it explains the held-out samples better than a guess that knows only how frequent each label is, or the mean; trust grows with the square of what it is worth." : "";
+  return [element("ul", {}, items), ...paragraphs([unit], "soft")];
+}
+
+// What the client found when it judged models in that round.
+function why(client, move) {
+  if (!move.judged.length) return "";
+  const where = client.judged_on ? ` on ${client.judged_on}` : "";
+  const found = move.judged.map((each) => {
+    const name = each.owner === client.client ? "its own" : each.owner;
+    return each.gain === null ? name : `${name} ${natsText(each.gain)}`;
+  });
+  const known = move.judged.some((each) => each.gain !== null);
+  return known ? `It found${where}: ${listed(found)}.` : `It judged ${listed(found)}${where}.`;
 }
 
 function histogram(client) {

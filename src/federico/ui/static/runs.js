@@ -74,5 +74,5 @@ function status(run) {
 }
 
 function broken(runs) {
-  return paragraphs(runs.filter((run) => run.status === "broken").map((run) => `${run.name} cannot be read: ${run.error}`), "note");
+  return paragraphs(runs.filter((run) => run.status === "broken").map((run) => `${run.name} cannot be read: ${run.error}. ${run.advice}`), "note");
 }

@@ -30,7 +30,8 @@ async function asked(path) {
   if (answer.status === 404) {
     throw new Error(`There is ${found.detail}: it was deleted or renamed, or the link is of another folder.`);
   }
-  throw new Error(typeof found.detail === "string" ? found.detail : "The server did not understand the link.");
+  if (typeof found.detail !== "string") throw new Error("The server did not understand the link.");
+  throw new Error(`This cannot be read: ${found.detail}. ${found.advice || ""}`);
 }
 
 async function unpacked(key) {

@@ -37,6 +37,12 @@ export function percentText(share) {
   return `${Math.round(100 * share)} %`;
 }
 
+// What a model is worth to a client.
+export function natsText(gain) {
+  const text = Number(Math.abs(gain).toPrecision(3));
+  return `${gain < 0 ? MINUS : "+"}${text} nats`;
+}
+
 export function bytesText(count) {
   const units = [[1e9, "GB"], [1e6, "MB"], [1e3, "kB"]];
   for (const [size, name] of units) {

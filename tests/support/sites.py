@@ -1,0 +1,51 @@
+"""State folders of sites, written by hand as their peers leave them."""
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from federico.runs.comparison import Comparison
+from federico.site.status import MemberStatus, Status, write_status
+
+DAY = 24 * 3600
+
+
+def member(**changes: Any) -> MemberStatus:
+    """A member that is here and behaves."""
+    quiet = MemberStatus(
+        here=True, last_seen=None, same_file=True, reputation="good", strikes=0, reason=""
+    )
+    return replace(quiet, **changes)
+
+
+def write_site(folder: Path, name: str, members: dict[str, MemberStatus], **changes: Any) -> Path:
+    """A site in the midst of training, that was heard of just now."""
+    now = time.time()
+    status = Status(
+        federation="hospitals",
+        name=name,
+        pid=1,
+        phase="training",
+        updated=now,
+        round=3,
+        rounds=9,
+        figures={"accuracy": 0.8, "loss": 0.5},
+        evaluated=3,
+        comparison=Comparison(
+            alone={"accuracy": 0.7, "loss": 0.9},
+            together={"accuracy": 0.8, "loss": 0.5},
+            used={"accuracy": 0.8, "loss": 0.5},
+            together_share=0.9,
+        ),
+        posterior={name: 0.6} | dict.fromkeys(members, 0.4 / max(len(members), 1)),
+        sent=1_200_000,
+        received=900_000,
+        members=members,
+        started=now - 60,
+        certificate_ends=now + 300 * DAY,
+    )
+    state = folder / name / "state"
+    state.mkdir(parents=True)
+    write_status(state, replace(status, **changes))
+    return state
