@@ -42,8 +42,8 @@ pytest: setup browser
 soak: setup ## Run the tests that take minutes
 	$(BIN)/pytest -m slow
 
-fuzz: setup ## Read a million corrupted messages, and as many corrupted files (hours)
-	FEDERICO_FUZZ=1000000 $(BIN)/pytest tests/network/test_fuzz.py tests/runs/test_spoilt_files.py
+fuzz: setup ## Read a million corrupted messages and a million corrupted files; what came of it is added to benchmarks/results/fuzz.jsonl
+	FEDERICO_FUZZ=1000000 FEDERICO_FUZZ_RECORD=benchmarks/results/fuzz.jsonl $(BIN)/pytest tests/network/test_fuzz.py tests/runs/test_spoilt_files.py
 
 from-wheel: setup ## From the built wheel to predictions, ONNX and the notebooks in a clean environment, timed
 	$(BIN)/python -m benchmarks.from_wheel

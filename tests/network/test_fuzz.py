@@ -1,7 +1,9 @@
 """Spoilt messages through everything that reads bytes from outside. `make fuzz` tries a million."""
 
 import random
+import time
 import tracemalloc
+from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
@@ -24,9 +26,10 @@ from federico.network.wire.messages import (
     Kind,
     MessageHeader,
     ModelRequest,
+    RefusedError,
 )
 from federico.network.wire.schema import ModelSchema
-from tests.support.spoiling import TIMES, spoil
+from tests.support.spoiling import TIMES, record, spoil
 
 NUMBERS = 4096
 NONCE = b"n" * 16
@@ -88,7 +91,8 @@ def readers(
 
 def test_a_spoilt_message_is_a_protocol_error_and_costs_no_memory(readers) -> None:
     rng = random.Random(0)
-    refused = 0
+    began = time.monotonic()
+    outcomes: Counter[str] = Counter()
     worst = 0
     for good, read in readers:
         read(good)
@@ -100,14 +104,16 @@ def test_a_spoilt_message_is_a_protocol_error_and_costs_no_memory(readers) -> No
         before = tracemalloc.get_traced_memory()[0]
         try:
             read(spoilt)
-        except ProtocolError:
-            refused += 1
+        except (ProtocolError, RefusedError) as error:
+            outcomes[type(error).__name__] += 1
         else:
+            outcomes["read"] += 1
             is_signed = turn % len(readers) == 0
             assert not is_signed or spoilt == good, "a signed message was changed unnoticed"
         worst = max(worst, tracemalloc.get_traced_memory()[1] - before)
     tracemalloc.stop()
-    assert refused > TIMES / 3
+    record("messages, each by what reads it", outcomes, began)
+    assert outcomes["ProtocolError"] > TIMES / 3
     assert worst < 2 * max(len(good) for good, _ in readers)
 
 
@@ -116,6 +122,8 @@ def test_no_spoilt_message_is_taken_for_a_good_one(
 ) -> None:
     """An owner decides about whatever it gets, and never takes numbers that were changed."""
     rng = random.Random(1)
+    began = time.monotonic()
+    outcomes: Counter[str] = Counter()
     chunks = [row[chunk].tobytes() for chunk in visitor.chunk_plan]
     upload = ChunkUpload(NONCE, 3).encode()
     messages = [
@@ -136,6 +144,7 @@ def test_no_spoilt_message_is_taken_for_a_good_one(
         spoilt_request = spoil(request, rng) if rng.random() < 0.7 else request
         spoilt_payload = spoil(payload, rng) if rng.random() < 0.7 else payload
         decision = conversation.receive(topic, spoilt_request, spoilt_payload)
+        outcomes[type(decision).__name__] += 1
         match decision:
             case MakeRoom():
                 raise AssertionError("a changed offer was taken")
@@ -143,3 +152,4 @@ def test_no_spoilt_message_is_taken_for_a_good_one(
                 assert numbers.tobytes() == chunks[index]
             case Announce(message):
                 visitor.verify(message, "a", kind=Kind.MODEL, owner=0, visitor=1, version=1)
+    record("messages to an owner, which decides about them", outcomes, began)

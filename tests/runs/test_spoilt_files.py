@@ -1,13 +1,14 @@
 """Spoilt files of all kinds: whoever reads them gets an answer, or an error that is documented.
 
 Where a file is checked against a hash, the hash is made to fit: a stranger can do that too.
-`make fuzz` tries a million.
+`make fuzz` tries a million, a tenth for each of these kinds.
 """
 
 import hashlib
 import json
 import random
 import shutil
+import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -15,26 +16,43 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from federico.errors import FedericoError
-from federico.experiment.config import load
+from federico.errors import FedericoError, RunError
+from federico.experiment.build import prepare
+from federico.experiment.config import load, validate
+from federico.learning.privacy import PrivacyAccount
+from federico.runs.atomic import PARTIAL
 from federico.runs.bundle import HEADER_FILE, MODELS_FILE, open_folder
 from federico.runs.cell_result import cell_result
 from federico.runs.checkpoint import load_latest
 from federico.runs.client_models import open_client
 from federico.runs.layout import CellDir, RunDir
+from federico.site.backup import back_up, restore
 from federico.site.federation_file import load_federation
+from federico.site.local_federation import create_federation
+from federico.site.privacy_ledger import LEDGER_FILE, open_account, recall_spent
+from federico.site.site_file import Site, load_site
+from federico.site.state_folder import open_state_folder
 from federico.site.status import Status, read_status, write_status
-from tests.support.spoiling import TIMES, spoil
+from tests.support.spoiling import TIMES, record, spoil
 
+SMALL = {
+    "name": "small",
+    "methods": ["federico"],
+    "rounds": 3,
+    "split": {"samples": 100},
+    "partition": {"kind": "label-groups", "clients": 2, "groups": 1},
+    "model": {"kind": "mlp", "hidden": [4]},
+}
 EXAMPLES = Path(__file__).parents[2] / "src" / "federico" / "examples"
 
 # Numbers that make no sense may overflow, and NumPy says so.
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
-def try_all(read: Callable[[bytes], object], good: bytes, seed: int) -> Counter[str]:
+def try_all(what: str, read: Callable[[bytes], object], good: bytes, seed: int) -> Counter[str]:
     """Read many spoilt versions; only documented errors may come out."""
     rng = random.Random(seed)
+    began = time.monotonic()
     outcomes: Counter[str] = Counter()
     read(good)
     for _ in range(max(1, TIMES // 10)):
@@ -48,6 +66,7 @@ def try_all(read: Callable[[bytes], object], good: bytes, seed: int) -> Counter[
             outcomes[type(error).__name__] += 1
         except Exception as error:
             raise AssertionError(f"{type(error).__name__} for {spoilt!r}") from error
+    record(what, outcomes, began)
     return outcomes
 
 
@@ -68,8 +87,17 @@ def test_the_header_of_a_bundle(bundle: Path) -> None:
         (bundle / HEADER_FILE).write_bytes(content)
         return predict(bundle)
 
-    outcomes = try_all(read, (bundle / HEADER_FILE).read_bytes(), 1)
+    outcomes = try_all("header of a bundle", read, (bundle / HEADER_FILE).read_bytes(), 1)
     assert outcomes["RunError"] > 0
+
+
+@pytest.mark.parametrize("name", ["temperatures", "offsets"])
+def test_a_calibration_that_does_not_fit_the_models(bundle: Path, name: str) -> None:
+    header = json.loads((bundle / HEADER_FILE).read_text())
+    assert header[name] is not None
+    (bundle / HEADER_FILE).write_text(json.dumps(header | {name: header[name][:-1]}))
+    with pytest.raises(RunError, match=f"{name}: one for each"):
+        predict(bundle)
 
 
 def test_the_models_of_a_bundle(bundle: Path) -> None:
@@ -82,10 +110,13 @@ def test_the_models_of_a_bundle(bundle: Path) -> None:
         return predict(bundle)
 
     good = (bundle / MODELS_FILE).read_bytes()
-    try_all(read, good, 2)
+    try_all("models of a bundle", read, good, 2)
     header_of_tensors = 8 + int.from_bytes(good[:8], "little")
     outcomes = try_all(
-        lambda head: read(head + good[header_of_tensors:]), good[:header_of_tensors], 3
+        "names and shapes of the models of a bundle",
+        lambda head: read(head + good[header_of_tensors:]),
+        good[:header_of_tensors],
+        3,
     )
     assert outcomes["RunError"] > 0
 
@@ -105,7 +136,7 @@ def test_a_checkpoint(finished: RunDir, tmp_path: Path) -> None:
         (folder / f"round-000003-{fitting}.safetensors").write_bytes(content)
         return load_latest(folder, lambda said: None)
 
-    try_all(read, good[:header_of_tensors], 4)
+    try_all("checkpoint", read, good[:header_of_tensors], 4)
 
 
 @pytest.mark.parametrize("name", ["records.jsonl", "cell.json"])
@@ -117,7 +148,7 @@ def test_what_a_run_leaves(finished: RunDir, tmp_path: Path, name: str) -> None:
         (folder / name).write_bytes(content)
         return cell_result(CellDir(folder))
 
-    try_all(read, (folder / name).read_bytes(), 5)
+    try_all(name, read, (folder / name).read_bytes(), 5)
 
 
 def test_an_experiment_file(tmp_path: Path) -> None:
@@ -128,7 +159,7 @@ def test_an_experiment_file(tmp_path: Path) -> None:
         return load(file)
 
     good = (EXAMPLES / "digits" / "digits.toml").read_bytes()
-    assert try_all(read, good, 6)["ConfigError"] > 0
+    assert try_all("experiment file", read, good, 6)["ConfigError"] > 0
 
 
 def test_a_federation_file(tmp_path: Path) -> None:
@@ -149,7 +180,7 @@ batch_size = 5
 [privacy]
 epsilon = 8.0
 """
-    assert try_all(read, good, 7)["ConfigError"] > 0
+    assert try_all("federation file", read, good, 7)["ConfigError"] > 0
 
 
 def test_a_status(tmp_path: Path) -> None:
@@ -159,5 +190,44 @@ def test_a_status(tmp_path: Path) -> None:
         (tmp_path / "status.json").write_bytes(content)
         return read_status(tmp_path)
 
-    outcomes = try_all(read, (tmp_path / "status.json").read_bytes(), 8)
+    outcomes = try_all("status", read, (tmp_path / "status.json").read_bytes(), 8)
     assert outcomes["RunError"] > 0
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> tuple[Site, PrivacyAccount]:
+    """A site whose state folder holds something, and the account that its ledger belongs to."""
+    privacy = {"epsilon": 8.0}
+    setup = prepare(validate({**SMALL, "privacy": privacy}), 0)
+    site = load_site(create_federation(tmp_path / "federation", setup)["0"])
+    with open_state_folder(site) as folder:
+        (folder / LEDGER_FILE).write_text('{"steps": [3, 1], "rounds_since_backup": 2}')
+    account = open_account(setup, 0, site.state)
+    assert account is not None
+    account.open(np.array([40, 40]))
+    return site, account
+
+
+def test_a_privacy_ledger(state: tuple[Site, PrivacyAccount]) -> None:
+    site, account = state
+    file = site.state / LEDGER_FILE
+
+    def read(content: bytes) -> object:
+        file.write_bytes(content)
+        return recall_spent(account, 0, 3, site.state)
+
+    assert try_all("privacy ledger", read, file.read_bytes(), 9)["RunError"] > 0
+
+
+def test_a_backup_of_a_state_folder(state: tuple[Site, PrivacyAccount], tmp_path: Path) -> None:
+    site, _ = state
+    backup = tmp_path / "backup.tar"
+    back_up(site.state, backup)
+
+    def read(content: bytes) -> object:
+        shutil.rmtree(site.state, ignore_errors=True)
+        backup.write_bytes(content)
+        return restore(backup, site)
+
+    assert try_all("backup", read, backup.read_bytes(), 10)["RunError"] > 0
+    assert not [path for path in tmp_path.rglob("*") if path.name.endswith(PARTIAL)]

@@ -1,10 +1,30 @@
 """Bytes as a broken line, a broken disk or somebody hostile may leave them."""
 
+import json
 import os
 import random
+import time
+from collections import Counter
+from pathlib import Path
 
 TIMES = int(os.environ.get("FEDERICO_FUZZ", "2000"))
-"""How many spoilt messages or files a test tries."""
+"""How many spoilt messages a test tries, and how many spoilt files all tests together."""
+RECORD = os.environ.get("FEDERICO_FUZZ_RECORD")
+"""The file to which each test adds a line on what it has tried; none if not set."""
+
+
+def record(what: str, outcomes: Counter[str], began: float) -> None:
+    """Note what came of all that a test has tried since then, by `time.monotonic`."""
+    if RECORD is None:
+        return
+    line = {
+        "what": what,
+        "tried": outcomes.total(),
+        "outcomes": dict(sorted(outcomes.items())),
+        "seconds": round(time.monotonic() - began),
+    }
+    with Path(RECORD).open("a", encoding="utf-8") as file:
+        file.write(json.dumps(line) + "\n")
 
 
 def spoil(data: bytes, rng: random.Random) -> bytes:

@@ -92,11 +92,27 @@ def read_json_header(path: Path) -> dict[str, Any]:
 def validated_header(raw: dict[str, Any], path: Path) -> Header:
     """The header that a file describes."""
     try:
-        return HEADER.validate_python(raw)
+        header = HEADER.validate_python(raw)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
         raise RunError(f"{path}: not a client's bundle: {place}: {first['msg']}") from None
+    _check_calibration(header, path)
+    return header
+
+
+def _check_calibration(header: Header, path: Path) -> None:
+    """Refuse a calibration that does not fit the models and their outputs."""
+    models = len(header.owners)
+    if header.temperatures is not None and len(header.temperatures) != models:
+        raise RunError(f"{path}: not a client's bundle: temperatures: one for each owner belongs")
+    if header.offsets is None:
+        return
+    lengths = [len(offsets) for offsets in header.offsets]
+    if lengths != [header.schema.outputs] * models:
+        raise RunError(
+            f"{path}: not a client's bundle: offsets: one for each owner and output belongs"
+        )
 
 
 def header_as_json(header: Header) -> dict[str, Any]:
