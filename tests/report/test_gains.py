@@ -5,8 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from federico.report import gains, tables
-from federico.report.aggregate import Difference, Summary, aggregate
+from federico.report.aggregate import aggregate
+from federico.report.entry import Difference
 from federico.report.gains import ClientGain, ClientTestSet, GainsOfClients
+from federico.report.table_summary import Summary
 from federico.runs.metric import ACCURACY, R2, SQUARED_ERROR
 from federico.runs.results import CellResult
 from tests.support.results import entry_of, make_aggregate, make_cell, make_table

@@ -6,7 +6,8 @@ import pytest
 from rich.console import Console
 
 from federico.report import tables
-from federico.report.aggregate import Summary, aggregate
+from federico.report.aggregate import aggregate
+from federico.report.table_summary import Summary
 from federico.report.tables import ForTerminal, TableCell, TextTable
 from tests.support.results import (
     STORED,

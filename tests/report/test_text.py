@@ -3,7 +3,8 @@ from dataclasses import replace
 import pytest
 
 from federico.report import text
-from federico.report.aggregate import Summary, aggregate
+from federico.report.aggregate import aggregate
+from federico.report.table_summary import Summary
 from federico.runs.metric import MINUS
 from federico.runs.results import CellResult, Provenance
 from tests.support.results import (

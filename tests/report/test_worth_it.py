@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
-from federico.report.aggregate import Summary, aggregate
+from federico.report.aggregate import aggregate
 from federico.report.details import RunDetails, summarize
 from federico.report.drawing import render
 from federico.report.figures import WORTH, draw_all, worth
+from federico.report.table_summary import Summary
 from federico.report.tables import as_json, result_tables, worth_tables
 from federico.report.text import notes
 from federico.report.text import worth as sentences

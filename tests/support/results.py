@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from federico.report.aggregate import Entry, Summary, aggregate
+from federico.report.aggregate import aggregate
+from federico.report.entry import Entry
+from federico.report.table_summary import Summary
 from federico.runs.results import CellResult, Provenance, StoredAggregate
 from federico.runs.table import ShownRate, StoredStudy, TableDescription, TableRow
 

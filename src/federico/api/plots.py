@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from federico.errors import RunError
 from federico.report import summarize
-from federico.report.aggregate import Entry, Summary
 from federico.report.drawing import legend_beside, short
+from federico.report.entry import Entry
 from federico.report.figures import curves, dots_by_client, trust
 from federico.report.posteriors import LABEL, named_lines, read_posteriors
+from federico.report.table_summary import Summary
 from federico.runs.layout import CellDir
 
 if TYPE_CHECKING:

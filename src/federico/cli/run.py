@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from federico.experiment.estimate import Estimate
     from federico.experiment.grid import Grid
     from federico.experiment.runner import KnownResults
-    from federico.report.aggregate import Summary
+    from federico.report.table_summary import Summary
 
 KEPT = Path("results")
 """Where `--save` keeps results."""

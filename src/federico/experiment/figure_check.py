@@ -4,10 +4,9 @@ from federico.errors import ConfigError
 from federico.experiment.build import load_problem
 from federico.experiment.config import Experiment
 from federico.experiment.grid import Grid
-from federico.runs.table import FigureOptions
+from federico.runs.table import OURS, FigureOptions
 
-FEDERICO = "federico"
-WITH_WEIGHTS = (FEDERICO, "fedem")
+WITH_WEIGHTS = (OURS, "fedem")
 """Methods whose clients weigh models."""
 
 
@@ -44,8 +43,8 @@ def _obstacle(grid: Grid, figure: FigureOptions) -> str:
 
 
 def _obstacle_to_lines(grid: Grid) -> str:
-    if FEDERICO not in [row.method for row in grid.rows]:
-        return f"it draws the lines of {FEDERICO}; add a row that runs it"
+    if OURS not in [row.method for row in grid.rows]:
+        return f"it draws the lines of {OURS}; add a row that runs it"
     schema = load_problem(*_first(grid)).dataset.schema
     if (schema.task, tuple(schema.input_shape)) != ("regression", (1,)):
         return "it draws a regression with one input; this data is something else"

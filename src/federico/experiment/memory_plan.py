@@ -86,13 +86,14 @@ def plan_simulation(setup: Setup, *, seeds_held: int = 1, ranks: int = 1) -> Mem
 
 
 def plan_peer(setup: Setup, limits: Limits) -> MemoryPlan:
-    """The peak of one peer whose like are elsewhere.
+    """The peak of one peer whose like are elsewhere, with the only method of its experiment.
 
     It holds its own models and those that it visits or predicts with.
 
     Updates, its own and those of others, wait in files.
     """
-    needs = _needs(setup, "federico")
+    (method,) = setup.experiment.methods
+    needs = _needs(setup, method)
     members = len(setup.clients)
     own = _divided(needs.models, members)
     visits = _divided(needs.updates, members)

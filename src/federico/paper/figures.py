@@ -5,7 +5,6 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from federico.report.aggregate import Summary
 from federico.report.details import summarize
 from federico.report.drawing import INK, legend_below, render, sheet, subtitle
 from federico.report.figures import curves
@@ -17,6 +16,7 @@ from federico.report.posteriors import (
     panels,
     read_posteriors,
 )
+from federico.report.table_summary import Summary
 from federico.report.writing import OWN_FIGURE
 from federico.runs.atomic import publish_bytes
 from federico.runs.layout import CellDir, RunDir

@@ -4,14 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from federico.report.aggregate import Summary, aggregate
+from federico.report.aggregate import aggregate
 from federico.report.posteriors import Posteriors, read_posteriors
+from federico.report.table_summary import Summary
 from federico.runs.cell_result import cell_result
 from federico.runs.layout import CellDir, Description, RunDir
 from federico.runs.results import CellResult, read_results
-from federico.runs.table import TableDescription, read_table
-
-FEDERICO = "federico"
+from federico.runs.table import OURS, TableDescription, read_table
 
 
 @dataclass(frozen=True)
@@ -64,7 +63,7 @@ def read_details(folder: Path, table: TableDescription) -> RunDetails:
 
 def _shown_posteriors(cells: list[CellDir]) -> Posteriors | None:
     """The posteriors of FedeRiCo's first cell, else of the first that has any over clients."""
-    ours_first = sorted(cells, key=lambda cell: cell.description.method != FEDERICO)
+    ours_first = sorted(cells, key=lambda cell: cell.description.method != OURS)
     tried: set[str] = set()
     for cell in ours_first:
         # What one cell of a row does not have, its other cells do not have either.

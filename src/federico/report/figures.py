@@ -10,7 +10,6 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from federico.report import text
-from federico.report.aggregate import Entry, Summary
 from federico.report.details import RunDetails
 from federico.report.drawing import (
     FAINT,
@@ -34,8 +33,10 @@ from federico.report.drawing import (
     ticks,
     whole_numbers,
 )
+from federico.report.entry import Entry
 from federico.report.groups import ClientGroups, by_distribution, order_of
 from federico.report.posteriors import Posteriors, panels
+from federico.report.table_summary import Summary
 from federico.report.worth_it import WorthToClient, by_gain, worth_to_all
 from federico.runs.comparison import share_in_words
 from federico.runs.layout import Description

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from federico.report import text
-from federico.report.aggregate import Summary
 from federico.report.details import summarize
 from federico.report.figures import CAPTIONS
+from federico.report.table_summary import Summary
 from federico.report.tables import all_tables, markdown
 
 REMARKS = "remarks.md"

@@ -14,7 +14,8 @@ from rich.table import Table as TerminalTable
 from rich.text import Text
 
 from federico.report import text
-from federico.report.aggregate import Difference, Entry, Summary, TunedRate
+from federico.report.entry import Difference, Entry
+from federico.report.table_summary import Summary, TunedRate
 from federico.report.worth_it import WorthToClient, by_gain
 from federico.runs.comparison import share_in_words
 from federico.runs.metric import METRICS, Metric, tuning_metric

@@ -3,18 +3,13 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from federico.report.aggregate import (
-    Command,
-    Difference,
-    Entry,
-    Pending,
-    ResultSource,
-    Summary,
-    compare,
-)
+from federico.report.differences import compare
+from federico.report.entry import Difference, Entry
 from federico.report.gains import Interval
+from federico.report.seed_result import Command
+from federico.report.table_summary import Pending, ResultSource, Summary
 from federico.report.worth_it import worth_to_all
-from federico.runs.table import ReportedValues, ShownRate
+from federico.runs.table import OURS, ReportedValues, ShownRate
 
 COLLABORATOR = 0.01
 """Posterior weight from which a peer is named as a collaborator."""
@@ -244,7 +239,7 @@ def trust(summary: Summary) -> str:
         return ""
 
     # FedeRiCo's first row if there is one, else the first of any method.
-    shown = min(weighed, key=lambda entry: entry.row.method != "federico")
+    shown = min(weighed, key=lambda entry: entry.row.method != OURS)
     models = f"{shown.effective_collaborators:.1f} models"
     sentence = f"With {shown.title}, a client predicts with {models} on average"
     if shown.on_own_distribution is not None:

@@ -5,11 +5,11 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from federico.report import tables
-from federico.report.aggregate import Summary
 from federico.report.dark import darken
 from federico.report.details import RunDetails, read_details, summarize
 from federico.report.drawing import render
 from federico.report.figures import draw_all
+from federico.report.table_summary import Summary
 from federico.runs.atomic import disk_errors, publish_bytes, publish_text
 
 OWN_FIGURE = "figure.png"

@@ -23,6 +23,10 @@ from federico.runs.atomic import publish_text
 from federico.types import Task
 
 TABLE = "table.json"
+OURS = "federico"
+"""The method that this package is for: reports show it before others."""
+LOCAL = "local"
+"""The method that trains alone."""
 ShownRate: TypeAlias = Literal["given", "best"]
 """The learning rate that the file gives, or the best one that tuning found."""
 

@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from federico.report import summarize
-from federico.report.aggregate import Entry, Summary, compare_after
+from federico.report.differences import compare_after
+from federico.report.entry import Entry
+from federico.report.table_summary import Summary
 from federico.ui import plain
 from federico.ui.plain import Plain
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from federico.errors import FedericoError
-from federico.report.aggregate import Summary
+from federico.report.table_summary import Summary
 from federico.report.writing import write_tables_and_pictures
 from federico.runs.atomic import publish_text
 from federico.ui.cell_view import cell_view

@@ -7,13 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from federico.report import summarize, text
-from federico.report.aggregate import Entry, Population, Summary
 from federico.report.drawing import looks
+from federico.report.entry import Entry
 from federico.report.figures import CAPTIONS
+from federico.report.table_summary import Population, Summary
 from federico.report.tables import MISSING, TableCell, TextTable, all_tables, worth_tables
 from federico.report.worth_it import by_gain
 from federico.report.writing import OWN_FIGURE
 from federico.runs.layout import CellDir, Description, RunDir
+from federico.runs.table import OURS
 from federico.ui import plain
 from federico.ui.plain import Plain
 from federico.ui.runs_view import alone_of
@@ -61,7 +63,7 @@ def shown_cells(path: Path) -> list[CellDir]:
     for cell in RunDir(path).cells():
         if cell.description.rate_kind != "tuning":
             cells.append(cell)
-    return sorted(cells, key=lambda cell: cell.description.method != "federico")
+    return sorted(cells, key=lambda cell: cell.description.method != OURS)
 
 
 def _cell_line(cell: CellDir) -> Plain:

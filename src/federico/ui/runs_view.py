@@ -3,9 +3,11 @@
 from pathlib import Path
 
 from federico.report import summarize, text
-from federico.report.aggregate import FEDERICO, Entry, Summary
+from federico.report.entry import Entry
+from federico.report.table_summary import Summary
 from federico.report.worth_it import worth_to_all
 from federico.runs.layout import RunDir
+from federico.runs.table import OURS
 from federico.ui import plain
 from federico.ui.plain import Plain
 
@@ -52,7 +54,7 @@ def shown_entry(summary: Summary) -> Entry | None:
     for column in summary.table.columns:
         found = summary.column(column, summary.shown_rate)
         if found:
-            return min(found, key=lambda entry: entry.row.method != FEDERICO)
+            return min(found, key=lambda entry: entry.row.method != OURS)
     return None
 
 
