@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types layers pytest soak fuzz from-wheel bench bench-check browser docs notebooks clean
+.PHONY: help setup demo test lint types layers pytest soak fuzz wheel from-wheel bench bench-check browser docs notebooks clean
 
 help: ## List all targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -45,7 +45,11 @@ soak: setup ## Run the tests that take minutes
 fuzz: setup ## Read a million corrupted messages and a million corrupted files; what came of it is added to benchmarks/results/fuzz.jsonl
 	FEDERICO_FUZZ=1000000 FEDERICO_FUZZ_RECORD=benchmarks/results/fuzz.jsonl $(BIN)/pytest tests/network/test_fuzz.py tests/runs/test_spoilt_files.py
 
-from-wheel: setup ## From the built wheel to predictions, ONNX and the notebooks in a clean environment, timed
+wheel: setup ## Build the package into dist/
+	rm -rf build  # else files that are gone from src/ would still be packed
+	$(BIN)/python -m build --wheel --no-isolation --outdir dist .
+
+from-wheel: setup ## From the built wheel to predictions, ONNX and notebooks in a clean environment, timed
 	$(BIN)/python -m benchmarks.from_wheel
 
 bench: setup ## Measure everything, five processes a row, and write docs/reference-benchmarks.md (half an hour on two cores)
@@ -58,7 +62,7 @@ docs: setup ## Regenerate the generated pages of docs/
 	$(BIN)/python docs/generate.py
 	$(BIN)/python -m benchmarks.page
 
-notebooks: setup ## Run the notebooks of docs/ and store their outputs in them
+notebooks: setup ## Run the notebooks of `federico init notebook` and store their outputs in them
 	$(BIN)/python docs/run_notebooks.py
 
 clean: ## Remove .venv and caches; runs and data stay

@@ -1,25 +1,29 @@
 """What a user without the repository does, in a clean virtual environment, timed step by step.
 
-The wheel is built and installed with the tested packages. Then an experiment is written, run and
-reported, one client predicts and its model is exported to ONNX and compared with the prediction in
-onnxruntime, and the notebooks of docs/ are executed. Everything but building the wheel happens in a
-folder of its own, and Python is told not to look anywhere else.
+The wheel is built and installed, with the version of torch that the package is tested with and
+whatever else pip finds. Then an experiment is written, run and reported, one client predicts and
+its model is exported to ONNX and compared with the prediction in onnxruntime, and the notebooks are
+written and executed. Everything but building the wheel happens in a folder of its own, and Python
+is told not to look anywhere else: the repository is not used any more.
 
 Usage: python -m benchmarks.from_wheel
 """
 
 import os
+import re
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from shutil import copyfile
+from shutil import copyfile, copytree, ignore_patterns
 from tempfile import TemporaryDirectory
 
 ROOT = Path(__file__).parents[1]
 CLIENT = "north"
+INSTALLING = 4
+"""The first steps, until the package is there."""
 
 CHECK_ONNX = f"""
 import numpy as np
@@ -62,12 +66,19 @@ def steps(folder: Path) -> list[Step]:
         said = _run(command, work)
         done.append(Step(name, time.perf_counter() - start, said))
 
-    this = sys.executable
-    step("build", this, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder, ROOT)
-    step("make a virtual environment", this, "-m", "venv", environment)
+    # From a copy: what an earlier build has left beside the sources must not get into the wheel.
+    source = folder / "source"
+    copytree(ROOT / "src", source / "src", ignore=ignore_patterns("__pycache__", "*.egg-info"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        copyfile(ROOT / name, source / name)
+    build = (sys.executable, "-m", "build", "--wheel", "--no-isolation")
+    step("build", *build, "--outdir", folder, source)
+    step("make a virtual environment", sys.executable, "-m", "venv", environment)
     (wheel,) = folder.glob("federico-*.whl")
-    tested = ("-c", ROOT / "constraints.txt")
-    step("install", python, "-m", "pip", "install", "-q", *tested, f"{wheel}[onnx,notebook]")
+    # As the README says: torch first, so that the build for CPUs is the one that pip keeps.
+    pip = (python, "-m", "pip", "install", "-q", "--disable-pip-version-check")
+    step("install torch", *pip, f"torch=={_tested_torch()}")
+    step("install the wheel", *pip, f"{wheel}[onnx,notebook]")
 
     run = "runs/patients"
     step("init", federico, "init", "table")
@@ -77,11 +88,18 @@ def steps(folder: Path) -> list[Step]:
     step("export to ONNX", federico, "export", run, "--client", CLIENT, "--to", "onnx")
     step("compare in onnxruntime", python, "-c", CHECK_ONNX)
 
-    for notebook in sorted((ROOT / "docs").glob("*.ipynb")):
-        copyfile(notebook, work / notebook.name)
-        execute = environment / "bin" / "jupyter-execute"
-        step(f"notebook {notebook.stem}", execute, notebook.name)
+    step("init notebook", federico, "init", "notebook")
+    jupyter = environment / "bin" / "jupyter"
+    for notebook in sorted(work.glob("*.ipynb")):
+        step(f"notebook {notebook.stem}", jupyter, "execute", notebook.name)
     return done
+
+
+def _tested_torch() -> str:
+    """The version of torch that the package is tested with."""
+    tested = (ROOT / "constraints.txt").read_text(encoding="utf-8")
+    (version,) = re.findall(r"^torch==(.+)$", tested, re.MULTILINE)
+    return str(version)
 
 
 def _run(command: Sequence[str | Path], folder: Path) -> str:
@@ -109,7 +127,7 @@ def main() -> None:
     for step in done:
         print(f"{step.seconds:7.1f} s  {step.name:42} {step.said[:70]}")
     in_all = sum(step.seconds for step in done)
-    after_install = sum(step.seconds for step in done[3:])
+    after_install = sum(step.seconds for step in done[INSTALLING:])
     print(f"{in_all:7.1f} s  in all, {after_install:.1f} s of it after the installation")
 
 

@@ -211,7 +211,7 @@ def python_page() -> str:
 
 
 PYTHON_INTRO = """\
-[A notebook](tutorial-first-federation.ipynb) shows all of it at work;
+[A notebook](../src/federico/examples/notebook/first-federation.ipynb) shows all of it at work;
 [how to use your own data](how-to-own-data.md#in-python) says what `clients` may be. Errors are
 `federico.errors.FedericoError`: each names what is wrong and what to do.
 """

@@ -1,4 +1,4 @@
-"""Run the notebooks of these pages and store their outputs in them.
+"""Run the notebooks of `federico init notebook` and store their outputs in them.
 
 Usage: python docs/run_notebooks.py
 """
@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 import nbformat
 from nbclient import NotebookClient
 
-DOCS = Path(__file__).parent
+NOTEBOOKS = Path(__file__).parents[1] / "src" / "federico" / "examples" / "notebook"
 SECONDS = 300
 """How long a cell may take."""
 
@@ -30,7 +30,7 @@ def executed(notebook: Path, folder: Path) -> nbformat.NotebookNode:
 
 def main() -> None:
     """Run every notebook in an empty folder, so that no path of this machine is in it."""
-    for notebook in sorted(DOCS.glob("*.ipynb")):
+    for notebook in sorted(NOTEBOOKS.glob("*.ipynb")):
         with TemporaryDirectory() as folder:
             content = executed(notebook, Path(folder))
         # Which Python ran it is nobody's business.

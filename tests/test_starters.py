@@ -1,5 +1,6 @@
 """`federico init` writes experiments that run as they are."""
 
+import os
 import py_compile
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +24,7 @@ def test_every_starting_point_has_a_folder_and_a_line() -> None:
         ("table", "patients.toml"),
         ("images", "images.toml"),
         ("model", "own-model.toml"),
+        ("sine", "sine.toml"),
     ],
 )
 def test_what_is_written_runs_from_any_folder(
@@ -35,6 +37,44 @@ def test_what_is_written_runs_from_any_folder(
     assert f"federico run {file}" in answer.out
     short = ["--set", "rounds=1", "--set", "seeds=[0]", "--set", 'methods=["federico"]']
     answer = federico("run", f"mine/{file}", "--quiet", *short)
+    assert answer.code == 0, answer.err
+
+
+@pytest.mark.parametrize(
+    ("kind", "needs", "small"),
+    [
+        ("cifar10", "cifar-10-batches-bin", ["split.samples=160"]),
+        ("cifar100", "cifar-100-binary", ["split.samples=160", 'model.kind="cnn2"']),
+        ("heart", "heart-disease", []),
+        ("office-home", "office-home", ["model.hidden=[8]"]),
+    ],
+)
+def test_what_needs_data_runs_with_it_and_without_says_what_is_missing(
+    federico: Command,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+    needs: str,
+    small: list[str],
+) -> None:
+    data = os.environ.get("FEDERICO_DATA")
+    monkeypatch.delenv("FEDERICO_DATA", raising=False)
+    monkeypatch.chdir(tmp_path)
+    assert federico("init", kind).code == 0
+    changes = ["rounds=1", "seeds=[0]", 'methods=["federico"]', *small]
+    command = ["run", f"{kind}.toml", "--quiet"]
+    for change in changes:
+        command += ["--set", change]
+
+    missing = federico(*command)
+    assert missing.code == 3
+    assert needs in missing.err
+    assert str(tmp_path.resolve()) in missing.err
+
+    if data is None or not (Path(data) / needs).exists():
+        pytest.skip(f"FEDERICO_DATA has no {needs}")
+    monkeypatch.setenv("FEDERICO_DATA", data)
+    answer = federico(*command)
     assert answer.code == 0, answer.err
 
 

@@ -28,6 +28,9 @@ STARTERS = {
     "table": Starter("a table of patients at four hospitals", "federico run patients.toml"),
     "images": Starter("a folder of images", "federico run images.toml"),
     "model": Starter("your own torch.nn.Module", "federico run own-model.toml"),
+    "notebook": Starter(
+        "two notebooks: a first federation, and hospitals", "jupyter lab first-federation.ipynb"
+    ),
     "federation": Starter("three real peers on this machine", "sh start.sh"),
     "sine": Starter("regression: pieces of a noisy sine", "federico run sine.toml"),
     "cifar10": Starter("CIFAR-10 as in the paper", "federico data get cifar10"),

@@ -1,5 +1,6 @@
 """What is said about a client: its collaborators, its reasons, what it predicts with."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -122,6 +123,15 @@ def test_a_model_that_does_harm_has_no_weight_because_it_is_worse_than_a_guess()
         "it reaches an accuracy of 71.2 % alone, 76.0 % with collaborators and 75.7 % as it "
         "predicts, mostly together (86 %); a private model, trained alone, has the rest."
     )
+
+
+def test_a_share_that_the_test_data_contradicts_is_explained() -> None:
+    worse = replace(COMPARED, together={"accuracy": 0.625, "loss": 0.5})
+    graz = ClientEvidence("Graz", {"Graz": 0.4, "Linz": 0.6}, "held_out", comparison=worse)
+    explained = "The share is set on samples held out of training, not on this test data."
+
+    assert about_client(graz).endswith(f" has the rest. {explained}")
+    assert explained not in about_client(replace(graz, comparison=COMPARED))
 
 
 def test_values_are_guessed_by_their_mean() -> None:

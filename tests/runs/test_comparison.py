@@ -32,6 +32,22 @@ def test_it_is_said_in_plain_words() -> None:
     assert repr(BOTH.of(0)) == f"Comparison(accuracy: {said}, used 83.0 %)"
 
 
+@pytest.mark.parametrize(
+    ("share", "together", "explained"),
+    [(0.83, 0.62, True), (0.83, 0.71, False), (0.17, 0.75, True), (0.17, 0.62, False)],
+)
+def test_a_share_that_the_test_data_contradicts_is_explained(
+    share: float, together: float, explained: bool
+) -> None:
+    compared = Comparison(
+        alone={"accuracy": 0.71, "loss": 1.0},
+        together={"accuracy": together, "loss": 1.0},
+        used={"accuracy": 0.7, "loss": 1.0},
+        together_share=share,
+    )
+    assert ("held out of training" in describe_comparison(compared)) is explained
+
+
 def test_a_value_is_said_without_a_unit_and_what_has_diverged_as_such() -> None:
     regression = Comparison(
         alone={"r2": 0.41, "loss": 1.0},

@@ -9,7 +9,13 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from federico.report.text import COLLABORATOR, MOST_NAMED, called, count, in_words, listed, percent
-from federico.runs.comparison import Comparison, share_in_words, shown_figure
+from federico.runs.comparison import (
+    SET_ELSEWHERE,
+    Comparison,
+    favours_the_worse,
+    share_in_words,
+    shown_figure,
+)
 from federico.runs.layout import CellDir, Description
 from federico.runs.metric import metric_in
 from federico.runs.records import Record, read_last_record
@@ -200,11 +206,14 @@ def _what_it_uses(evidence: ClientEvidence) -> str:
     if not evidence.collaborators and comparison.together_share == 0:
         return f"It predicts with the model that it trained alone ({metric.name} {used})."
     together = shown_figure(metric, comparison.together)
-    return (
+    words = (
         f"On its test data it reaches {metric.with_article} of {alone} alone, {together} with "
         f"collaborators and {used} as it predicts, "
         f"{share_in_words(comparison.together_share)}{_which_has_the_rest(comparison)}."
     )
+    if favours_the_worse(comparison):
+        words += f" {SET_ELSEWHERE[0].upper()}{SET_ELSEWHERE[1:]}."
+    return words
 
 
 def _which_has_the_rest(comparison: Comparison) -> str:

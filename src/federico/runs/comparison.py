@@ -12,6 +12,9 @@ ALL_BUT_NOTHING = 0.995
 """A share from here on is all of it in words, and less than what is left to 1 is nothing."""
 MOST = 0.6
 """A share from here on is most of it in words."""
+EVEN = 0.5
+SET_ELSEWHERE = "the share is set on samples held out of training, not on this test data"
+"""What is said beside a share that favours what is worse on the test data."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -67,7 +70,25 @@ def describe_comparison(comparison: Comparison) -> str:
     alone = shown_figure(metric, comparison.alone)
     together = shown_figure(metric, comparison.together)
     share = comparison.together_share
-    return f"alone {alone}, with collaborators {together}: together counts {100 * share:.0f} %"
+    words = f"alone {alone}, with collaborators {together}: together counts {100 * share:.0f} %"
+    if favours_the_worse(comparison):
+        words += f" ({SET_ELSEWHERE})"
+    return words
+
+
+def favours_the_worse(comparison: Comparison) -> bool:
+    """Whether what has the larger share does worse than the other on the test data.
+
+    The share is set by other samples, and few test samples say little; but whoever reads the
+    figures side by side wonders.
+    """
+    metric = metric_in(comparison.used)
+    alone = _figure(metric, comparison.alone)
+    together = _figure(metric, comparison.together)
+    gain = metric.gain(together - alone)
+    if comparison.together_share > EVEN:
+        return gain < 0
+    return comparison.together_share < EVEN and gain > 0
 
 
 def share_in_words(together_share: float) -> str:
@@ -86,11 +107,16 @@ def share_in_words(together_share: float) -> str:
 
 def shown_figure(metric: Metric, figures: Mapping[str, float | None]) -> str:
     """One client's figure with its unit; a dash where it is undefined."""
-    by_client = {name: [value] for name, value in figures.items()}
-    (value,) = metric.of_clients(by_client)
+    value = _figure(metric, figures)
     if abs(value) < float("inf"):
         return metric.text(value)
     return metric.bare(value)
+
+
+def _figure(metric: Metric, figures: Mapping[str, float | None]) -> float:
+    """One client's figure; the worst there is if its model has diverged, NaN if undefined."""
+    (value,) = metric.of_clients({name: [value] for name, value in figures.items()})
+    return value
 
 
 def _of_client(figures: Mapping[str, list[float | None]], place: int) -> dict[str, float | None]:

@@ -152,15 +152,14 @@ class Metric:
         return size
 
     def signed(self, difference: float) -> str:
-        """A difference with its sign: +6.9."""
+        """A difference with its sign: +6.9; without one where nothing but zeros are shown."""
         if not math.isfinite(difference):
             return "-"
+        size = self.bare(abs(difference))
         sign = ""
-        if difference > 0:
-            sign = "+"
-        elif difference < 0:
-            sign = MINUS
-        return sign + self.bare(abs(difference))
+        if size.strip("0."):
+            sign = "+" if difference > 0 else MINUS
+        return sign + size
 
     def gain(self, difference: float) -> float:
         """The difference turned so that positive is better."""
