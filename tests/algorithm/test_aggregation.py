@@ -3,12 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from federico.algorithm.aggregation import (
-    REACH,
-    coefficients_at_owner,
-    coefficients_within_reach,
-    shares,
-)
+from federico.algorithm.aggregation import coefficients_at_owner, shares
 from federico.types import FloatArray, IntArray
 
 Coefficients = dict[tuple[int, int], float]
@@ -122,72 +117,3 @@ def test_whoever_claims_more_gets_no_more_than_the_owner_allows(
 def test_a_claim_that_is_no_number_counts_for_nothing() -> None:
     agreed = coefficients_at_owner(np.array([np.nan]), np.array([3.0]), "mutual")
     assert not (agreed > 0).any()
-
-
-# How far a move may lead.
-
-
-def moved(moves: FloatArray, coefficients: FloatArray) -> FloatArray:
-    """Where the moves of the contributors 0, 1, ... bring the model of owner 0, [size]."""
-    contributors = np.arange(len(moves))
-    owners = np.zeros_like(contributors)
-    own = moves[0]
-    distances = np.linalg.norm(moves - own, axis=1)
-    lengths = np.full(len(moves), np.linalg.norm(own))
-    within = coefficients_within_reach(owners, contributors, coefficients, distances, lengths)
-    assert within.sum() == pytest.approx(coefficients.sum())
-    share: FloatArray = shares(owners, contributors, within) @ moves
-    return share
-
-
-some_moves = st.lists(
-    st.tuples(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6)), min_size=1, max_size=5
-).map(lambda moves: np.array([(3.0, 4.0), *moves]))
-
-
-@given(some_moves, st.data())
-def test_nobody_leads_a_model_far_from_where_its_owner_does(
-    moves: FloatArray, data: st.DataObject
-) -> None:
-    weight = st.floats(1e-3, 1e6)
-    size = len(moves)
-    coefficients = np.array(data.draw(st.lists(weight, min_size=size, max_size=size)))
-    distance = np.linalg.norm(moved(moves, coefficients) - moves[0])
-    assert distance <= REACH * 5.0 * (1 + 1e-9)
-
-
-@given(st.floats(1e-3, 1e9), st.floats(1e-3, 1))
-def test_the_opposite_of_whatever_length_leads_backwards_by_half_a_move_at_most(
-    length: float, weight: float
-) -> None:
-    """And nowhere if the sender counts for no more than two thirds of all."""
-    own = np.array([3.0, 4.0])
-    opposite = -length * own
-    against_two = moved(np.array([own, opposite]), np.array([1.0, 2 * weight])) @ own
-    assert against_two >= -1e-9
-    against_many = moved(np.array([own, opposite]), np.array([1.0, 1e9])) @ own
-    assert against_many >= -(REACH - 1) * own @ own - 1e-9
-
-
-def test_moves_within_reach_count_as_before() -> None:
-    owners, contributors, values = columns({(0, 0): 1.0, (0, 1): 2.0, (2, 0): 4.0, (2, 2): 3.0})
-    lengths = np.array([2.0, 2.0, 0.5, 0.5])
-    near = REACH * lengths * np.array([0.0, 1.0, 0.9, 0.0])
-    within = coefficients_within_reach(owners, contributors, values, near, lengths)
-    assert within.tolist() == [1, 2, 4, 3]
-
-
-def test_what_is_beyond_reach_counts_for_the_owners_own_move() -> None:
-    owners, contributors, values = columns({(0, 0): 1.0, (0, 1): 2.0, (2, 0): 4.0, (2, 2): 3.0})
-    lengths = np.array([2.0, 2.0, 0.5, 0.5])
-    far = np.array([0.0, 8.0 * REACH, np.inf, 0.0])
-    within = coefficients_within_reach(owners, contributors, values, far, lengths)
-    assert within.tolist() == [2.5, 0.5, 0.0, 7.0]
-
-
-def test_an_owner_that_has_never_moved_is_not_moved_by_others() -> None:
-    owners, contributors, values = columns({(0, 0): 1.0, (0, 1): 2.0})
-    within = coefficients_within_reach(
-        owners, contributors, values, np.array([0.0, 1.0]), np.zeros(2)
-    )
-    assert within.tolist() == [3.0, 0.0]

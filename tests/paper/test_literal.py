@@ -26,6 +26,7 @@ def test_paper_sets_the_papers_rule_and_nothing_else() -> None:
         "preset": "paper",
         "evidence": "training",
         "say": "sender",
+        "accept": "any",
         "private_model": False,
     }
 

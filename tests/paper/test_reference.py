@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from federico.algorithm.reference import ReferenceFederation
+from federico.algorithm.reference_acceptance import ReferenceAcceptance
 from federico.algorithm.sampling import EpsilonGreedy
 from federico.learning.learner import ClientData
 from federico.learning.optimizers import Adam
@@ -50,6 +51,16 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "few are worth training": {"w_min": 0.2},
     "against collaborating": {"together_prior": 0.1},
     "one start for all": {"start": "same"},
+    "a short reach": {"reach": 0.3},
+    "the sender alone has a say, and moves are far": {"say": "sender", "reach": 0.3},
+    "any move": {"accept": "any"},
+    "by direction": {"accept": "cosine"},
+    "median": {"accept": "median"},
+    "median, the sender alone has a say": {"accept": "median", "say": "sender"},
+    "trimmed mean": {"accept": "trimmed", "trim": 0.3},
+    "losses are checked": {"loss_check": True},
+    "losses alone are checked": {"loss_check": True, "accept": "any", "say": "sender"},
+    "losses are checked, and a median is taken": {"loss_check": True, "accept": "median"},
 }
 
 
@@ -144,6 +155,8 @@ def reference(fast: Federico, clients: list[ClientData]) -> ReferenceFederation:
         has_private_model=fast.opt.private_model,
         together_prior=fast.opt.together_prior,
         say=fast.opt.say,
+        acceptance=ReferenceAcceptance(fast.opt.accept, fast.opt.reach, fast.opt.trim),
+        loss_check=fast.opt.loss_check,
         momentum=fast.opt.momentum,
         w_min=fast.opt.w_min,
         seed=SEED,

@@ -9,9 +9,6 @@ from federico.types import FloatArray, IntArray
 Say = Literal["mutual", "owner", "sender"]
 """Who decides how much an update counts for: the sender, the owner of the model, or both."""
 
-REACH = 1.5
-"""How far the move of another peer may be from the owner's own, in usual lengths of own moves."""
-
 
 def coefficients_at_owner(sent: FloatArray, allowed: FloatArray, say: Say) -> FloatArray:
     """How much each update counts for at the owner of its model.
@@ -25,32 +22,6 @@ def coefficients_at_owner(sent: FloatArray, allowed: FloatArray, say: Say) -> Fl
     if say == "owner":
         return allowed
     return np.minimum(sent, allowed)
-
-
-def coefficients_within_reach(
-    owners: IntArray,
-    contributors: IntArray,
-    coefficients: FloatArray,
-    distances: FloatArray,
-    lengths: FloatArray,
-) -> FloatArray:
-    """The coefficients under which no move leads far away from the one of the model's owner.
-
-    `distances` tells how far each move is from the owner's own, `lengths` how long the owner's own
-    moves usually are. A move further away than `REACH` lengths is drawn back along the straight
-    line to f delta_ib + (1 - f) delta_bb, with f = `REACH` * length / distance. That is, the rest
-    of its coefficient goes to the owner's own move. So the length of a move does not help its
-    sender, and the more it differs from the owner's own, the less it counts.
-    """
-    reach = REACH * lengths
-    factor = np.ones(len(coefficients))
-    np.divide(reach, distances, out=factor, where=distances > reach)
-    kept = coefficients * factor
-    given_to_own = np.bincount(owners, coefficients - kept)  # [owners]
-
-    is_own = owners == contributors
-    kept[is_own] += given_to_own[owners[is_own]]
-    return kept
 
 
 def shares(

@@ -15,7 +15,7 @@ peer i
 Owners move their models after everybody is done, so the order of the peers does not matter. An
 update counts for as much as its sender says, but for no more than the owner trusts the sender, and
 none leads further away from the owner's own move than the owner's moves are long, times one and a
-half.
+half, unless another rule is set (`reference_acceptance`).
 
 After a part of the rounds each peer judges all models that it trusts once more. From then on trust
 is final, neighbors are drawn by trust, and V_i is trained on like all other samples.
@@ -25,16 +25,17 @@ mean loss. `federico.algorithm.reference_paper` is the paper's own rule.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import ceil, exp, inf, nan
 from sys import float_info
 from typing import TypeAlias
 
 import numpy as np
 
-from federico.algorithm.aggregation import REACH, Say
+from federico.algorithm.aggregation import Say
 from federico.algorithm.evidence import NO_GAIN, PRIOR_POWERS
 from federico.algorithm.gains import WAITING
+from federico.algorithm.reference_acceptance import ReferenceAcceptance, length_of
 from federico.algorithm.reference_evidence import (
     ReferenceEvidence,
     calibrated,
@@ -93,6 +94,10 @@ class ReferenceFederation:
     has_private_model: bool = True
     together_prior: float = 0.8
     say: Say = "mutual"
+    acceptance: ReferenceAcceptance = field(default_factory=ReferenceAcceptance)
+    """How owners weigh the moves of others against their own."""
+    loss_check: bool = False
+    """Whether a move that makes an owner's loss on held-out samples worse is refused."""
     momentum: float = 0.6
     """beta, the weight of the new gain in the tracked one."""
     w_min: float = 1e-4
@@ -133,6 +138,8 @@ class ReferenceFederation:
 
         self.own_lengths: list[list[float]] = [[] for _ in self.x]
         """How far each peer has moved its own model, move by move."""
+        self.loss_ceiling: list[float | None] = [None for _ in self.x]
+        """The loss on held-out samples that each model may have, once trust is final."""
         self.together_ceiling: list[float] = [1.0 for _ in self.x]
         """What g_i may be at most."""
         self.together: list[float] = [self.together_prior for _ in self.x]
@@ -414,43 +421,76 @@ class ReferenceFederation:
             if update.sender not in self.gain[b] and self.say != "sender":
                 self.waiting[b].add(update.sender)
 
-        total = 0.0
-        for update in received:
-            total += self.counts_for(update)
-        if total == 0:
-            return
-
-        reach = self.reach(b, received)
-        moved = self.phi[b].copy()
-        for update in received:
-            share = self.counts_for(update) / total
-            moved += share * self.drawn_back(update, received, reach)
-        self.phi[b] = moved
-
-    def reach(self, b: int, received: list[ReferenceUpdate]) -> float:
-        """How far from b's own move the moves of others may lead."""
-        if self.say == "sender":
-            return inf
-
-        length = 0.0
+        received = [update for update in received if self.counts_for(update) > 0]
+        own: FloatArray | None = None
         for update in received:
             if update.sender == b:
-                length = float(np.linalg.norm(update.delta))
-                self.own_lengths[b].append(length)
-        mean = sum(self.own_lengths[b]) / max(1, len(self.own_lengths[b]))
-        return REACH * max(length, mean)
+                own = update.delta
+                self.own_lengths[b].append(length_of(own))
+        usual_length = self.usual_length(b, own)
+        worst_loss = self.worst_loss(b, own)
 
-    def drawn_back(
-        self, update: ReferenceUpdate, received: list[ReferenceUpdate], reach: float
-    ) -> FloatArray:
-        """The move of an update; one that is out of reach is drawn back to the owner's own."""
-        for own in received:
-            if own.sender == update.owner:
-                away = update.delta - own.delta
-                distance = float(np.linalg.norm(away))
-                if distance > reach:
-                    return own.delta + reach / distance * away
-        return update.delta
+        # What a move loses of its coefficient goes to the owner's own.
+        weights: dict[int, float] = {}
+        moves: dict[int, FloatArray] = {}
+        for update in received:
+            moves[update.sender] = update.delta
+            weights[update.sender] = self.counts_for(update)
+        for update in received:
+            if update.sender == b:
+                continue
+            kept = self.acceptance.part_kept(update.delta, own, usual_length)
+            if self.loss_check and self.loss_with(b, update.delta) > worst_loss:
+                kept = 0.0
+            given = (1 - kept) * weights[update.sender]
+            weights[update.sender] -= given
+            if own is not None:
+                weights[b] += given
+            moves[update.sender] = self.acceptance.shortened(update.delta, usual_length)
+
+        senders = [sender for sender in moves if weights[sender] > 0]
+        if senders:
+            self.phi[b] = self.phi[b] + self.acceptance.together(
+                [moves[sender] for sender in senders], [weights[sender] for sender in senders]
+            )
+
+    def usual_length(self, b: int, own: FloatArray | None) -> float:
+        """How long the moves of owner b usually are, or the present one if that is longer."""
+        lengths = self.own_lengths[b]
+        mean = sum(lengths) / max(1, len(lengths))
+        present = 0.0 if own is None else length_of(own)
+        return max(present, mean)
+
+    def worst_loss(self, b: int, own: FloatArray | None) -> float:
+        """The loss on held-out samples beyond which owner b refuses a move."""
+        if not self.loss_check or not self.for_judging[b]:
+            return inf
+        nothing = np.zeros_like(self.phi[b])
+        worst = self.loss_with(b, nothing)
+        if self.ceiling[b]:
+            # What was held out is trained on by now: the loss may be what it was before.
+            if self.loss_ceiling[b] is None:
+                self.loss_ceiling[b] = worst
+            worst = max(worst, self.loss_ceiling[b] or 0.0)
+        if own is not None:
+            worst = max(worst, self.loss_with(b, own))
+        return worst
+
+    def loss_with(self, b: int, move: FloatArray) -> float:
+        """The mean loss of model b on what its owner holds out, if it were moved like this."""
+        judged = self.for_judging[b]
+        if not judged:
+            return -inf
+        x = self.x[b][judged]
+        y = self.y[b][judged]
+        said = self.outputs(self.phi[b] + move, x)
+        total = 0.0
+        for s in range(len(judged)):
+            if self.task == "regression":
+                total += float(np.sum((said[s] - y[s]) ** 2))
+            else:
+                total -= float(said[s][int(y[s])])
+        return total / len(judged)
 
     def counts_for(self, update: ReferenceUpdate) -> float:
         """What an update counts for at the owner of the model, by who has a say."""

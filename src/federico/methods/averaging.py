@@ -24,18 +24,25 @@ def average_into(
     anchor: float = 0.0,
     buffers: Buffers = "average",
     part: ModelPart | None = None,
+    scales: FloatArray | None = None,
 ) -> None:
     """phi_b += sum_i c_ib delta_ib / sum_i c_ib, or only `part` of phi_b.
 
-    A model that got no update does not move.
+    A model that got no update does not move. Each delta is multiplied by its scale, if there are
+    any, but the sum of coefficients stays.
     """
-    updates = finite(updates)
+    kept = np.flatnonzero(updates.rows.finite())
+    if len(kept) < len(updates):
+        updates = updates.take(kept)
+        scales = None if scales is None else scales[kept]
     if part is None:
         part = ModelPart.whole(bank.layout)
     if buffers != "average":
         part = ModelPart.parameters(bank.layout)
 
     share = shares(updates.owners, updates.contributors, updates.coefficients, anchor)
+    if scales is not None:
+        share = share * scales
     bank.add(updates.owners, updates.rows, share, part)
 
     if buffers == "owner":
@@ -60,12 +67,25 @@ class OwnMoves:
     """The length of the owner's own move, [updates]; 0 where it has none."""
     distances: FloatArray
     """How far each move is from the owner's own, [updates]; infinitely far where it has none."""
+    move_lengths: FloatArray
+    """The length of each move, [updates]."""
+
+    @property
+    def cosines(self) -> FloatArray:
+        """The cosine of the angle between each move and the owner's own; 0 where there is none."""
+        product = 2 * self.lengths * self.move_lengths
+        squares = self.lengths**2 + self.move_lengths**2
+        cosine = np.zeros(len(product))
+        has_angle = (product > 0) & np.isfinite(self.distances)
+        np.divide(squares - self.distances**2, product, out=cosine, where=has_angle)
+        return np.clip(np.nan_to_num(cosine), -1.0, 1.0)
 
 
 def compare_with_own(updates: Updates) -> OwnMoves:
     """Compare every update with the one that the owner of its model has computed itself."""
     lengths = np.zeros(len(updates))
     distances = np.full(len(updates), np.inf)
+    move_lengths = np.array([_length(row) for row in updates.rows])
     by_owner = Visits(clients=updates.owners, owners=updates.contributors)
     for owner, positions in by_owner.by_client():
         own = positions[updates.contributors[positions] == owner]
@@ -73,10 +93,10 @@ def compare_with_own(updates: Updates) -> OwnMoves:
             continue
 
         own_move = updates.rows[int(own[0])]
-        lengths[positions] = _length(own_move)
+        lengths[positions] = move_lengths[own[0]]
         for position in positions.tolist():
             distances[position] = _length(updates.rows[position] - own_move)
-    return OwnMoves(lengths, distances)
+    return OwnMoves(lengths, distances, move_lengths)
 
 
 def _length(row: Tensor) -> float:

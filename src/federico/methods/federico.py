@@ -11,11 +11,8 @@ from typing import Any, Literal, Self
 import numpy as np
 from pydantic import Field, NonNegativeInt, PositiveFloat, model_validator
 
-from federico.algorithm.aggregation import (
-    Say,
-    coefficients_at_owner,
-    coefficients_within_reach,
-)
+from federico.algorithm.acceptance import REACH, Accept
+from federico.algorithm.aggregation import Say, coefficients_at_owner
 from federico.algorithm.evidence import gate, mixed_log_likelihood
 from federico.algorithm.gains import GainTracker
 from federico.algorithm.losses import LossTracker, Tracking
@@ -36,6 +33,7 @@ from federico.exchange.protocol import Updates
 from federico.learning.calibration import Calibration
 from federico.learning.layout import ModelLayout
 from federico.learning.visits import Visits
+from federico.methods.accepting import Acceptance, LossCheck, Weighed, keep
 from federico.methods.averaging import Buffers, average_into, compare_with_own, finite
 from federico.methods.context import timed
 from federico.methods.judging import Judge, Judgement
@@ -59,6 +57,7 @@ from federico.types import FloatArray, IntArray
 PAPER: dict[str, Any] = {
     "evidence": "training",
     "say": "sender",
+    "accept": "any",
     "private_model": False,
 }
 """The paper's rule: trust by training losses, and updates that count for what their sender says."""
@@ -118,6 +117,22 @@ class FedericoOptions(Options):
     of the model trusts the sender; `owner`: the owner's trust alone; `sender`: the sender alone, as
     in the paper. An owner trusts nobody whom it has not evaluated; with held-out evidence it
     evaluates senders next."""
+    accept: Accept = "reach"
+    """How an owner weighs what others send against the move that it has computed itself. `reach`:
+    what is further from it than `reach` is drawn back towards it (self-centred clipping). `cosine`:
+    by direction; what leads backwards counts for nothing, and what is longer than the owner's own
+    moves is shortened (FLTrust). `median`, `trimmed`: in each coordinate the weighted median, or
+    the weighted mean without the extremes; for owners with many contributors. `any`: nothing is
+    weighed. Unless it is `any`, an owner that computes no move in a round is not moved."""
+    reach: PositiveFloat = REACH
+    """How far a move may be from the owner's own under `accept = "reach"`, in usual lengths of the
+    owner's own moves: their mean so far, or the present one if that is longer."""
+    trim: float = Field(default=0.25, gt=0, lt=0.5)
+    """What part of the weight `accept = "trimmed"` leaves out at either end."""
+    loss_check: bool = False
+    """Whether a move is refused that makes the owner's loss on held-out samples worse than it was
+    and than the owner's own move makes it. Once these samples are trained on, only what makes it
+    worse than it was by then is refused. Takes an evaluation for every move that comes."""
     sampler: Literal["epsilon_greedy", "uniform", "everyone"] = "epsilon_greedy"
     """How neighbors are chosen; `everyone` takes all others whatever `neighbors` says. Once trust
     is final, `epsilon_greedy` draws neighbors by trust."""
@@ -186,9 +201,22 @@ class FedericoOptions(Options):
             )
         if self.evidence == "training" and self.trust != "gain":
             raise ValueError("trust is about held-out samples: it needs evidence = 'held_out'")
+        if self.loss_check and (self.evidence == "training" or self.m_step == "gradient"):
+            raise ValueError(
+                "loss_check measures moves on held-out samples: it needs "
+                "evidence = 'held_out' and m_step = 'epochs'"
+            )
+        self._refuse_options_of_other_rules()
         if self.evidence == "held_out":
             self._refuse_options_of_training_losses()
         return self
+
+    def _refuse_options_of_other_rules(self) -> None:
+        """Refuse what belongs to another way of weighing moves."""
+        for name, rule in (("reach", "reach"), ("trim", "trimmed")):
+            is_changed = getattr(self, name) != type(self).model_fields[name].default
+            if is_changed and self.accept != rule:
+                raise ValueError(f"{name} is about accept = '{rule}': take it out, or set that")
 
     def _refuse_options_of_training_losses(self) -> None:
         """Refuse options that would have no effect."""
@@ -228,6 +256,9 @@ class Federico(Method):
     """How many times each peer has moved its own model, [hosted]."""
     own_path = PerClient[FloatArray]()
     """The sum of the lengths of these moves, [hosted]."""
+    loss_ceiling = PerClient[FloatArray]()
+    """The loss on held-out samples that each peer's model may have: what it was when trust became
+    final, and not a number until then, [hosted]."""
     trust_is_final = PerClient[IntArray]()
     """1 once the peer's trust is final and it trains on all its samples, [hosted]."""
 
@@ -287,6 +318,11 @@ class Federico(Method):
             # Those of the private models, or of their twins, while what was sent is under way.
             private_updates = clients
 
+        copies = 0
+        if options.loss_check:
+            copies = clients  # what each model was before a move was tried
+        if options.accept in ("median", "trimmed"):
+            copies += visits + clients
         if options.m_step == "gradient":
             # Beside the gradients sent, their sum at each owner.
             return Needs(
@@ -294,6 +330,7 @@ class Federico(Method):
                 updates=visits + clients,
                 pairs=clients + private,
                 private_updates=private_updates,
+                copies=copies,
             )
         if options.optimizer_state == "fresh":
             return Needs(
@@ -302,6 +339,7 @@ class Federico(Method):
                 pairs=private,
                 fresh=visits,
                 private_updates=private_updates,
+                copies=copies,
             )
 
         # Every visit may be to a model not met before, until all have met.
@@ -313,6 +351,7 @@ class Federico(Method):
             updates=visits,
             pairs=clients + private + met,
             private_updates=private_updates,
+            copies=copies,
         )
 
     def start(self) -> None:
@@ -326,6 +365,9 @@ class Federico(Method):
         if self.judges:
             self.learner.hold_out(self.opt.held_out, lone_batches=False)
             self.judge = Judge(self.learner, context.hosted, self.learner.outputs_count)
+
+        self.acceptance = Acceptance(self.opt.accept, self.opt.reach, self.opt.trim)
+        self.loss_check = LossCheck(self.learner, self.bank)
 
         self.losses = {}
         self.gains = {}
@@ -350,6 +392,7 @@ class Federico(Method):
         self.private_temperature = np.ones(hosted)
         self.own_moves = np.zeros(hosted, dtype=np.int64)
         self.own_path = np.zeros(hosted)
+        self.loss_ceiling = np.full(hosted, np.nan)
         self.trust_is_final = np.zeros(hosted, dtype=np.int64)
 
     def resumed(self) -> None:
@@ -365,6 +408,14 @@ class Federico(Method):
     def is_judging(self) -> bool:
         """Whether models are still being judged: then some samples are held out of training."""
         return self.judges and not self.trust_is_final.all()
+
+    @property
+    def always_trains_own(self) -> bool:
+        """Whether a peer trains its own model however little it trusts it.
+
+        It need not where owners sum up gradients and compare them with nothing.
+        """
+        return self.opt.m_step == "epochs" or self.opt.accept != "any"
 
     @property
     def last_judging_round(self) -> int:
@@ -582,8 +633,26 @@ class Federico(Method):
         """The updates that have arrived for the models hosted here."""
         return self.exchange.collect(round_index)
 
-    def weigh(self, updates: Updates) -> Updates:
+    def weigh(self, updates: Updates) -> Weighed:
         """The updates that have arrived, with what they count for at the owners of the models."""
+        updates = self._by_say(updates)
+        if self.opt.accept == "any" and not self.opt.loss_check:
+            return Weighed(updates, np.ones(len(updates)))
+
+        weighed = Weighed(updates, np.ones(len(updates)))
+        if self.opt.accept != "any":
+            own = compare_with_own(updates)
+            lengths = self._usual_lengths(updates, own.lengths)
+            weighed = self.acceptance.weigh(updates, own, lengths)
+        if self.opt.loss_check and len(updates):
+            worse = self.loss_check.worse(updates, self._losses_allowed(updates))
+            weighed = replace(weighed, updates=keep(weighed.updates, np.where(worse, 0.0, 1.0)))
+
+        weighed = weighed.take(np.flatnonzero(weighed.updates.coefficients > 0))
+        return self.acceptance.merged(weighed)
+
+    def _by_say(self, updates: Updates) -> Updates:
+        """The updates with the coefficients on which the senders and the owners agree."""
         if self.opt.say == "sender":
             return updates
 
@@ -600,31 +669,44 @@ class Federico(Method):
         is_own = updates.owners == updates.contributors
         sent = np.where(is_own, allowed, updates.coefficients)
         coefficients = coefficients_at_owner(sent, allowed, self.opt.say)
-        if self.opt.m_step == "epochs":
-            coefficients = self._within_reach(updates, coefficients)
-        kept = np.flatnonzero(coefficients > 0)
-        weighed = replace(updates, coefficients=coefficients)
-        return weighed if len(kept) == len(updates) else weighed.take(kept)
+        agreed = replace(updates, coefficients=coefficients)
+        return agreed.take(np.flatnonzero(coefficients > 0))
 
-    def _within_reach(self, updates: Updates, coefficients: FloatArray) -> FloatArray:
-        """The coefficients under which nobody leads a model far from where its owner does."""
-        own = compare_with_own(updates)
-        usual_lengths = np.zeros(len(updates))
+    def _usual_lengths(self, updates: Updates, own_lengths: FloatArray) -> FloatArray:
+        """How long the moves of each update's owner usually are, [updates].
+
+        A peer whose model fits its own samples hardly moves it any more. That is no reason to keep
+        others from moving it.
+        """
+        usual = np.zeros(len(updates))
         by_owner = Visits(clients=updates.owners, owners=updates.contributors)
         for b, positions in by_owner.by_client():
             place = np.searchsorted(self.context.hosted, b)
-            length = own.lengths[positions[0]]
+            length = own_lengths[positions[0]]
             if b in updates.contributors[positions]:  # its own move is missing if it diverged
                 self.own_moves[place] += 1
                 self.own_path[place] += length
             mean = self.own_path[place] / max(1, self.own_moves[place])
+            usual[positions] = max(length, mean)
+        return usual
 
-            # A peer whose model fits its own samples hardly moves it any more. That is no reason to
-            # keep others from moving it.
-            usual_lengths[positions] = max(length, mean)
-        return coefficients_within_reach(
-            updates.owners, updates.contributors, coefficients, own.distances, usual_lengths
-        )
+    def _losses_allowed(self, updates: Updates) -> FloatArray:
+        """The losses on held-out samples that owners take in any case, [updates].
+
+        What was held out is trained on once trust is final: then it only tells what makes a model
+        worse than it was before.
+        """
+        if self.is_judging:
+            return np.full(len(updates), -np.inf)
+        owners = np.unique(updates.owners)
+        places = np.searchsorted(self.context.hosted, owners)
+        first = np.isnan(self.loss_ceiling[places])
+        if first.any():
+            self.loss_ceiling[places[first]] = self.loss_check.losses(owners[first])
+        allowed: FloatArray = self.loss_ceiling[
+            np.searchsorted(self.context.hosted, updates.owners)
+        ]
+        return allowed
 
     def _trust_at_owner(self, b: int, contributors: IntArray) -> FloatArray:
         """How far owner b lets each contributor move its model, [contributors].
@@ -644,17 +726,21 @@ class Federico(Method):
     @timed("update")
     def update(self, round_index: int, updates: Updates) -> None:
         """Equation (6) at the owners: deltas are averaged, gradients summed into an optimizer."""
-        updates = self.weigh(finite(updates))
+        weighed = self.weigh(finite(updates))
+        updates = weighed.updates
         if self.opt.m_step == "epochs":
-            average_into(self.bank, updates, self.opt.anchor, self.opt.buffers)
+            average_into(
+                self.bank, updates, self.opt.anchor, self.opt.buffers, scales=weighed.scales
+            )
             return
 
         owners, positions = np.unique(updates.owners, return_inverse=True)
         totals = self.learner.zeros(len(owners))  # [owners, size]
-        for position, coefficient, gradient in zip(
-            positions.tolist(), updates.coefficients.tolist(), updates.rows, strict=True
+        factors = updates.coefficients * weighed.scales
+        for position, factor, gradient in zip(
+            positions.tolist(), factors.tolist(), updates.rows, strict=True
         ):
-            totals[position].add_(gradient, alpha=coefficient)
+            totals[position].add_(gradient, alpha=factor)
         self.learner.descend(self.bank, owners, totals, round_index)
 
     def predictors(self, round_index: int) -> Mixtures:
@@ -828,7 +914,7 @@ class Federico(Method):
         found = np.searchsorted(row.peers, owners[known])
         weights[known] = row.weights[found]
 
-        if self.opt.m_step == "epochs" and self._has_evaluated_own(i):
+        if self.always_trains_own and self._has_evaluated_own(i):
             # A peer's own model always has some weight, so that it is trained at all. The least
             # weight is enough if nobody else trains it.
             own = owners == i
@@ -846,7 +932,7 @@ class Federico(Method):
         never gain weight again.
         """
         wanted = weights >= self.opt.w_min
-        if self.opt.m_step == "epochs":
+        if self.always_trains_own:
             to_own = visits.clients == visits.owners
             wanted |= to_own
         has_weight = weights > 0

@@ -1,0 +1,92 @@
+"""What the owner of a model makes of the moves that come for it, beside its trust in the senders.
+
+Trust in a model is no trust in moves: who serves a good model can still send anything. So an owner
+compares each move with the one that it has computed on its own data. What a move loses of its
+coefficient goes to the owner's own, so that turning one away makes nobody else count for more.
+"""
+
+from typing import Literal
+
+import numpy as np
+
+from federico.types import BoolArray, FloatArray, IntArray
+
+Accept = Literal["reach", "cosine", "median", "trimmed", "any"]
+"""How an owner weighs the moves of others against its own."""
+
+REACH = 1.5
+"""How far a move may be from the owner's own if nothing is said, in usual lengths of own moves."""
+
+
+def within_reach(distances: FloatArray, lengths: FloatArray, reach: float = REACH) -> FloatArray:
+    """How much of its coefficient each move keeps, so that it leads not far from the owner's own.
+
+    This is self-centred clipping (He, Karimireddy, Jaggi 2022). `distances` tells how far each move
+    is from the owner's own, `lengths` how long the owner's own moves usually are. A move further
+    away than `reach` lengths is drawn back along the straight line to f delta_ib + (1 - f)
+    delta_bb, with f = `reach` * length / distance. So the length of a move does not help its
+    sender, and the more it differs from the owner's own, the less it counts.
+    """
+    farthest = reach * lengths
+    kept = np.ones(len(distances))
+    np.divide(farthest, distances, out=kept, where=distances > farthest)
+    return kept
+
+
+def along_own(cosines: FloatArray) -> FloatArray:
+    """How much of its coefficient each move keeps that is weighed by direction: FLTrust's rule.
+
+    `cosines` are those of the angles between the moves and the owner's own. A move that leads
+    backwards keeps nothing.
+    """
+    return np.maximum(cosines, 0.0)
+
+
+def worsens(after: FloatArray, before: FloatArray, by_own: FloatArray) -> BoolArray:
+    """Whether moves make a model worse for its owner: its loss with them, and before them.
+
+    `by_own` is the loss after the owner's own move. Training can make a loss worse in a round where
+    nobody is to blame, so that a move is only as bad as it is worse than that.
+    """
+    worse: BoolArray = ~(after <= np.maximum(before, by_own))
+    return worse
+
+
+def rest_to_own(
+    owners: IntArray, contributors: IntArray, coefficients: FloatArray, kept: FloatArray
+) -> FloatArray:
+    """The coefficients of which only a part is kept; owners' own moves get the rest."""
+    left = coefficients * kept
+    given_to_own = np.bincount(owners, coefficients - left)  # [owners]
+
+    is_own = owners == contributors
+    left[is_own] += given_to_own[owners[is_own]]
+    return left
+
+
+def trimmed_mean(moves: FloatArray, weights: FloatArray, trim: float) -> FloatArray:
+    """In each coordinate the weighted mean of the moves [moves, size] without the extremes.
+
+    The part `trim` of the weight at either end is left out. With equal weights and `trim` a
+    multiple of one weight this is the trimmed mean of the literature; with `trim` a half it is the
+    median.
+    """
+    order = np.argsort(moves, axis=0, kind="stable")
+    in_order = np.take_along_axis(moves, order, axis=0)
+    shares = weights[order] / weights.sum()
+    upper = np.cumsum(shares, axis=0)
+    lower = upper - shares
+
+    if trim >= 0.5:
+        # The least part in the middle: one move, or two that meet there.
+        inside = (upper >= 0.5 - ROUNDING) & (lower <= 0.5 + ROUNDING) & (shares > 0)
+        counted = inside / inside.sum(axis=0)
+    else:
+        overlap = np.minimum(upper, 1 - trim) - np.maximum(lower, trim)
+        counted = np.maximum(overlap, 0.0) / (1 - 2 * trim)
+    mean: FloatArray = (counted * in_order).sum(axis=0)
+    return mean
+
+
+ROUNDING = 1e-12
+"""Sums of shares that should be a half may miss it by this much."""

@@ -1,0 +1,141 @@
+"""What an owner makes of moves: how far they may lead, by their direction, and in the middle."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from federico.algorithm.acceptance import (
+    REACH,
+    along_own,
+    rest_to_own,
+    trimmed_mean,
+    within_reach,
+    worsens,
+)
+from federico.algorithm.aggregation import shares
+from federico.types import FloatArray
+
+# How far a move may lead.
+
+
+def moved(moves: FloatArray, coefficients: FloatArray) -> FloatArray:
+    """Where the moves of the contributors 0, 1, ... bring the model of owner 0, [size]."""
+    contributors = np.arange(len(moves))
+    owners = np.zeros_like(contributors)
+    own = moves[0]
+    distances = np.linalg.norm(moves - own, axis=1)
+    lengths = np.full(len(moves), np.linalg.norm(own))
+    kept = within_reach(distances, lengths)
+    within = rest_to_own(owners, contributors, coefficients, kept)
+    assert within.sum() == pytest.approx(coefficients.sum())
+    share: FloatArray = shares(owners, contributors, within) @ moves
+    return share
+
+
+some_moves = st.lists(
+    st.tuples(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6)), min_size=1, max_size=5
+).map(lambda moves: np.array([(3.0, 4.0), *moves]))
+
+
+@given(some_moves, st.data())
+def test_nobody_leads_a_model_far_from_where_its_owner_does(
+    moves: FloatArray, data: st.DataObject
+) -> None:
+    weight = st.floats(1e-3, 1e6)
+    size = len(moves)
+    coefficients = np.array(data.draw(st.lists(weight, min_size=size, max_size=size)))
+    distance = np.linalg.norm(moved(moves, coefficients) - moves[0])
+    assert distance <= REACH * 5.0 * (1 + 1e-9)
+
+
+@given(st.floats(1e-3, 1e9), st.floats(1e-3, 1))
+def test_the_opposite_of_whatever_length_leads_backwards_by_half_a_move_at_most(
+    length: float, weight: float
+) -> None:
+    """And nowhere if the sender counts for no more than two thirds of all."""
+    own = np.array([3.0, 4.0])
+    opposite = -length * own
+    against_two = moved(np.array([own, opposite]), np.array([1.0, 2 * weight])) @ own
+    assert against_two >= -1e-9
+    against_many = moved(np.array([own, opposite]), np.array([1.0, 1e9])) @ own
+    assert against_many >= -(REACH - 1) * own @ own - 1e-9
+
+
+def test_moves_within_reach_count_as_before() -> None:
+    lengths = np.array([2.0, 2.0, 0.5, 0.5])
+    near = REACH * lengths * np.array([0.0, 1.0, 0.9, 0.0])
+    assert within_reach(near, lengths).tolist() == [1, 1, 1, 1]
+
+
+def test_the_further_beyond_reach_the_less_a_move_keeps() -> None:
+    lengths = np.array([2.0, 2.0, 0.5])
+    far = np.array([8.0 * REACH, 2.0, np.inf])
+    assert within_reach(far, lengths).tolist() == [0.25, 1.0, 0.0]
+    assert within_reach(far, lengths, reach=0.5).tolist() == [0.5 * 2 / (8 * REACH), 0.5, 0.0]
+
+
+def test_an_owner_that_has_never_moved_is_not_moved_by_others() -> None:
+    assert within_reach(np.array([0.0, 1.0]), np.zeros(2)).tolist() == [1.0, 0.0]
+
+
+def test_what_is_not_kept_counts_for_the_owners_own_move() -> None:
+    owners = np.array([0, 0, 2, 2])
+    contributors = np.array([0, 1, 0, 2])
+    values = np.array([1.0, 2.0, 4.0, 3.0])
+    left = rest_to_own(owners, contributors, values, np.array([1.0, 0.25, 0.0, 1.0]))
+    assert left.tolist() == [2.5, 0.5, 0.0, 7.0]
+
+
+def test_what_leads_backwards_keeps_nothing_and_the_same_direction_everything() -> None:
+    assert along_own(np.array([1.0, 0.5, 0.0, -0.1, -1.0])).tolist() == [1, 0.5, 0, 0, 0]
+
+
+def test_a_move_is_worse_only_if_it_is_worse_than_both_before_and_the_owners_own() -> None:
+    after = np.array([1.0, 1.2, 1.6, 1.2, np.nan, np.inf])
+    before = np.array([1.0, 1.0, 1.0, 1.5, 1.0, 1.0])
+    by_own = np.array([0.5, 1.2, 1.5, 1.0, 1.0, 1.0])
+    assert worsens(after, before, by_own).tolist() == [False, False, True, False, True, True]
+
+
+# In the middle of all moves.
+
+MOVES = np.array([[1.0, 9.0], [2.0, 7.0], [4.0, 8.0], [1e9, -1e9], [3.0, 6.0]])
+"""Five moves, of which one is far away."""
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5])
+def test_with_equal_weights_the_median_is_the_usual_one(count: int) -> None:
+    moves = MOVES[:count]
+    middle = trimmed_mean(moves, np.full(count, 0.3), 0.5)
+    assert middle.tolist() == pytest.approx(np.median(moves, axis=0).tolist())
+
+
+@pytest.mark.parametrize("left_out", [1, 2])
+def test_with_equal_weights_the_trimmed_mean_is_the_usual_one(left_out: int) -> None:
+    trimmed = np.sort(MOVES, axis=0)[left_out:-left_out].mean(axis=0)
+    found = trimmed_mean(MOVES, np.ones(5), left_out / 5)
+    assert found.tolist() == pytest.approx(trimmed.tolist())
+
+
+@pytest.mark.parametrize("trim", [0.2, 0.4, 0.5])
+@given(st.data())
+def test_less_than_the_trimmed_weight_cannot_lead_beyond_the_others(
+    trim: float, data: st.DataObject
+) -> None:
+    honest = np.array([[1.0], [2.0], [3.0]])
+    hostile = np.array([[data.draw(st.floats(-1e9, 1e9))]])
+    weights = np.array([*data.draw(st.permutations([1.0, 2.0, 3.0])), 0.0])
+    weights[3] = 0.99 * trim / (1 - trim) * 6.0
+    found = trimmed_mean(np.concatenate([honest, hostile]), weights, trim)
+    assert 1.0 - 1e-9 <= found[0] <= 3.0 + 1e-9
+
+
+def test_who_has_more_than_half_of_the_weight_is_the_median() -> None:
+    assert trimmed_mean(MOVES, np.array([1.0, 1.0, 6.0, 1.0, 1.0]), 0.5).tolist() == [4.0, 8.0]
+
+
+def test_a_move_without_weight_is_not_in_the_middle() -> None:
+    moves = np.array([[1.0], [2.0], [3.0]])
+    assert trimmed_mean(moves, np.array([1.0, 0.0, 1.0]), 0.5).tolist() == [2.0]
+    assert trimmed_mean(moves, np.array([1.0, 0.0, 0.0]), 0.5).tolist() == [1.0]

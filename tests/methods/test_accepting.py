@@ -1,0 +1,132 @@
+"""What owners make of the moves of others, by every rule, whatever is sent and how."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from pydantic import ValidationError
+
+from federico.exchange.protocol import Updates
+from federico.experiment.build import prepare
+from federico.experiment.config import validate
+from federico.learning.rows import Rows
+from federico.learning.visits import Visits
+from federico.methods.federico import Federico, FedericoOptions
+
+CHECK = "loss check"
+RULES: dict[str, dict[str, Any]] = {
+    "reach": {"accept": "reach"},
+    "cosine": {"accept": "cosine"},
+    "median": {"accept": "median"},
+    "trimmed": {"accept": "trimmed", "trim": 0.3},
+    CHECK: {"accept": "any", "loss_check": True},
+}
+VICTIM = 1
+HOSTILE = 0
+
+
+def federico(**options: Any) -> Federico:
+    tables: dict[str, Any] = {
+        "methods": ["federico"],
+        "rounds": 6,
+        "split": {"samples": 600},
+        "partition": {"kind": "iid", "clients": 5},
+        "model": {"kind": "linear"},
+        "training": {"optimizer": {"kind": "adam", "learning_rate": 0.02}},
+        "federico": {"neighbors": 4, **options},
+        "system": {"threads": 1},
+    }
+    method = prepare(validate(tables), 0).method("federico")
+    assert isinstance(method, Federico)
+    return method
+
+
+def forward(share: float, times: float, **options: Any) -> float:
+    """How far a victim's model moves, in parts of its own move and along it.
+
+    A hostile member with `share` of the weight sends the victim's own move backwards, `times` as
+    long; the victim is beside it alone.
+    """
+    method = federico(**options)
+    method.round(1)
+    own = method.m_step(method.to_own(), 2).take(np.array([VICTIM]))
+    move = own.rows[0]
+    weight = float(own.coefficients[0]) * share / (1 - share)
+    updates = Updates(
+        owners=np.array([VICTIM, VICTIM]),
+        contributors=np.array([HOSTILE, VICTIM]),
+        coefficients=np.array([weight, float(own.coefficients[0])]),
+        rows=Rows.of(torch.stack([-times * move, move])),
+    )
+    weighed = method.weigh(updates)
+    factors = weighed.updates.coefficients * weighed.scales
+    moved = sum(
+        factor * row for factor, row in zip(factors.tolist(), weighed.updates.rows, strict=True)
+    )
+    moved = moved / weighed.updates.coefficients.sum()
+    return float((moved @ move) / (move @ move))
+
+
+@pytest.mark.parametrize("times", [1.0, 100.0])
+@pytest.mark.parametrize(
+    ("rule", "m_step"),
+    [(rule, "epochs") for rule in RULES] + [(rule, "gradient") for rule in RULES if rule != CHECK],
+)
+def test_no_rule_lets_a_backward_move_lead_backwards(rule: str, m_step: str, times: float) -> None:
+    """Under the sender's say, with less weight than the least of the rules can bear."""
+    assert forward(0.24, times, m_step=m_step, say="sender", **RULES[rule]) > 0
+    taken = forward(0.24, times, m_step=m_step, say="sender", accept="any")
+    assert taken == pytest.approx(0.76 - 0.24 * times, rel=1e-4)
+
+
+def test_a_longer_reach_lets_a_move_lead_further() -> None:
+    near = forward(0.9, 100.0, say="sender", reach=0.5)
+    far = forward(0.9, 100.0, say="sender", reach=3.0)
+    assert near > 0.4
+    assert far < -1.5
+
+
+@pytest.mark.parametrize("rule", ["cosine", CHECK])
+def test_what_is_refused_counts_for_the_owners_own_move(rule: str) -> None:
+    assert forward(0.9, 1.0, say="sender", **RULES[rule]) == pytest.approx(1.0)
+
+
+def test_a_middle_is_led_by_who_has_most_of_the_weight() -> None:
+    """So it is the owner's say that must keep a hostile member's weight small."""
+    assert forward(0.6, 1.0, say="sender", accept="median") == pytest.approx(-1.0)
+    assert forward(0.6, 1.0, accept="median") == pytest.approx(1.0), "never evaluated: no weight"
+
+
+def test_checking_losses_leaves_no_trace_in_the_models() -> None:
+    """Moves are tried on the models themselves, which are then as they were, bit for bit."""
+    method = federico(loss_check=True, say="sender")
+    method.round(1)
+    before = method.bank.rows.clone()
+    others = Visits.of([(2, VICTIM), (3, VICTIM), (VICTIM, VICTIM), (3, 3)])
+    moves = method.learner.train(method.bank, others, 2)
+    method.weigh(Updates(others.owners, others.clients, np.ones(4), moves))
+    assert np.array_equal(method.bank.rows.numpy(), before.numpy())
+
+
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [
+        ({"accept": "cosine", "reach": 2.0}, "reach is about accept = 'reach'"),
+        ({"trim": 0.2}, "trim is about accept = 'trimmed'"),
+        ({"accept": "trimmed", "trim": 0.5}, "less than 0.5"),
+        ({"reach": 0.0}, "greater than 0"),
+        ({"loss_check": True, "m_step": "gradient"}, "loss_check measures moves on held-out"),
+        ({"loss_check": True, "preset": "paper"}, "loss_check measures moves on held-out"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(bad: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValidationError, match=said):
+        FedericoOptions.model_validate(bad)
+
+
+@pytest.mark.parametrize("preset", ["paper", "literal"])
+def test_the_papers_rule_takes_any_move(preset: str) -> None:
+    assert FedericoOptions.model_validate({"preset": preset}).accept == "any"
+    weighed = FedericoOptions.model_validate({"preset": preset, "accept": "reach"})
+    assert weighed.accept == "reach"
