@@ -8,7 +8,7 @@ from federico.experiment.grid import load_grid
 from federico.presets import PAPER, paper_names, preset
 
 METHODS = {"federico", "local", "fedavg", "fedavg_plus", "clustered", "fedem", "fedfomo"}
-OURS = {"ablation-digits", "ablation-office-home", "clustered-digits", "rules"}
+OURS = {"ablation-digits", "ablation-office-home", "best-round", "clustered-digits", "rules"}
 """Studies of our own choices, about which the paper says nothing."""
 
 

@@ -90,6 +90,10 @@ def test_everything_wrong_is_said_at_once(tmp_path: Path) -> None:
             {"sample": {"task": "regression", "input_shape": [3], "labels": ["a"]}},
             "labels are for classification",
         ),
+        (
+            {"mode": "lock-step", "training": {"keep_best": 0.2, "patience": 3}},
+            "in lock-step every member plays every round",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused(change: dict[str, Any], reason: str) -> None:

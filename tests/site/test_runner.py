@@ -205,6 +205,29 @@ def test_a_peer_stopped_before_it_met_anybody_again_keeps_its_personal_model(
     assert "start the same command again to resume" in caplog.text
 
 
+def test_a_peer_that_gains_no_more_trains_no_more(
+    site: Site, neighbor: Neighbor, bus: zenoh.Session
+) -> None:
+    training = site.federation.training.model_copy(update={"keep_best": 0.3, "patience": 2})
+    longer = site.federation.model_copy(update={"training": training, "rounds": 60})
+    site = replace(site, federation=longer)
+    setup = prepare_site(site)
+    run_until(threading.Event(), site, setup, bus, neighbor.change_model)
+    records = read_records(site.state)
+    assert len(records) < 60
+    assert records[-1].without_gain == [2]
+    assert records[-2].without_gain == [1]
+    assert records[-1].kept_rounds == [len(records) - 2]
+    assert read_status(site.state).phase == "finished"
+
+    # Started again, it serves and plays nothing.
+    model = (site.state / "clients" / site.name / "models.safetensors").read_bytes()
+    run_until(threading.Event(), site, setup, bus, neighbor.change_model)
+    assert read_records(site.state) == records
+    assert read_status(site.state).phase == "finished"
+    assert (site.state / "clients" / site.name / "models.safetensors").read_bytes() == model
+
+
 def test_a_certificate_renewed_between_rounds_is_joined_with_before_the_next(
     site: Site, sites: dict[str, Path], neighbor: Neighbor, bus: zenoh.Session
 ) -> None:

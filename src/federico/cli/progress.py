@@ -110,6 +110,8 @@ class LiveProgress:
     def cell_finished(self, cell: CellDir, results: Sequence[CellResult]) -> None:
         """Put a finished cell into the table."""
         self._bars.remove_task(self._at_work.pop(cell.path))
+        if results and results[0].ended_after is not None:
+            self._bars.advance(self._overall, results[0].rounds - results[0].ended_after)
         for line in results:
             self._results[line.key] = line
         if self._console.is_terminal:

@@ -1,59 +1,185 @@
-"""Which round's personal models are kept: the last, or the best on samples set aside for that."""
+"""Keeps the personal model of each client's best round, by samples that it has set aside for that.
 
-import json
-from dataclasses import asdict, dataclass
+Every client chooses for itself. The record of an evaluated round has the figures of what clients
+would keep if it were the last one, so what tables report are the models that are kept.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import inf, isfinite
 from pathlib import Path
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
-from federico.exchange.processes import ProcessGroup
+from federico.experiment.build import Setup
+from federico.experiment.personal_models import save_hosted_clients
 from federico.methods.method import Method, Mixtures
-from federico.runs.atomic import publish_text
+from federico.runs.records import Record
+from federico.types import FloatArray
 
-BEST_FILE = "best.json"
+T = TypeVar("T")
+Figures: TypeAlias = dict[str, list[float | None]]
 
 
 @dataclass(frozen=True)
-class BestRound:
-    """The round whose personal models are kept, and their mean loss on what was set aside."""
+class Kept:
+    """What each of some clients keeps: of which round, how good it is, and what it is compared to.
 
-    round: int
-    loss: float
+    The parts are those of `Record` with the same names.
+    """
+
+    kept_rounds: list[int]
+    kept_losses: list[float | None]
+    without_gain: list[int]
+    figures: Figures | None
+    alone: Figures | None
+    together: Figures | None
+    together_share: list[float] | None
+
+    @classmethod
+    def of(cls, record: Record | None, places: Sequence[int] | None = None) -> "Kept | None":
+        """What a record says of the clients at these places, by default all; None if nothing."""
+        if record is None or record.kept_rounds is None:
+            return None
+        if record.kept_losses is None or record.without_gain is None:
+            return None
+        some = range(len(record.kept_rounds)) if places is None else places
+        together_share = record.together_share
+        return cls(
+            kept_rounds=[record.kept_rounds[place] for place in some],
+            kept_losses=[record.kept_losses[place] for place in some],
+            without_gain=[record.without_gain[place] for place in some],
+            figures=_some_figures(record.figures, some),
+            alone=_some_figures(record.alone, some),
+            together=_some_figures(record.together, some),
+            together_share=None if together_share is None else [together_share[k] for k in some],
+        )
 
 
-def mean_loss(method: Method, mixtures: Mixtures, team: ProcessGroup) -> float:
-    """The mean, over all clients, of the loss of their predictors on what they have set aside."""
-    personal = mixtures.personal()
-    scores = method.learner.score(
-        personal.bank,
-        personal.visits,
-        personal.weights,
-        "set aside",
-        personal.calibration,
+class BestRounds:
+    """Saves what the clients of one process keep, as rounds are evaluated."""
+
+    def __init__(self, folder: Path, setup: Setup, method: Method, kept: Kept | None) -> None:
+        """`folder` is where personal models go; `kept` what was kept before a run resumes."""
+        self._folder = folder
+        self._setup = setup
+        self._method = method
+        self._kept = kept
+
+    def keep(self, record: Record, mixtures: Mixtures) -> Record:
+        """Save the models of those for whom this round is the best so far.
+
+        Returns the record of the round with the figures of what each client keeps.
+        """
+        losses = self._losses(mixtures)
+        improved = [self._is_better(place, loss) for place, loss in enumerate(losses)]
+        record = _with_kept(record, losses, improved, self._kept)
+        self._kept = Kept.of(record)
+
+        clients = self._method.context.hosted[np.array(improved, dtype=bool)]
+        save_hosted_clients(
+            self._folder,
+            self._setup,
+            self._method,
+            mixtures,
+            record.comparisons,
+            only=set(clients.tolist()),
+        )
+        return record
+
+    def gains_no_more(self, patience: int | None) -> bool:
+        """Whether no client here has gained for so many evaluated rounds; never without a number.
+
+        Hostile clients of a simulation are not asked.
+        """
+        if patience is None or self._kept is None:
+            return False
+        hostile = set(self._setup.hostile.tolist())
+        hosted = self._method.context.hosted.tolist()
+        waited = [
+            rounds
+            for client, rounds in zip(hosted, self._kept.without_gain, strict=True)
+            if client not in hostile
+        ]
+        return all(rounds >= patience for rounds in waited)
+
+    def _losses(self, mixtures: Mixtures) -> list[float | None]:
+        """Each client's loss on what it has set aside; None where there is nothing to measure."""
+        personal = mixtures.personal()
+        scores = self._method.learner.score(
+            personal.bank, personal.visits, personal.weights, "set aside", personal.calibration
+        )
+        losses: FloatArray = scores.figures["loss"][self._method.context.hosted]
+        return [loss if isfinite(loss) else None for loss in losses.tolist()]
+
+    def _is_better(self, place: int, loss: float | None) -> bool:
+        """Whether this client keeps its model of this round instead of what it has kept.
+
+        Who has nothing to choose by keeps that of the last round.
+        """
+        client = self._method.context.hosted[place]
+        has_evidence = self._method.learner.data["set aside"].counts[client] > 0
+        if self._kept is None or not has_evidence:
+            return True
+        return _lower(loss, self._kept.kept_losses[place])
+
+
+def _lower(loss: float | None, than: float | None) -> bool:
+    return (inf if loss is None else loss) < (inf if than is None else than)
+
+
+def _with_kept(
+    record: Record, losses: Sequence[float | None], improved: Sequence[bool], before: Kept | None
+) -> Record:
+    """The record of a round, with what was kept before where nothing has improved."""
+    now = Kept(
+        kept_rounds=[record.round] * len(losses),
+        kept_losses=list(losses),
+        without_gain=[0] * len(losses),
+        figures=record.figures,
+        alone=record.alone,
+        together=record.together,
+        together_share=record.together_share,
     )
-    own = scores.take(method.context.hosted).figures["loss"]
-    of_all = team.gather(own)
-    mean = float("inf")
-    if team.rank == 0:
-        losses = np.concatenate(of_all)
-        mean = float(np.mean(losses[~np.isnan(losses)]))
-    return team.broadcast(mean)
+    if before is not None:
+        waited = []
+        for place, loss in enumerate(losses):
+            gained = _lower(loss, before.kept_losses[place])
+            waited.append(0 if gained else before.without_gain[place] + 1)
+        now = Kept(
+            kept_rounds=_chosen(improved, now.kept_rounds, before.kept_rounds),
+            kept_losses=_chosen(improved, now.kept_losses, before.kept_losses),
+            without_gain=waited,
+            figures=_chosen_figures(improved, now.figures, before.figures),
+            alone=_chosen_figures(improved, now.alone, before.alone),
+            together=_chosen_figures(improved, now.together, before.together),
+            together_share=(
+                None
+                if now.together_share is None or before.together_share is None
+                else _chosen(improved, now.together_share, before.together_share)
+            ),
+        )
+    return replace(record, **vars(now))
 
 
-def is_best(folder: Path, loss: float) -> bool:
-    """Whether this loss is below that of the best round so far."""
-    best = read_best(folder)
-    return best is None or loss < best.loss
+def _chosen(improved: Sequence[bool], now: Sequence[T], before: Sequence[T]) -> list[T]:
+    """Client by client, what is so now where it has improved, and else what was before."""
+    return [new if better else old for better, new, old in zip(improved, now, before, strict=True)]
 
 
-def note_best(folder: Path, round_index: int, loss: float) -> None:
-    """Note that the models of this round, which must have been saved, are the best so far."""
-    publish_text(folder / BEST_FILE, json.dumps(asdict(BestRound(round_index, loss))))
+def _chosen_figures(
+    improved: Sequence[bool], now: Figures | None, before: Figures | None
+) -> Figures | None:
+    """The same for each metric. Records of many clients do not have all figures of every round."""
+    if now is None or before is None:
+        return now
+    return {name: _chosen(improved, values, before[name]) for name, values in now.items()}
 
 
-def read_best(folder: Path) -> BestRound | None:
-    """The best round so far of the cell or peer in this folder, if one was noted."""
-    file = folder / BEST_FILE
-    if not file.exists():
+def _some_figures(
+    figures: Mapping[str, Sequence[float | None]] | None, places: Sequence[int]
+) -> Figures | None:
+    if figures is None:
         return None
-    return BestRound(**json.loads(file.read_text(encoding="utf-8")))
+    return {name: [values[place] for place in places] for name, values in figures.items()}

@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -80,14 +80,18 @@ def save_hosted_clients(
     method: Method,
     mixtures: Mixtures,
     comparisons: Comparisons | None = None,
+    *,
+    only: Set[int] | None = None,
 ) -> None:
-    """Write a folder of its own for each client that this process hosts.
+    """Write a folder of its own for each client that this process hosts, or for some of them.
 
     `comparisons` say what each of them is alone and together, where that is known.
     """
     mixtures = mixtures.personal()
     names = method.names
     for place, (index, mine) in enumerate(mixtures.visits.by_client()):
+        if only is not None and index not in only:
+            continue
         client = setup.clients[index]
         owners = mixtures.visits.owners[mine]
         header = Header(

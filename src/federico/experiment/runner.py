@@ -21,7 +21,7 @@ from federico.data.dataset import Dataset
 from federico.data.summary import DataSummary
 from federico.errors import ConfigError, FedericoError, RunError
 from federico.exchange.processes import ProcessGroup, SingleProcess
-from federico.experiment.best_round import is_best, mean_loss, note_best
+from federico.experiment.best_round import BestRounds, Kept
 from federico.experiment.build import Setup
 from federico.experiment.config import Experiment, System
 from federico.experiment.description import describe
@@ -51,7 +51,7 @@ from federico.runs.atomic import publish, publish_text
 from federico.runs.cell_result import cell_result
 from federico.runs.comparison import Comparisons
 from federico.runs.layout import CellDir, RunDir, another_experiment, first_difference
-from federico.runs.records import Journal, Record, read_last_record
+from federico.runs.records import Journal, Record, read_last_evaluated, read_last_record
 from federico.runs.results import CellResult, StoredAggregate, append_result, read_results
 from federico.runs.table import ShownRate, write_table
 
@@ -498,18 +498,6 @@ def _save_clients(
     save_clients(folder.path / "clients", setup, method, predictors, team, comparisons)
 
 
-def _save_clients_if_best(
-    folder: CellDir, setup: Setup, method: Method, round_index: int, team: ProcessGroup
-) -> None:
-    """Write the personal models of this round if no round before it was better."""
-    predictors = method.predictors(round_index)
-    loss = mean_loss(method, predictors, team)
-    if team.broadcast(team.rank == 0 and is_best(folder.path, loss)):
-        _save_clients(folder, setup, method, predictors, team)
-        if team.rank == 0:
-            note_best(folder.path, round_index, loss)
-
-
 def _last_comparisons(folder: CellDir) -> Comparisons | None:
     """What the clients of a cell are alone and together after the last round, if that is known."""
     last = read_last_record(folder.path)
@@ -546,8 +534,14 @@ def _play_rounds(
     if team.rank == 0:
         observer.cell_started(folder, done)
 
+    best = _best_rounds(folder, setup, method, team)
+    ends = _gain_no_more(best, setup, team)
+    played = done
     with checkpoint.Writer(checkpoints, journal.records) as writer:
         for round_index in range(done + 1, rounds + 1):
+            if ends:
+                break
+            played = round_index
             last = round_index == rounds
             evaluate = last or round_index % system.evaluate_every == 0
             part = play_round(
@@ -555,6 +549,7 @@ def _play_rounds(
                 round_index,
                 evaluate=evaluate,
                 distribution=setup.shares.distribution,
+                best=best,
             )
             with clock("record"):
                 parts = team.gather(part)
@@ -562,10 +557,10 @@ def _play_rounds(
                 if team.rank == 0:
                     record = Record.joined(parts)
                     journal.append(record)
-                if evaluate and setup.experiment.training.keep_best > 0:
-                    _save_clients_if_best(folder, setup, method, round_index, team)
+                ends = _gain_no_more(best, setup, team)
 
-            saving = team.broadcast(checkpoint_due(system, round_index, writer, last=last))
+            due = checkpoint_due(system, round_index, writer, last=last or ends)
+            saving = team.broadcast(due)
             state = {}
             records_bytes = 0
             if saving:
@@ -583,6 +578,30 @@ def _play_rounds(
                     writer.save(round_index, records_bytes, state)
                 observer.round_done(folder, record)
             state = {}  # held by nobody but the writer
+    if ends and team.rank == 0:
+        observer.say(
+            f"{folder.path.name}: ended after round {played}, as no client has gained for "
+            f"{setup.experiment.training.patience} evaluated rounds"
+        )
+
+
+def _best_rounds(
+    folder: CellDir, setup: Setup, method: Method, team: ProcessGroup
+) -> BestRounds | None:
+    """What keeps the clients' best personal models, where the experiment asks for it."""
+    if setup.experiment.training.keep_best == 0:
+        return None
+    last = team.broadcast(read_last_evaluated(folder.path) if team.rank == 0 else None)
+    kept = Kept.of(last, method.context.hosted.tolist())
+    return BestRounds(folder.path / "clients", setup, method, kept)
+
+
+def _gain_no_more(best: BestRounds | None, setup: Setup, team: ProcessGroup) -> bool:
+    """Whether the cell ends before its last round because no client gains any more."""
+    if best is None:
+        return False
+    everywhere = team.gather(best.gains_no_more(setup.experiment.training.patience))
+    return team.broadcast(all(everywhere))
 
 
 def checkpoint_due(
@@ -631,16 +650,19 @@ def play_round(
     *,
     evaluate: bool,
     distribution: Sequence[int] | None = None,
+    best: BestRounds | None = None,
 ) -> Record:
     """Play one round and, where asked for, measure what it has come to on the clients' test data.
 
-    `distribution`: the clients' true distributions, for the record only.
+    `distribution`: the clients' true distributions, for the record only. `best` keeps the personal
+    models of evaluated rounds.
     """
     context = method.context
     played = method.round(round_index)
     _check_returned(method, "round", played, Round, "at the least, return Round()")
 
     evaluation = None
+    mixtures = None
     if evaluate:
         with context.clock("evaluate"):
             mixtures = method.predictors(round_index)
@@ -652,7 +674,7 @@ def play_round(
 
     with context.clock("record"):
         traffic = method.exchange.traffic.take()
-        return record_round(
+        record = record_round(
             round_index,
             method.names,
             context.hosted,
@@ -664,6 +686,9 @@ def play_round(
             method.learner.account,
             is_last=round_index == context.rounds,
         )
+        if best is not None and mixtures is not None:
+            record = best.keep(record, mixtures)
+        return record
 
 
 def _check_returned(method: Method, verb: str, value: object, kind: type, remedy: str) -> None:

@@ -3,9 +3,9 @@
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, model_validator
 
 from federico.learning.augmentation import Augmentation
 from federico.learning.optimizers import Adam, OptimizerOptions
@@ -63,8 +63,19 @@ class Training(Options):
     """What is done to images before a model trains on them; nothing if not set."""
     keep_best: float = Field(default=0.0, ge=0, le=0.5)
     """Fraction of each client's training samples that is set aside, never trained on, to find the
-    evaluated round whose personal models are kept: the one with the lowest mean loss on them. 0
-    sets nothing aside and keeps those of the last round."""
+    evaluated round whose personal model it keeps: the one with its lowest loss on them. 0 sets
+    nothing aside and keeps those of the last round."""
+    patience: PositiveInt | None = None
+    """End a simulation once no client has gained for so many evaluated rounds on what `keep_best`
+    has set aside. A peer of a real federation trains no more once it has not gained for so many,
+    and serves the others until they are done. All rounds are played if not set."""
+
+    @model_validator(mode="after")
+    def _patience_needs_evidence(self) -> Self:
+        """Without samples set aside nobody would know what a gain is."""
+        if self.patience is not None and self.keep_best == 0:
+            raise ValueError("patience needs samples to see a gain by: set keep_best, such as 0.2")
+        return self
 
     def rules(self) -> TrainingRules:
         """What the learner does around each step; somebody's own loss is imported."""

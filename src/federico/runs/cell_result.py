@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pydantic import TypeAdapter
 
@@ -31,6 +31,7 @@ class RoundFigures:
     together_share: list[float] | None = None
     epsilon: list[float] | None = None
     delta: float | None = None
+    kept_rounds: list[int] | None = None
 
     def without_comparison(self) -> "RoundFigures":
         """The round without what a result keeps of the last evaluated round only."""
@@ -67,6 +68,10 @@ def cell_result(
             evaluated.append(played.without_comparison())
             last_evaluated = played
 
+    # A cell that ended early is as good as one that went on: its clients keep what they have.
+    rounds = max(len(moved), cell.rounds_done)
+    if evaluated and rounds > len(moved):
+        evaluated.append(replace(evaluated[-1], round=rounds))
     kept = _enough_rounds(evaluated, len(about.clients))
     figures: dict[str, list[list[float | None]]] = {}
     for each in kept:
@@ -82,7 +87,7 @@ def cell_result(
         rate=about.rate,
         rate_kind=about.rate_kind if rate_kind is None else rate_kind,
         seed=about.seed,
-        rounds=len(moved),
+        rounds=rounds,
         task=about.task,
         clients=about.clients,
         distribution=about.distribution,
@@ -101,6 +106,8 @@ def cell_result(
         alone=last_evaluated.alone,
         together=last_evaluated.together,
         together_share=last_evaluated.together_share,
+        ended_after=len(moved) if rounds > len(moved) else None,
+        kept_rounds=last_evaluated.kept_rounds,
         epsilon=last_evaluated.epsilon,
         delta=last_evaluated.delta,
         clients_drawn=about.clients_drawn,

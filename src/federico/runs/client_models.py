@@ -33,6 +33,8 @@ from federico.runs.bundle import (
     MODELS_FILE,
     Bundle,
     damaged,
+    folder_name,
+    open_folder,
     tensors_below,
 )
 from federico.runs.bundle_header import read_json_header, validated_header
@@ -53,6 +55,11 @@ def open_client(
     folder = cell.path / "clients"
     if not folder.exists():
         raise RunError(f"{cell.path}: not finished yet; `federico run` it again and it resumes")
+    if name not in cell.description.clients:
+        raise RunError(f"{cell.path}: has no client {name!r}")
+    own_folder = folder / folder_name(name)
+    if own_folder.is_dir():  # clients that keep models of different rounds share no files
+        return open_folder(own_folder, factory, trust=trust)
     index = read_json_header(folder / INDEX_FILE)
     try:
         place = index["clients"].index(name)

@@ -33,6 +33,9 @@ OPTIONAL = (
     "gains",
     "epsilon",
     "delta",
+    "kept_rounds",
+    "kept_losses",
+    "without_gain",
 )
 """Parts of a record that are left out where there is nothing to say."""
 
@@ -87,6 +90,14 @@ class Record:
     where training is not private."""
     delta: float | None = None
     """The probability with which the bound of `epsilon` may fail."""
+    kept_rounds: list[int] | None = None
+    """The round whose personal model each client keeps, and whose figures these are; None where
+    every client keeps that of the last round."""
+    kept_losses: list[float | None] | None = None
+    """The loss of what each client keeps on the samples that it has set aside; None without any, or
+    where it is not finite."""
+    without_gain: list[int] | None = None
+    """For how many evaluated rounds each client has not found anything better to keep."""
 
     @property
     def comparisons(self) -> Comparisons | None:
@@ -119,6 +130,9 @@ class Record:
             gains=_end_to_end([part.gains for part in parts]),
             epsilon=_end_to_end([part.epsilon for part in parts]),
             delta=parts[0].delta,
+            kept_rounds=_end_to_end([part.kept_rounds for part in parts]),
+            kept_losses=_end_to_end([part.kept_losses for part in parts]),
+            without_gain=_end_to_end([part.without_gain for part in parts]),
         )
 
 
@@ -221,6 +235,16 @@ def read_last_record(folder: Path) -> Record | None:
     if last is None:
         return None
     return _parsed_part(last, RECORD, folder / RECORDS)
+
+
+def read_last_evaluated(folder: Path) -> Record | None:
+    """The last round of a cell that was evaluated; None before the first."""
+    last = None
+    for text in _whole_lines(folder / RECORDS):
+        record = _parsed_part(text, RECORD, folder / RECORDS)
+        if record.figures is not None:
+            last = record
+    return last
 
 
 def read_spent(folder: Path) -> list[Spent]:

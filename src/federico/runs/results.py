@@ -110,6 +110,11 @@ class CellResult:
     training is not private."""
     delta: float | None = None
     """The probability with which the bound of `epsilon` may fail."""
+    ended_after: int | None = None
+    """The round after which a cell ended before the last that was asked for, because no client
+    gained any more: from then on nothing changes and nothing is sent."""
+    kept_rounds: list[int] | None = None
+    """The round whose personal model each client keeps; None where it is the last."""
     clients_drawn: bool | None = None
     """Whether clients of the same name are others on another seed; None where nobody wrote it."""
     hostile: list[str] = field(default_factory=list)
@@ -142,6 +147,7 @@ class CellResult:
             alone=_chosen_figures(self.alone, honest),
             together=_chosen_figures(self.together, honest),
             together_share=together_share,
+            kept_rounds=None if self.kept_rounds is None else _chosen(self.kept_rounds, honest),
             epsilon=epsilon,
         )
 

@@ -134,6 +134,15 @@ class FederationOptions(Options):
             raise ValueError("each name only once")
         return tuple(sorted(names))  # so that their order in the file does not matter
 
+    @model_validator(mode="after")
+    def _check_patience(self) -> Self:
+        if self.mode == "lock-step" and self.training.patience is not None:
+            raise ValueError(
+                "training.patience: in lock-step every member plays every round; take it out, or "
+                "set mode = 'asynchronous'"
+            )
+        return self
+
     @property
     def digest(self) -> bytes:
         """SHA-256 of what the file means: comments, order and explicit defaults do not matter."""

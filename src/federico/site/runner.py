@@ -26,11 +26,12 @@ import zenoh
 from federico import compat
 from federico.exchange.processes import SingleProcess
 from federico.exchange.protocol import ByteCount, Hosting, Purpose
-from federico.experiment.best_round import is_best, mean_loss, note_best
+from federico.experiment.best_round import BestRounds, Kept
 from federico.experiment.build import Setup
 from federico.experiment.memory_plan import peer_storage
 from federico.experiment.personal_models import save_hosted_clients
 from federico.experiment.runner import checkpoint_due, play_round, resume
+from federico.experiment.training_options import Training
 from federico.learning.bank import Bank
 from federico.learning.visits import Visits
 from federico.methods.method import Method
@@ -40,7 +41,13 @@ from federico.network.wire.signing import Signer
 from federico.open_files import files_awaited
 from federico.runs import checkpoint
 from federico.runs.layout import CellDir
-from federico.runs.records import Journal, Record, read_last_record, read_records
+from federico.runs.records import (
+    Journal,
+    Record,
+    read_last_evaluated,
+    read_last_record,
+    read_records,
+)
 from federico.site.life import leaving_in_time, reported_life
 from federico.site.metrics import serving_metrics
 from federico.site.prepare import prepare_site
@@ -175,6 +182,8 @@ class SitePeer:
         self._journal = Journal(state_folder)
         self._cell = CellDir(state_folder)
         self._personal_model = state_folder / "clients" / site.name
+        self._best: BestRounds | None = None
+        """Keeps the personal model of the best round, once it is known what was kept before."""
 
     def run(self) -> bool:
         """Play the rounds that are left, then serve the others until nobody needs this peer.
@@ -188,6 +197,7 @@ class SitePeer:
         )
 
         earlier = read_records(self._state_folder)
+        self._best = self._best_rounds()
         with (
             StatusWriter(self._site, self._state_folder, self._exchange, earlier) as status,
             serving_metrics(self._site.options.metrics, status.current),
@@ -198,7 +208,7 @@ class SitePeer:
                 completed = self._play_and_serve(completed, status)
             if self._joins_again:
                 status.enter_phase("joining")
-            elif completed == self._rounds:
+            elif completed and completed == self._cell.rounds_done:
                 status.enter_phase("finished")
             else:
                 status.enter_phase("stopped")
@@ -219,14 +229,17 @@ class SitePeer:
         completed = self._play_rounds(completed, status)
         if self._joins_again:
             return completed
-        if completed < self._rounds:
+        if completed < self._rounds and not self._gains_no_more:
             self._save_personal_model_early(completed - resumed_after)
             return completed
 
         self._cell.finish(completed)
         if not self._stop.is_set():
             seconds = self._site.options.keep_serving
-            log.info("all rounds done; serving the others until they are, for up to %g s", seconds)
+            done = "all rounds done"
+            if completed < self._rounds:
+                done = f"no gain for {self._training.patience} evaluated rounds: training no more"
+            log.info("%s; serving the others until they are, for up to %g s", done, seconds)
             self._serve(status, seconds)
         return completed
 
@@ -266,6 +279,8 @@ class SitePeer:
         status.enter_phase("training")
         with checkpoint.Writer(self._checkpoints, self._journal.records) as writer:
             while completed < self._rounds and not self._stop.is_set() and not self._joins_again:
+                if self._gains_no_more:
+                    break
                 completed += 1
                 record = self._play_round(completed)
                 self._joins_again = completed < self._rounds and self._certificate.is_renewed()
@@ -283,11 +298,8 @@ class SitePeer:
         every = self._setup.experiment.system.evaluate_every
         evaluate = round_index == self._rounds or round_index % every == 0
 
-        record = play_round(self._method, round_index, evaluate=evaluate)
-        if self._keeps_best:
-            if evaluate:
-                self._save_personal_model_if_best(record)
-        elif round_index == self._rounds:
+        record = play_round(self._method, round_index, evaluate=evaluate, best=self._best)
+        if self._best is None and round_index == self._rounds:
             # Before the record is written, as the models read for it count in this round.
             self._save_personal_model(record)
             record = _add_traffic(record, self._exchange.traffic.take())
@@ -300,7 +312,7 @@ class SitePeer:
     ) -> None:
         """Begin to save the state after this round, if it is to be saved."""
         system = self._setup.experiment.system
-        last = leaves or round_index == self._rounds or self._stop.is_set()
+        last = leaves or round_index == self._rounds or self._stop.is_set() or self._gains_no_more
         if not checkpoint_due(system, round_index, writer, last=last):
             return
 
@@ -309,17 +321,20 @@ class SitePeer:
         writer.save(round_index, self._journal.size(), state)
 
     @property
-    def _keeps_best(self) -> bool:
-        """Whether the personal model is that of the best round instead of the last."""
-        return self._setup.experiment.training.keep_best > 0
+    def _training(self) -> Training:
+        return self._setup.experiment.training
 
-    def _save_personal_model_if_best(self, record: Record) -> None:
-        """Save the personal model of this round if no round before it was better."""
-        predictors = self._method.predictors(record.round)
-        loss = mean_loss(self._method, predictors, SingleProcess())
-        if is_best(self._state_folder, loss):
-            self._save_personal_model(record)
-            note_best(self._state_folder, record.round, loss)
+    def _best_rounds(self) -> BestRounds | None:
+        """What keeps the best personal model, if that is not simply the last one."""
+        if self._training.keep_best == 0:
+            return None
+        kept = Kept.of(read_last_evaluated(self._state_folder))
+        return BestRounds(self._personal_model.parent, self._setup, self._method, kept)
+
+    @property
+    def _gains_no_more(self) -> bool:
+        """Whether this peer trains no more, as its best round is too long ago."""
+        return self._best is not None and self._best.gains_no_more(self._training.patience)
 
     def _save_personal_model(self, last: Record) -> None:
         """Save the personal model in the form that `federico predict` reads.
@@ -337,7 +352,7 @@ class SitePeer:
         A peer that is told so in its first round since it was started need not have the models of
         others yet. The personal model of an earlier start may have them, so it stays.
         """
-        if self._personal_model.exists() and (rounds_played <= 1 or self._keeps_best):
+        if self._personal_model.exists() and (rounds_played <= 1 or self._best is not None):
             return
         last = read_last_record(self._state_folder)
         if last is not None:
@@ -361,7 +376,7 @@ class SitePeer:
         """
         log.info(
             "all %d rounds are finished already: the personal model is in %s",
-            self._rounds,
+            self._cell.rounds_done,
             self._personal_model,
         )
         log.info("looking for others who are behind, to serve them")
