@@ -1,5 +1,7 @@
 """One peer as a site runs it, beside another that a test drives: both in this process."""
 
+import json
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -226,6 +228,30 @@ def test_a_peer_that_gains_no_more_trains_no_more(
     assert read_records(site.state) == records
     assert read_status(site.state).phase == "finished"
     assert (site.state / "clients" / site.name / "models.safetensors").read_bytes() == model
+
+
+def test_a_better_model_of_a_round_after_the_last_checkpoint_is_not_forgotten(
+    site: Site, neighbor: Neighbor, bus: zenoh.Session
+) -> None:
+    """As after a crash: the rounds since the checkpoint are played again, with other numbers."""
+    training = site.federation.training.model_copy(update={"keep_best": 0.3})
+    site = replace(site, federation=site.federation.model_copy(update={"training": training}))
+    setup = prepare_site(site)
+    run_until(threading.Event(), site, setup, bus, neighbor.change_model)
+    noted = json.loads((site.state / "best.json").read_text())
+    assert noted["kept_rounds"] == read_records(site.state)[-1].kept_rounds
+
+    unbeaten = {**noted, "kept_rounds": [99], "kept_losses": [0.0]}
+    (site.state / "best.json").write_text(json.dumps(unbeaten))
+    (site.state / "done.json").unlink()
+    shutil.rmtree(site.state / "checkpoint")
+    (site.state / "records.jsonl").unlink()
+    run_until(threading.Event(), site, setup, bus, neighbor.change_model)
+    last = read_records(site.state)[-1]
+    assert last.round == 3
+    assert last.kept_rounds == [99]
+    assert last.without_gain == [3]
+    assert last.figures == noted["figures"]
 
 
 def test_a_certificate_renewed_between_rounds_is_joined_with_before_the_next(

@@ -93,13 +93,15 @@ def same(one: Path, other: Path) -> None:
                 assert values == pytest.approx((b.figures or {})[name], rel=0, abs=1e-6), name
             for row, twin in zip(a.posterior, b.posterior, strict=True):
                 assert row == pytest.approx(twin, abs=1e-6)
-        for models in sorted(cell.glob("clients/models.safetensors")):
+        for models in sorted(cell.glob("clients/**/models.safetensors")):
             ours, others = load_file(models), load_file(other / models.relative_to(one))
             assert ours.keys() == others.keys()
             for key in ours:
                 np.testing.assert_allclose(ours[key], others[key], rtol=0, atol=1e-6)
-    saved = list(one.glob("*-0/clients/models.safetensors"))
-    assert len(saved) == len(list(one.glob("*-0")))
+    cells = {
+        models.relative_to(one).parts[0] for models in one.glob("*-0/clients/**/*.safetensors")
+    }
+    assert cells == {cell.name for cell in one.glob("*-0")}
 
 
 HEAD_ONLY = """

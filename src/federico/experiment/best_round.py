@@ -2,6 +2,9 @@
 
 Every client chooses for itself. The record of an evaluated round has the figures of what clients
 would keep if it were the last one, so what tables report are the models that are kept.
+
+A simulation that resumes plays the same rounds again, and comes to keep the same. A peer does not:
+it notes beside its records what it keeps, which may be of a round after its last checkpoint.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,14 +14,18 @@ from pathlib import Path
 from typing import TypeAlias, TypeVar
 
 import numpy as np
+from pydantic import TypeAdapter, ValidationError
 
+from federico.errors import RunError
 from federico.experiment.build import Setup
 from federico.experiment.personal_models import save_hosted_clients
 from federico.methods.method import Method, Mixtures
-from federico.runs.records import Record
+from federico.runs.atomic import publish_text
+from federico.runs.records import Record, read_last_evaluated
 from federico.types import FloatArray
 
 T = TypeVar("T")
+BEST_FILE = "best.json"
 Figures: TypeAlias = dict[str, list[float | None]]
 
 
@@ -57,15 +64,48 @@ class Kept:
         )
 
 
+KEPT = TypeAdapter(Kept)
+
+
+def kept_by_peer(state_folder: Path) -> Kept | None:
+    """What the peer of this state folder has kept so far."""
+    recorded = Kept.of(read_last_evaluated(state_folder))
+    file = state_folder / BEST_FILE
+    if not file.exists():
+        return recorded
+    try:
+        noted = KEPT.validate_json(file.read_bytes())
+    except ValidationError:
+        raise RunError(
+            f"{file}: damaged: it does not say which round is the best; delete it to choose among "
+            "the rounds that are recorded and those to come"
+        ) from None
+    # Both know of the same model: then the records know how long ago that was.
+    is_recorded = recorded is not None and recorded.kept_rounds == noted.kept_rounds
+    return recorded if is_recorded else noted
+
+
 class BestRounds:
     """Saves what the clients of one process keep, as rounds are evaluated."""
 
-    def __init__(self, folder: Path, setup: Setup, method: Method, kept: Kept | None) -> None:
-        """`folder` is where personal models go; `kept` what was kept before a run resumes."""
+    def __init__(
+        self,
+        folder: Path,
+        setup: Setup,
+        method: Method,
+        kept: Kept | None,
+        *,
+        notes: Path | None = None,
+    ) -> None:
+        """`folder` is where personal models go; `kept` what was kept before a run resumes.
+
+        `notes`: the folder in which a peer notes what it keeps.
+        """
         self._folder = folder
         self._setup = setup
         self._method = method
         self._kept = kept
+        self._notes = notes
 
     def keep(self, record: Record, mixtures: Mixtures) -> Record:
         """Save the models of those for whom this round is the best so far.
@@ -75,7 +115,9 @@ class BestRounds:
         losses = self._losses(mixtures)
         improved = [self._is_better(place, loss) for place, loss in enumerate(losses)]
         record = _with_kept(record, losses, improved, self._kept)
-        self._kept = Kept.of(record)
+        kept = Kept.of(record)
+        assert kept is not None, "the round was evaluated"
+        self._kept = kept
 
         clients = self._method.context.hosted[np.array(improved, dtype=bool)]
         save_hosted_clients(
@@ -86,6 +128,9 @@ class BestRounds:
             record.comparisons,
             only=set(clients.tolist()),
         )
+        if self._notes is not None and any(improved):
+            noted = KEPT.dump_json(kept).decode()
+            publish_text(self._notes / BEST_FILE, noted)
         return record
 
     def gains_no_more(self, patience: int | None) -> bool:

@@ -26,7 +26,7 @@ import zenoh
 from federico import compat
 from federico.exchange.processes import SingleProcess
 from federico.exchange.protocol import ByteCount, Hosting, Purpose
-from federico.experiment.best_round import BestRounds, Kept
+from federico.experiment.best_round import BestRounds, kept_by_peer
 from federico.experiment.build import Setup
 from federico.experiment.memory_plan import peer_storage
 from federico.experiment.personal_models import save_hosted_clients
@@ -41,13 +41,7 @@ from federico.network.wire.signing import Signer
 from federico.open_files import files_awaited
 from federico.runs import checkpoint
 from federico.runs.layout import CellDir
-from federico.runs.records import (
-    Journal,
-    Record,
-    read_last_evaluated,
-    read_last_record,
-    read_records,
-)
+from federico.runs.records import Journal, Record, read_last_record, read_records
 from federico.site.life import leaving_in_time, reported_life
 from federico.site.metrics import serving_metrics
 from federico.site.prepare import prepare_site
@@ -328,8 +322,13 @@ class SitePeer:
         """What keeps the best personal model, if that is not simply the last one."""
         if self._training.keep_best == 0:
             return None
-        kept = Kept.of(read_last_evaluated(self._state_folder))
-        return BestRounds(self._personal_model.parent, self._setup, self._method, kept)
+        return BestRounds(
+            self._personal_model.parent,
+            self._setup,
+            self._method,
+            kept_by_peer(self._state_folder),
+            notes=self._state_folder,
+        )
 
     @property
     def _gains_no_more(self) -> bool:
