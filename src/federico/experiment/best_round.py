@@ -30,7 +30,7 @@ Figures: TypeAlias = dict[str, list[float | None]]
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptModels:
     """What each of some clients keeps: of which round, how good it is, and what it is compared to.
 
     The parts are those of `Record` with the same names.
@@ -45,7 +45,7 @@ class Kept:
     together_share: list[float] | None
 
     @classmethod
-    def of(cls, record: Record | None, places: Sequence[int] | None = None) -> "Kept | None":
+    def of(cls, record: Record | None, places: Sequence[int] | None = None) -> "KeptModels | None":
         """What a record says of the clients at these places, by default all; None if nothing."""
         if record is None or record.kept_rounds is None:
             return None
@@ -64,12 +64,12 @@ class Kept:
         )
 
 
-KEPT = TypeAdapter(Kept)
+KEPT = TypeAdapter(KeptModels)
 
 
-def kept_by_peer(state_folder: Path) -> Kept | None:
+def kept_by_peer(state_folder: Path) -> KeptModels | None:
     """What the peer of this state folder has kept so far."""
-    recorded = Kept.of(read_last_evaluated(state_folder))
+    recorded = KeptModels.of(read_last_evaluated(state_folder))
     file = state_folder / BEST_FILE
     if not file.exists():
         return recorded
@@ -93,7 +93,7 @@ class BestRounds:
         folder: Path,
         setup: Setup,
         method: Method,
-        kept: Kept | None,
+        kept: KeptModels | None,
         *,
         notes: Path | None = None,
     ) -> None:
@@ -115,7 +115,7 @@ class BestRounds:
         losses = self._losses(mixtures)
         improved = [self._is_better(place, loss) for place, loss in enumerate(losses)]
         record = _with_kept(record, losses, improved, self._kept)
-        kept = Kept.of(record)
+        kept = KeptModels.of(record)
         assert kept is not None, "the round was evaluated"
         self._kept = kept
 
@@ -175,10 +175,13 @@ def _lower(loss: float | None, than: float | None) -> bool:
 
 
 def _with_kept(
-    record: Record, losses: Sequence[float | None], improved: Sequence[bool], before: Kept | None
+    record: Record,
+    losses: Sequence[float | None],
+    improved: Sequence[bool],
+    before: KeptModels | None,
 ) -> Record:
     """The record of a round, with what was kept before where nothing has improved."""
-    now = Kept(
+    now = KeptModels(
         kept_rounds=[record.round] * len(losses),
         kept_losses=list(losses),
         without_gain=[0] * len(losses),
@@ -192,7 +195,7 @@ def _with_kept(
         for place, loss in enumerate(losses):
             gained = _lower(loss, before.kept_losses[place])
             waited.append(0 if gained else before.without_gain[place] + 1)
-        now = Kept(
+        now = KeptModels(
             kept_rounds=_chosen(improved, now.kept_rounds, before.kept_rounds),
             kept_losses=_chosen(improved, now.kept_losses, before.kept_losses),
             without_gain=waited,

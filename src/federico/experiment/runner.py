@@ -21,7 +21,7 @@ from federico.data.dataset import Dataset
 from federico.data.summary import DataSummary
 from federico.errors import ConfigError, FedericoError, RunError
 from federico.exchange.processes import ProcessGroup, SingleProcess
-from federico.experiment.best_round import BestRounds, Kept
+from federico.experiment.best_round import BestRounds, KeptModels
 from federico.experiment.build import Setup
 from federico.experiment.config import Experiment, System
 from federico.experiment.description import describe
@@ -592,7 +592,7 @@ def _best_rounds(
     if setup.experiment.training.keep_best == 0:
         return None
     last = team.broadcast(read_last_evaluated(folder.path) if team.rank == 0 else None)
-    kept = Kept.of(last, method.context.hosted.tolist())
+    kept = KeptModels.of(last, method.context.hosted.tolist())
     return BestRounds(folder.path / "clients", setup, method, kept)
 
 
