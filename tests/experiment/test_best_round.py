@@ -170,7 +170,7 @@ def test_a_client_with_nothing_to_choose_by_keeps_the_last(
 def test_an_unknown_client_is_named(clients: Clients, tmp_path: Path) -> None:
     done = run(clients, tmp_path, rounds=1, methods=["local"])
     with pytest.raises(RunError, match="no client 'd'"):
-        done.client("d", method="local")
+        open_client(CellDir(done.path / "local-0"), "d", wide)
 
 
 def test_a_run_ends_once_nobody_has_gained_for_that_long(clients: Clients, tmp_path: Path) -> None:
