@@ -30,3 +30,14 @@ def test_folder_that_is_no_run_is_named(federico: Command, tmp_path: Path) -> No
     assert answer.code == 4
     assert answer.err.startswith(f"error: {tmp_path}/nothing: ")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_experiment_file_is_answered_with_the_run_directory(
+    federico: Command, tmp_path: Path
+) -> None:
+    file = tmp_path / "digits.toml"
+    file.write_text("rounds = 2\n")
+    answer = federico("report", file)
+    assert answer.code == 4
+    assert f"{file}: not a site file" in answer.err
+    assert "runs/digits" in answer.err

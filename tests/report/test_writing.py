@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from federico.errors import RunError
 from federico.report.details import summarize
@@ -39,11 +40,11 @@ def test_kept_results_have_their_overview_and_cost(run: Path, tmp_path: Path) ->
     kept.mkdir()
     for name in ("table.json", "results.jsonl"):
         (kept / name).write_bytes((run / name).read_bytes())
-    (run / "figure.png").write_bytes(b"\x89PNG drawn from cells")
+    Image.new("RGB", (4, 4), "white").save(run / "figure.png")
 
     draw_kept(kept, run)
 
-    drawn = {"overview", "overview-dark", "cost", "cost-dark", "figure"}
+    drawn = {"overview", "overview-dark", "cost", "cost-dark", "figure", "figure-dark"}
     assert {file.stem for file in kept.glob("*.png")} == drawn
 
 

@@ -86,7 +86,8 @@ def test_the_figure_lies_beside_the_results(tmp_path: Path) -> None:
     make_run(tmp_path, "federico", figure={"draw": "posteriors"})
 
     assert write_figure(tmp_path) == tmp_path / "figure.png"
-    assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
+    for name in ("figure.png", "figure-dark.png"):
+        assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
 
 
 def test_figure_1_is_drawn_from_a_run_of_its_preset(tmp_path: Path) -> None:

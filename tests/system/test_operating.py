@@ -104,6 +104,15 @@ def test_metrics_health_and_drain_of_a_running_peer(tmp_path: Path) -> None:
         private = [site.state, *site.state.iterdir()]
         assert all(not stat.S_IMODE(path.stat().st_mode) & 0o077 for path in private)
 
+        for of_site in (site.file, site.state):
+            reported = federico("report", of_site)
+            assert reported.returncode == 0, reported.stderr
+            assert f"{site.name} learns with" in reported.stdout or "works alone" in reported.stdout
+            assert "On its test data it reaches" in reported.stdout
+        page = site.state / "report.html"
+        assert f"Report: {page}" in reported.stdout
+        assert stat.S_IMODE(page.stat().st_mode) == 0o600
+
         other.running.kill()
         other.wait()
         dead = federico("peer", "status", other.file, "--json")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from federico.report import summarize
 from federico.runs.table import write_table
@@ -102,13 +103,15 @@ def test_results_without_cells_have_a_report_too(run: Path) -> None:
     kept.mkdir()
     for name in ("table.json", "results.jsonl"):
         (kept / name).write_bytes((run / name).read_bytes())
-    (kept / "figure.png").write_bytes(b"\x89PNG drawn before")
+    Image.new("RGB", (4, 4), "white").save(kept / "figure.png")
 
     held = held_by(write_report(kept, summarize(kept)))
 
     assert list(held) == ["run\nkept"]
     assert held["run\nkept"]["cells"] == []
-    assert "in the manner of the paper" in held["run\nkept"]["figure"]["caption"]
+    figure = held["run\nkept"]["figure"]
+    assert "in the manner of the paper" in figure["caption"]
+    assert figure["dark"] != figure["address"], "no white square in a dark page"
 
 
 def test_a_report_needs_no_torch(run: Path) -> None:

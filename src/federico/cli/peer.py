@@ -3,8 +3,6 @@
 import os
 import signal
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
@@ -18,6 +16,7 @@ from typer.core import TyperGroup
 from federico.cli.console import PLAIN, for_tables, out, print_json
 from federico.cli.logs import Log, LogStyle, logging_to
 from federico.cli.options import Json, Quiet, Trust
+from federico.cli.private_files import private_files
 from federico.cli.signals import stop_on_signals
 from federico.errors import PeerDownError
 from federico.runs.comparison import Comparison, describe_comparison, share_in_words
@@ -85,16 +84,6 @@ def run(
     logged = logging_to(site.state / "peer.log", quiet=quiet, style=log)
     with private_files(), logged, trusting(trust_if(trust)):
         run_peer(site, stop_on_signals())
-
-
-@contextmanager
-def private_files() -> Iterator[None]:
-    """Nobody else on this machine can read files that are made in the block."""
-    before = os.umask(0o077)
-    try:
-        yield
-    finally:
-        os.umask(before)
 
 
 @peer_app.command("drain")

@@ -6,7 +6,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from federico.report.details import summarize
-from federico.report.drawing import INK, legend_below, render, sheet, subtitle
+from federico.report.drawing import INK, legend_below, sheet, subtitle
 from federico.report.figures import curves
 from federico.report.posteriors import (
     LABEL,
@@ -17,8 +17,7 @@ from federico.report.posteriors import (
     read_posteriors,
 )
 from federico.report.table_summary import Summary
-from federico.report.writing import OWN_FIGURE
-from federico.runs.atomic import publish_bytes
+from federico.report.writing import OWN_FIGURE, publish_picture
 from federico.runs.layout import CellDir, RunDir
 from federico.runs.results import read_results
 from federico.runs.table import TableDescription, TableRow, read_table
@@ -32,8 +31,8 @@ def write_figure(folder: Path) -> Path | None:
     figure = draw_figure(folder)
     if figure is None:
         return None
-    publish_bytes(folder / OWN_FIGURE, render(figure))
-    return folder / OWN_FIGURE
+    publish_picture(folder, OWN_FIGURE, figure)
+    return folder / f"{OWN_FIGURE}.png"
 
 
 def draw_figure(folder: Path) -> Figure | None:

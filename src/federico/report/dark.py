@@ -1,5 +1,8 @@
 """A figure for a dark page: the same drawing, with ink and paper exchanged."""
 
+import io
+
+import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.collections import Collection
 from matplotlib.colors import LinearSegmentedColormap, to_hex, to_rgba
@@ -8,6 +11,7 @@ from matplotlib.image import AxesImage
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.text import Text
+from PIL import Image
 
 from federico.report.drawing import AXIS, BLUES, FAINT, INK, SOFT
 
@@ -35,6 +39,23 @@ def darken(figure: Figure) -> None:
     figure.draw_without_rendering()
     for artist in figure.findobj():
         _recolor(artist)
+
+
+def darkened(png: bytes) -> bytes:
+    """A picture of which only the PNG is there, for a dark page: light is exchanged for dark.
+
+    What is kept of earlier runs cannot be drawn again. Hues stay what they were.
+    """
+    with Image.open(io.BytesIO(png)) as image:
+        light = np.asarray(image.convert("RGB"), dtype=np.float64) / 255  # [rows, columns, 3]
+    # Adding the same to all three turns the lightness round and leaves the hue alone.
+    turned = 1 - light.max(-1, keepdims=True) - light.min(-1, keepdims=True) + light
+    paper = np.array(to_rgba(CARD)[:3])
+    ink = np.array(to_rgba(EXCHANGED[INK])[:3])
+    dark = paper + turned * (ink - paper)
+    buffer = io.BytesIO()
+    Image.fromarray(np.rint(255 * dark).astype(np.uint8)).save(buffer, "PNG", optimize=True)
+    return buffer.getvalue()
 
 
 def on_dark(color: str) -> str:

@@ -4,16 +4,17 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
+from federico.errors import RunError
 from federico.report import tables
-from federico.report.dark import darken
+from federico.report.dark import darken, darkened
 from federico.report.details import RunDetails, read_details, summarize
 from federico.report.drawing import render
 from federico.report.figures import draw_all
 from federico.report.table_summary import Summary
 from federico.runs.atomic import disk_errors, publish_bytes, publish_text
 
-OWN_FIGURE = "figure.png"
-"""The figure in the manner of the paper. It is drawn when the runs are there, see `paper.figures`,
+OWN_FIGURE = "figure"
+"""The picture in the manner of the paper. It is drawn when the runs are there, see `paper.figures`,
 and shown wherever it lies beside the results."""
 DARK = "-dark"
 """What the name of a picture for a dark page ends with."""
@@ -31,11 +32,9 @@ def write_tables_and_pictures(folder: Path, summary: Summary) -> None:
     pictures = folder / "figures"
     with disk_errors(pictures):
         pictures.mkdir(exist_ok=True)
-    own_figure = folder / OWN_FIGURE
-    if own_figure.exists():
-        publish_bytes(pictures / OWN_FIGURE, own_figure.read_bytes())
+    _copy_picture(folder, pictures, OWN_FIGURE)
     for name, figure in draw_all(summary, details):
-        _publish_picture(pictures, name, figure)
+        publish_picture(pictures, name, figure)
 
     in_markdown = []
     in_latex = []
@@ -54,8 +53,8 @@ def draw_kept(target: Path, run: Path | None = None) -> None:
     They need nothing but the results. The figure in the manner of the paper is taken from the run
     that was added, if it has one.
     """
-    if run is not None and (run / OWN_FIGURE).exists():
-        publish_bytes(target / OWN_FIGURE, (run / OWN_FIGURE).read_bytes())
+    if run is not None:
+        _copy_picture(run, target, OWN_FIGURE)
 
     summary = summarize(target)
     if len(summary.table.rows) == 1:
@@ -63,10 +62,29 @@ def draw_kept(target: Path, run: Path | None = None) -> None:
     without_cells = RunDetails([], None)
     for name, figure in draw_all(summary, without_cells):
         if name in KEPT_PICTURES:
-            _publish_picture(target, name, figure)
+            publish_picture(target, name, figure)
 
 
-def _publish_picture(folder: Path, name: str, figure: Figure) -> None:
+def _copy_picture(source: Path, target: Path, name: str) -> None:
+    """Copy the picture and the one for a dark page, if there is a picture."""
+    picture = source / f"{name}.png"
+    if picture.exists():
+        publish_bytes(target / picture.name, picture.read_bytes())
+        publish_bytes(target / f"{name}{DARK}.png", for_dark_page(picture))
+
+
+def for_dark_page(picture: Path) -> bytes:
+    """The picture that lies beside this one for dark pages; made from it if none does."""
+    drawn = picture.with_name(f"{picture.stem}{DARK}.png")
+    if drawn.exists() and not drawn.is_symlink():
+        return drawn.read_bytes()
+    try:
+        return darkened(picture.read_bytes())
+    except OSError as error:
+        raise RunError(f"{picture}: cannot be read as a picture: {error}") from None
+
+
+def publish_picture(folder: Path, name: str, figure: Figure) -> None:
     """Write the figure twice: as it is, and for a dark page."""
     publish_bytes(folder / f"{name}.png", render(figure))
     darken(figure)

@@ -193,7 +193,9 @@ class SitePeer:
         earlier = read_records(self._state_folder)
         self._best = self._best_rounds()
         with (
-            StatusWriter(self._site, self._state_folder, self._exchange, earlier) as status,
+            StatusWriter(
+                self._site, self._setup, self._state_folder, self._exchange, earlier
+            ) as status,
             serving_metrics(self._site.options.metrics, status.current),
         ):
             if completed and completed == self._cell.rounds_done:

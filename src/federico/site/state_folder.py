@@ -9,6 +9,7 @@ state/
   done.json         written after the last round
   status.json       what `federico peer status` shows
   peer.log          a log for people
+  report.html       what `federico report` has written
 """
 
 import json

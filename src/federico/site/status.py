@@ -98,6 +98,12 @@ class Status:
     """What it may cost at most: then the site sends nothing more."""
     delta: float | None = None
     """The probability with which the bound of `epsilon` may fail."""
+    train_samples: int | None = None
+    """Samples that the site trains on."""
+    test_samples: int | None = None
+    """Samples that its figures are about."""
+    judged: Literal["held_out", "training", ""] = ""
+    """What the posterior is made of: gains on held-out samples, or losses on training samples."""
 
 
 def find_state_folder(site_file: Path) -> Path:

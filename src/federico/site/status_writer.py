@@ -11,6 +11,8 @@ from types import TracebackType
 from typing import Self
 
 from federico.errors import RunError
+from federico.experiment.build import Setup
+from federico.methods.federico import FedericoOptions
 from federico.network.exchange import NetworkExchange
 from federico.runs.comparison import describe_comparison
 from federico.runs.records import Record
@@ -41,10 +43,19 @@ class StatusWriter:
     """
 
     def __init__(
-        self, site: Site, state_folder: Path, exchange: NetworkExchange, earlier: Iterable[Record]
+        self,
+        site: Site,
+        setup: Setup,
+        state_folder: Path,
+        exchange: NetworkExchange,
+        earlier: Iterable[Record],
     ) -> None:
         """`earlier`: the rounds that were played before this process was started."""
         self._site = site
+        self._client = setup.clients[site.member_index]
+        options = setup.experiment.method_options("federico")
+        assert isinstance(options, FedericoOptions), "the options of the built-in method"
+        self._judged = options.evidence
         self._state_folder = state_folder
         self._exchange = exchange
         self._started = time.time()
@@ -163,6 +174,9 @@ class StatusWriter:
             waits=self._exchange.waits.current,
             certificate_ends=self._certificate_ends,
             epsilon_budget=federation.privacy.epsilon,
+            train_samples=len(self._client.train),
+            test_samples=len(self._client.test),
+            judged=self._judged,
         )
         if self._last_record is not None:
             status = _with_round(status, self._last_record)

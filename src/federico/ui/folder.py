@@ -21,6 +21,7 @@ WATCHED = (
     "table.json",
     "results.jsonl",
     "figure.png",
+    "figure-dark.png",
     "*/cell.json",
     "*/records.jsonl",
     "*/timings.jsonl",

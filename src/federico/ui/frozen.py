@@ -2,7 +2,6 @@
 
 import base64
 import gzip
-import hashlib
 import html
 import json
 import re
@@ -18,7 +17,7 @@ from federico.ui.client_view import client_view
 from federico.ui.plain import Plain
 from federico.ui.rounds import read_cell
 from federico.ui.run_view import run_view, shown_cells
-from federico.ui.static_files import PAGE, SCRIPTS, STATIC, STYLE
+from federico.ui.static_files import PAGE, SCRIPTS, STATIC, STYLE, digest
 
 REPORT = "report.html"
 MOST_BYTES = 6_000_000
@@ -89,8 +88,8 @@ def _page(title: str, frozen: Plain) -> str:
     style = (STATIC / STYLE).read_text(encoding="utf-8")
     script = _one_script()
     policy = (
-        f"default-src 'none'; img-src data:; style-src '{_digest(style)}'; "
-        f"script-src '{_digest(script)}'; base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; img-src data:; style-src '{digest(style)}'; "
+        f"script-src '{digest(script)}'; base-uri 'none'; form-action 'none'"
     )
     # A name that holds HTML must not end the element that holds the data.
     data = json.dumps(frozen).replace("<", "\\u003c")
@@ -121,9 +120,3 @@ def _one_script() -> str:
             f"const {{ {exported} }} = (() => {{\n{inside}\nreturn {{ {exported} }};\n}})();\n"
         )
     return "\n".join(parts)
-
-
-def _digest(text: str) -> str:
-    """What a content security policy names an inline script or style by."""
-    digest = hashlib.sha256(text.encode()).digest()
-    return f"sha256-{base64.b64encode(digest).decode('ascii')}"

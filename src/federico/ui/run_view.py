@@ -13,7 +13,7 @@ from federico.report.figures import CAPTIONS
 from federico.report.table_summary import Population, Summary
 from federico.report.tables import MISSING, TableCell, TextTable, all_tables, worth_tables
 from federico.report.worth_it import by_gain
-from federico.report.writing import OWN_FIGURE
+from federico.report.writing import OWN_FIGURE, for_dark_page
 from federico.runs.layout import CellDir, Description, RunDir
 from federico.runs.table import OURS
 from federico.ui import plain
@@ -212,11 +212,19 @@ def _worth_note(summary: Summary) -> str:
 
 def _own_figure(path: Path) -> Plain | None:
     """The figure in the manner of the paper, where one was drawn; not one from elsewhere."""
-    file = path / OWN_FIGURE
+    file = path / f"{OWN_FIGURE}.png"
     if file.is_symlink() or not file.exists():
         return None
-    encoded = base64.b64encode(file.read_bytes()).decode("ascii")
-    return {"address": f"data:image/png;base64,{encoded}", "caption": CAPTIONS["figure"]}
+    return {
+        "address": _address(file.read_bytes()),
+        "dark": _address(for_dark_page(file)),
+        "caption": CAPTIONS["figure"],
+    }
+
+
+def _address(image: bytes) -> str:
+    """The picture as part of a page."""
+    return f"data:image/png;base64,{base64.b64encode(image).decode('ascii')}"
 
 
 def _paper(summary: Summary) -> str:

@@ -1,5 +1,7 @@
 """The files of the page that are the same for everybody."""
 
+import base64
+import hashlib
 from pathlib import Path
 
 STATIC = Path(__file__).parent / "static"
@@ -21,3 +23,9 @@ SCRIPTS = (
     "app.js",
 )
 """Each after those that it imports from."""
+
+
+def digest(text: str) -> str:
+    """What a content security policy names an inline script or style by."""
+    hashed = hashlib.sha256(text.encode()).digest()
+    return f"sha256-{base64.b64encode(hashed).decode('ascii')}"

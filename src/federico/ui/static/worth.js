@@ -60,8 +60,10 @@ function differences(run) {
 
 function figure(run) {
   if (!run.figure) return null;
-  const picture = element("img", { src: run.figure.address, alt: run.figure.caption });
-  return element("figure", { class: "card paper" }, picture, element("figcaption", {}, run.figure.caption));
+  const image = element("img", { src: run.figure.address, alt: run.figure.caption });
+  const dark = element("source", { media: "(prefers-color-scheme: dark)", srcset: run.figure.dark });
+  const picture = element("picture", {}, dark, image);
+  return element("figure", { class: "card picture" }, picture, element("figcaption", {}, run.figure.caption));
 }
 
 function whoGains(run, given) {
