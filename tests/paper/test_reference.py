@@ -207,6 +207,12 @@ def assert_same_trust(fast: Federico, plain: ReferenceFederation, i: int) -> Non
     same(tracker.prior_power[judged], np.array([plain.prior_power[i][j] for j in peers]))
     assert tracker.peers[tracker.broken == 1].tolist() == sorted(plain.broken[i])
 
+    standings = fast.standings[i]
+    named = dict(zip(standings.peers.tolist(), standings.standing.tolist(), strict=True))
+    assert named == pytest.approx(plain.standing[i])
+    counts = dict(zip(standings.peers.tolist(), standings.refusals.tolist(), strict=True))
+    assert counts == plain.refusals[i]
+
     same(fast.together[i], np.array(plain.together[i]))
     same(fast.private_temperature[i], np.array(plain.private_temperature[i]))
 

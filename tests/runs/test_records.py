@@ -12,7 +12,7 @@ from federico.exchange.protocol import ByteCount, Traffic
 from federico.experiment.evaluation import Evaluation
 from federico.experiment.recording import record_round
 from federico.learning.learner import Scores
-from federico.methods.method import Gains, Posterior, Round
+from federico.methods.method import Gains, Posterior, Refusals, Round
 from federico.runs.layout import RunDir
 from federico.runs.records import (
     Journal,
@@ -150,6 +150,29 @@ def test_what_judged_models_were_worth_is_recorded_by_name(tmp_path: Path) -> No
     first = replace(record, gains=record.gains[:1] if record.gains else None)
     second = replace(record, gains=record.gains[1:] if record.gains else None)
     assert Record.joined([first, second]).gains == read.gains
+
+
+def test_whose_moves_were_refused_is_recorded_by_name(tmp_path: Path) -> None:
+    nobody = Refusals(np.empty(0, np.int64), np.empty(0), np.empty(0, np.int64))
+    one = Refusals(np.array([0]), np.array([0.123456]), np.array([3]))
+    traffic = Traffic(2).take()
+    made = {
+        "second": Round(neighbors=[np.empty(0, np.int64)] * 2, refusals=[nobody, one]),
+        "none": Round(neighbors=[np.empty(0, np.int64)] * 2, refusals=[nobody, nobody]),
+    }
+    records = {
+        which: record_round(1, ("a", "b"), np.arange(2), 2, None, played, traffic)
+        for which, played in made.items()
+    }
+    assert records["none"].standing is None
+    Journal(tmp_path).append(records["second"])
+    (read,) = read_records(tmp_path)
+    assert read.standing == [{}, {"a": 0.1235}]
+    assert read.refusals == [{}, {"a": 3}]
+
+    # A process whose clients have refused nothing says nothing of them.
+    joined = Record.joined([records["none"], records["second"]])
+    assert joined.standing == [{}, {}, {}, {"a": 0.1235}]
 
 
 def test_round_that_was_not_evaluated_has_no_scores() -> None:

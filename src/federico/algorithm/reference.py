@@ -35,7 +35,7 @@ import numpy as np
 from federico.algorithm.aggregation import Say
 from federico.algorithm.evidence import NO_GAIN, PRIOR_POWERS
 from federico.algorithm.gains import WAITING
-from federico.algorithm.reference_acceptance import ReferenceAcceptance, length_of
+from federico.algorithm.reference_acceptance import ReferenceAcceptance, cosine, length_of
 from federico.algorithm.reference_evidence import (
     ReferenceEvidence,
     calibrated,
@@ -48,6 +48,7 @@ from federico.algorithm.reference_evidence import (
 )
 from federico.algorithm.reference_training import Gradient, ReferenceTrainer
 from federico.algorithm.sampling import Sampler, View, draw_by_weight
+from federico.algorithm.standing import LEFT_AFTER_REFUSAL, OPPOSITE, REGAINED, TOO_FAR
 from federico.rng import stream
 from federico.types import Array, FloatArray, Task
 
@@ -136,6 +137,10 @@ class ReferenceFederation:
         self.posterior: list[dict[int, float]] = [{} for _ in self.x]
         """w_ij: how much peer i trusts the model of peer j."""
 
+        self.standing: list[dict[int, float]] = [{} for _ in self.x]
+        """What the moves that each peer had to refuse have left to their senders; 1 if not here."""
+        self.refusals: list[dict[int, int]] = [{} for _ in self.x]
+        """How many moves of each sender were refused."""
         self.own_lengths: list[list[float]] = [[] for _ in self.x]
         """How far each peer has moved its own model, move by move."""
         self.loss_ceiling: list[float | None] = [None for _ in self.x]
@@ -220,7 +225,9 @@ class ReferenceFederation:
             if j in self.waiting[i]:
                 losses.append(WAITING)
             else:
-                losses.append(1 - self.posterior[i][j])
+                # Who has sent moves that had to be refused is asked less readily.
+                standing = self.standing[i].get(j, 1.0)
+                losses.append(1 - standing * self.posterior[i][j])
 
         view = View(
             peer=i,
@@ -236,7 +243,7 @@ class ReferenceFederation:
         """The neighbors of peer i once its trust is final: who waits, then drawn by trust."""
         waiting = sorted(self.waiting[i])[: self.neighbors]
         others = self.trusted_others(i)
-        weights = [self.posterior[i][j] for j in others]
+        weights = [self.standing[i].get(j, 1.0) * self.posterior[i][j] for j in others]
         left = self.neighbors - len(waiting)
         rng = stream(self.seed, "sample", self.names[i], t)
         drawn = draw_by_weight(np.array(others), np.array(weights), left, rng)
@@ -430,6 +437,9 @@ class ReferenceFederation:
         usual_length = self.usual_length(b, own)
         worst_loss = self.worst_loss(b, own)
 
+        refused = self.refused(b, received, own, worst_loss)
+        self.note_refusals(b, refused)
+
         # What a move loses of its coefficient goes to the owner's own.
         weights: dict[int, float] = {}
         moves: dict[int, FloatArray] = {}
@@ -442,6 +452,7 @@ class ReferenceFederation:
             kept = self.acceptance.part_kept(update.delta, own, usual_length)
             if self.loss_check and self.loss_with(b, update.delta) > worst_loss:
                 kept = 0.0
+            kept *= self.standing[b].get(update.sender, 1.0)
             given = (1 - kept) * weights[update.sender]
             weights[update.sender] -= given
             if own is not None:
@@ -453,6 +464,37 @@ class ReferenceFederation:
             self.phi[b] = self.phi[b] + self.acceptance.together(
                 [moves[sender] for sender in senders], [weights[sender] for sender in senders]
             )
+
+    def refused(
+        self, b: int, received: list[ReferenceUpdate], own: FloatArray | None, worst_loss: float
+    ) -> set[int]:
+        """Whose moves are held against them: very far from the own, its opposite, or harmful."""
+        refused: set[int] = set()
+        usual_length = self.usual_length(b, own)
+        total = sum(self.counts_for(update) for update in received)
+        for update in received:
+            is_negligible = self.counts_for(update) <= self.w_min * total
+            if update.sender == b or is_negligible:
+                continue
+            if self.loss_check and self.loss_with(b, update.delta) > worst_loss:
+                refused.add(update.sender)
+            if own is None or usual_length == 0 or self.acceptance.accept == "any":
+                continue
+            if length_of(update.delta - own) > TOO_FAR * usual_length:
+                refused.add(update.sender)
+            if cosine(update.delta, own) < OPPOSITE:
+                refused.add(update.sender)
+        return refused
+
+    def note_refusals(self, b: int, refused: set[int]) -> None:
+        """Who has sent what was refused counts for half as much; others regain something."""
+        for sender, standing in self.standing[b].items():
+            self.standing[b][sender] = min(1.0, standing + REGAINED)
+            if sender in refused:
+                self.standing[b][sender] = standing * LEFT_AFTER_REFUSAL
+        for sender in refused:
+            self.standing[b].setdefault(sender, LEFT_AFTER_REFUSAL)
+            self.refusals[b][sender] = self.refusals[b].get(sender, 0) + 1
 
     def usual_length(self, b: int, own: FloatArray | None) -> float:
         """How long the moves of owner b usually are, or the present one if that is longer."""

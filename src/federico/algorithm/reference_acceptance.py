@@ -29,8 +29,7 @@ class ReferenceAcceptance:
             farthest = self.reach * usual_length
             return farthest / distance if distance > farthest else 1.0
         if self.accept == "cosine":
-            product = length_of(move) * length_of(own)
-            return max(0.0, float(move @ own) / product) if product > 0 else 0.0
+            return max(0.0, cosine(move, own))
         return 1.0
 
     def shortened(self, move: FloatArray, usual_length: float) -> FloatArray:
@@ -56,6 +55,12 @@ class ReferenceAcceptance:
 def length_of(move: FloatArray) -> float:
     """The Euclidean length of a move."""
     return sqrt(float(move @ move))
+
+
+def cosine(move: FloatArray, other: FloatArray) -> float:
+    """The cosine of the angle between two moves; 0 if one of them is none."""
+    product = length_of(move) * length_of(other)
+    return float(move @ other) / product if product > 0 else 0.0
 
 
 def middle(moves: list[FloatArray], weights: list[float], trim: float) -> FloatArray:

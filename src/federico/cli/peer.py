@@ -299,6 +299,10 @@ def _presence(member: MemberStatus, *, running: bool) -> str:
 
 
 def _reputation(member: MemberStatus) -> str:
-    if member.reputation == "good" and not member.strikes:
-        return "good"
-    return f"{member.reputation}, {member.strikes} strikes: {member.reason}"
+    parts: list[str] = [member.reputation]
+    if member.refusals:
+        moves = "1 move" if member.refusals == 1 else f"{member.refusals} moves"
+        parts.append(f"{moves} refused, counts for {member.standing:.0%}")
+    if member.reputation != "good" or member.strikes:
+        parts.append(f"{member.strikes} strikes: {member.reason}")
+    return ", ".join(parts)

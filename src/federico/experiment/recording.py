@@ -9,7 +9,7 @@ from federico.exchange.protocol import ByteCount, Purpose
 from federico.experiment.evaluation import Evaluation
 from federico.learning.learner import Scores
 from federico.learning.privacy import PrivacyAccount
-from federico.methods.method import Gains, Posterior, Round
+from federico.methods.method import Gains, Posterior, Refusals, Round
 from federico.runs.records import Record, weights_kept
 from federico.types import FloatArray, IntArray
 
@@ -59,6 +59,7 @@ def record_round(
     posterior, effective, on_own = _posteriors(
         played.posteriors, names, hosted, clients, distribution
     )
+    standing, refusals = _refusals(played.refusals, names, clients)
     training = traffic["training"]
     reading = traffic["evaluation"]
     return Record(
@@ -78,6 +79,8 @@ def record_round(
         together=together,
         together_share=together_share,
         gains=_gains(played.gains, names, clients),
+        standing=standing,
+        refusals=refusals,
         epsilon=None if account is None else _spent(account, hosted),
         delta=None if account is None else account.rules.delta,
     )
@@ -140,6 +143,23 @@ def _gains(
         pairs = zip(each.peers.tolist(), each.nats.tolist(), strict=True)
         found.append({names[j]: _rounded(nats) if isfinite(nats) else None for j, nats in pairs})
     return found
+
+
+def _refusals(
+    rows: Sequence[Refusals], names: Sequence[str], clients: int
+) -> tuple[list[dict[str, float]] | None, list[dict[str, int]] | None]:
+    """The standing of whose moves were refused, and how many; None where none ever was."""
+    if not any(len(row.peers) for row in rows):
+        return None, None
+    standing: list[dict[str, float]] = []
+    refusals: list[dict[str, int]] = []
+    for row in rows:
+        least = np.argsort(row.standing, kind="stable")[: weights_kept(clients)]
+        named = [names[j] for j in row.peers[least].tolist()]
+        left = [_rounded(value) for value in row.standing[least].tolist()]
+        standing.append(dict(zip(named, left, strict=True)))
+        refusals.append(dict(zip(named, row.count[least].tolist(), strict=True)))
+    return standing, refusals
 
 
 def _by_name(row: Posterior, names: Sequence[str]) -> dict[str, float]:

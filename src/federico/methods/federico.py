@@ -27,6 +27,7 @@ from federico.algorithm.sampling import (
     View,
     draw_by_weight,
 )
+from federico.algorithm.standing import Standings, refused
 from federico.algorithm.trust_rules import TrustRule
 from federico.errors import ConfigError
 from federico.exchange.protocol import Updates
@@ -43,6 +44,7 @@ from federico.methods.method import (
     Mixtures,
     Needs,
     Posterior,
+    Refusals,
     Round,
     TrainedAlone,
     check_neighbors,
@@ -52,7 +54,7 @@ from federico.methods.model_owners import ModelOwner, one_per_client, private_mo
 from federico.methods.state import PerClient, PerPair
 from federico.options import Options
 from federico.rng import stream
-from federico.types import FloatArray, IntArray
+from federico.types import BoolArray, FloatArray, IntArray
 
 PAPER: dict[str, Any] = {
     "evidence": "training",
@@ -246,6 +248,8 @@ class Federico(Method):
     """l_ij and L_ij of each hosted peer i, for the peers j it has met; from training losses."""
     gains = PerPair[GainTracker]()
     """What each model is worth to each hosted peer, for the models it has met; from evidence."""
+    standings = PerPair[Standings]()
+    """What the moves of others say about them, to each hosted peer."""
     together = PerClient[FloatArray]()
     """How much the collaborators count against the private model, [hosted]."""
     together_ceiling = PerClient[FloatArray]()
@@ -371,6 +375,7 @@ class Federico(Method):
 
         self.losses = {}
         self.gains = {}
+        self.standings = {}
         self.posteriors: dict[int, Posterior] = {}
         """w_i of each hosted peer, computed from what it has tracked."""
         self.did_not_come: dict[int, IntArray] = {}
@@ -383,6 +388,7 @@ class Federico(Method):
             self.losses[i] = self._new_tracker(i)
             held_out = int(self.learner.held_out[i])
             self.gains[i] = GainTracker(i, self.opt.momentum, self.opt.trust, held_out)
+            self.standings[i] = Standings()
             self.posteriors[i] = Posterior(nobody, no_weights)
             self.did_not_come[i] = nobody
 
@@ -445,7 +451,16 @@ class Federico(Method):
         self.train_alone(round_index)
         self.update(round_index, self.collect(round_index))
         together = self.together.copy() if self.has_private_models else None
-        return Round(neighbors, list(self.posteriors.values()), together, self.judged)
+        return Round(
+            neighbors, list(self.posteriors.values()), together, self.judged, self._refusals()
+        )
+
+    def _refusals(self) -> list[Refusals]:
+        """What each hosted peer has had to refuse, and what that did to the senders' standing."""
+        found: list[Refusals] = []
+        for standings in self.standings.values():
+            found.append(Refusals(standings.peers, standings.standing, standings.refusals))
+        return found
 
     @timed("sample")
     def sample(self, round_index: int) -> list[IntArray]:
@@ -482,6 +497,7 @@ class Federico(Method):
         waiting = np.setdiff1d(gains.peers[~gains.evaluated], self.did_not_come[i])
         waiting = waiting[: self.neighbors]
         peers, weights = self._trusted_others(i)
+        weights = weights * self.standings[i].of(peers)
         drawn = draw_by_weight(peers, weights, self.neighbors - len(waiting), rng)
         chosen = np.union1d(waiting, drawn)
         left = self.neighbors - len(chosen)
@@ -640,16 +656,36 @@ class Federico(Method):
             return Weighed(updates, np.ones(len(updates)))
 
         weighed = Weighed(updates, np.ones(len(updates)))
+        is_refused = np.zeros(len(updates), dtype=bool)
         if self.opt.accept != "any":
             own = compare_with_own(updates)
             lengths = self._usual_lengths(updates, own.lengths)
             weighed = self.acceptance.weigh(updates, own, lengths)
+            is_refused = refused(own.distances, lengths, own.cosines)
         if self.opt.loss_check and len(updates):
             worse = self.loss_check.worse(updates, self._losses_allowed(updates))
             weighed = replace(weighed, updates=keep(weighed.updates, np.where(worse, 0.0, 1.0)))
+            is_refused |= worse
 
+        standing = self._note_refusals(updates, is_refused)
+        weighed = replace(weighed, updates=keep(weighed.updates, standing))
         weighed = weighed.take(np.flatnonzero(weighed.updates.coefficients > 0))
         return self.acceptance.merged(weighed)
+
+    def _note_refusals(self, updates: Updates, is_refused: BoolArray) -> FloatArray:
+        """The standing of each update's contributor with the owner, after this round, [updates].
+
+        A move that would count for next to nothing is held against nobody.
+        """
+        standing = np.ones(len(updates))
+        for b, standings in self.standings.items():
+            positions = np.flatnonzero(updates.owners == b)
+            contributors = updates.contributors[positions]
+            coefficients = updates.coefficients[positions]
+            counts = coefficients > self.opt.w_min * coefficients.sum()
+            standings.note(contributors, is_refused[positions] & counts)
+            standing[positions] = standings.of(contributors)
+        return standing
 
     def _by_say(self, updates: Updates) -> Updates:
         """The updates with the coefficients on which the senders and the owners agree."""
@@ -844,7 +880,10 @@ class Federico(Method):
             gains = self.gains[i]
             # Who waits to be evaluated comes first, but not if its model did not come.
             failed = np.isin(gains.peers, self.did_not_come[i]) & ~gains.evaluated
-            losses = np.where(failed, np.inf, gains.losses)
+            # Who has sent moves that had to be refused is asked less readily.
+            distrust = 1.0 - gains.weights * self.standings[i].of(gains.peers)
+            losses = np.where(gains.evaluated, distrust, gains.losses)
+            losses = np.where(failed, np.inf, losses)
             view = View(i, count, gains.peers, losses)
         else:
             tracker = self.losses[i]

@@ -50,6 +50,17 @@ class Gains:
 
 
 @dataclass(frozen=True)
+class Refusals:
+    """The contributors whose moves one client has had to refuse."""
+
+    peers: IntArray
+    standing: FloatArray
+    """What is left of what each may count for: from 1, when all is regained, down towards 0."""
+    count: IntArray
+    """How many of its moves were ever refused."""
+
+
+@dataclass(frozen=True)
 class Round:
     """What a round leaves to be recorded of the hosted clients; empty where there is no such thing.
 
@@ -62,6 +73,7 @@ class Round:
     """How much each client's collaborators count against the model it trained alone, 0 to 1."""
     gains: list[Gains] = field(default_factory=list)
     """What each client found when it judged models: why its trust moved."""
+    refusals: list[Refusals] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,8 @@ OPTIONAL = (
     "together",
     "together_share",
     "gains",
+    "standing",
+    "refusals",
     "epsilon",
     "delta",
     "kept_rounds",
@@ -85,6 +87,12 @@ class Record:
     """What the models that each client judged were worth to it, in nats against a guess on the
     samples that it held out; None for a model whose outputs were not finite. None where the method
     judges no models so, and with more than a thousand clients."""
+    standing: list[dict[str, float]] | None = None
+    """What is left to the contributors whose moves each client has had to refuse, of what they may
+    count for at this client: from 0 to 1. With many clients only the least; None where nothing was
+    ever refused."""
+    refusals: list[dict[str, int]] | None = None
+    """How many moves of these contributors were refused so far."""
     epsilon: list[float] | None = None
     """What all that each client has sent so far costs in differential privacy of its samples; None
     where training is not private."""
@@ -128,6 +136,8 @@ class Record:
             together=_joined_figures([part.together for part in parts]),
             together_share=_end_to_end([part.together_share for part in parts]),
             gains=_end_to_end([part.gains for part in parts]),
+            standing=_where_any([(part.standing, part.neighbors) for part in parts]),
+            refusals=_where_any([(part.refusals, part.neighbors) for part in parts]),
             epsilon=_end_to_end([part.epsilon for part in parts]),
             delta=parts[0].delta,
             kept_rounds=_end_to_end([part.kept_rounds for part in parts]),
@@ -278,6 +288,18 @@ def _end_to_end(parts: Sequence[list[T] | None]) -> list[T] | None:
     if parts[0] is None:
         return None
     return [value for part in parts for value in part or ()]
+
+
+def _where_any(
+    parts: Sequence[tuple[list[dict[str, T]] | None, Sequence[Any]]],
+) -> list[dict[str, T]] | None:
+    """All lists in one, with nothing for each of the clients of a process that has none."""
+    if all(values is None for values, _ in parts):
+        return None
+    joined: list[dict[str, T]] = []
+    for values, clients in parts:
+        joined += [{} for _ in clients] if values is None else values
+    return joined
 
 
 def _sums(parts: Sequence[Sequence[int]]) -> list[int]:

@@ -43,6 +43,12 @@ class MemberStatus:
     twice: bool = False
     """Whether two processes answer with the member's key, such as a restored one beside the lost
     one: one of them is to be stopped."""
+    standing: float = 1.0
+    """What is left to the member of what its moves may count for here, from 0 to 1: less after
+    moves that had to be refused."""
+    refusals: int = 0
+    """How many of its moves had to be refused so far: far from this site's own, its opposite, or
+    harmful on held-out samples."""
 
 
 @dataclass(frozen=True)

@@ -187,6 +187,7 @@ class StatusWriter:
     def _member_status(self, name: str) -> MemberStatus:
         presence = self._exchange.presence
         standing = self._exchange.reputation.standing(name)
+        left, refusals = self._refusals_of(name)
         return MemberStatus(
             here=presence.here(name),
             last_seen=presence.away().get(name),
@@ -196,7 +197,16 @@ class StatusWriter:
             reason=standing.reason,
             same_protocol=name not in presence.with_another_protocol(),
             twice=name in self._exchange.there_twice(),
+            standing=left,
+            refusals=refusals,
         )
+
+    def _refusals_of(self, name: str) -> tuple[float, int]:
+        """A member's standing after moves that were refused, and how many were."""
+        record = self._last_record
+        if record is None or record.standing is None or record.refusals is None:
+            return 1.0, 0
+        return record.standing[0].get(name, 1.0), record.refusals[0].get(name, 0)
 
 
 def _with_round(status: Status, record: Record) -> Status:

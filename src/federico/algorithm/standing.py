@@ -1,0 +1,59 @@
+"""What the moves that a contributor has sent say about it: its standing with one owner.
+
+Only what the owner has measured itself counts: how far a move is from the owner's own, whether it
+is its opposite, and whether it does harm on held-out samples. So nobody can spoil the standing of
+anybody else.
+"""
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+
+from federico.algorithm.peer_table import Column, PeerTable
+from federico.types import BoolArray, FloatArray, IntArray
+
+TOO_FAR = 4.0
+"""A move that is so many usual lengths of own moves away from the owner's own is refused."""
+OPPOSITE = -0.5
+"""A move is refused if the cosine of its angle with the owner's own is less."""
+LEFT_AFTER_REFUSAL = 0.5
+"""The part of its standing that a contributor keeps when a move of it is refused."""
+REGAINED = 0.1
+"""What it regains in every round in which none is refused."""
+
+
+def refused(distances: FloatArray, lengths: FloatArray, cosines: FloatArray) -> BoolArray:
+    """Whether moves are refused: very far from the owner's own, or very much its opposite.
+
+    Honest moves often lead somewhat backwards, or are drawn back: that is held against nobody.
+    An owner that has no move to compare with refuses nothing.
+    """
+    is_known = np.isfinite(distances) & (lengths > 0)
+    is_far = distances > TOO_FAR * lengths
+    against: BoolArray = is_known & (is_far | (cosines < OPPOSITE))
+    return against
+
+
+class Standings(PeerTable):
+    """The standing of contributors with one owner: from 1, good, down towards 0."""
+
+    columns: ClassVar[Mapping[str, Column]] = {"standing": Column(1.0), "refusals": Column(0)}
+    standing: FloatArray
+    refusals: IntArray
+    """How many moves were ever refused."""
+
+    def note(self, contributors: IntArray, is_refused: BoolArray) -> None:
+        """Take in a round's moves: who is not refused regains something, also who sent nothing."""
+        blamed = self.meet(contributors[is_refused])
+        regained = np.minimum(self.standing + REGAINED, 1.0)
+        regained[blamed] = self.standing[blamed] * LEFT_AFTER_REFUSAL
+        self.standing = regained
+        self.refusals[blamed] += 1
+
+    def of(self, peers: IntArray) -> FloatArray:
+        """The standing of these peers; good if nothing is known of them."""
+        standing = np.ones(len(peers))
+        known = np.isin(peers, self.peers)
+        standing[known] = self.standing[self.places(peers[known])]
+        return standing

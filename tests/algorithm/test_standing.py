@@ -1,0 +1,54 @@
+"""What a contributor's moves say about it, and how it gets its standing back."""
+
+import numpy as np
+import pytest
+
+from federico.algorithm.standing import OPPOSITE, TOO_FAR, Standings, refused
+
+
+def test_only_what_is_very_far_or_very_much_the_opposite_is_refused() -> None:
+    lengths = np.full(5, 2.0)
+    distances = TOO_FAR * lengths * np.array([1.0, 1.01, 0.5, 0.5, 0.5])
+    cosines = np.array([0.9, 0.9, OPPOSITE, OPPOSITE - 0.01, -0.2])
+    assert refused(distances, lengths, cosines).tolist() == [False, True, False, True, False]
+
+
+def test_an_owner_that_has_nothing_to_compare_with_refuses_nothing() -> None:
+    distances = np.array([np.inf, 1.0])
+    lengths = np.array([1.0, 0.0])
+    assert not refused(distances, lengths, np.array([-1.0, -1.0])).any()
+
+
+def noted(*rounds: bool) -> Standings:
+    """What is known of peer 3 after rounds in which a move of it was refused, or not."""
+    standings = Standings()
+    for is_refused in rounds:
+        standings.note(np.array([1, 3]), np.array([False, is_refused]))
+    return standings
+
+
+def test_each_refusal_costs_half_and_who_is_not_refused_is_not_even_noted() -> None:
+    standings = noted(True, True)
+    assert standings.peers.tolist() == [3]
+    assert standings.of(np.array([1, 3, 5])).tolist() == [1.0, 0.25, 1.0]
+    assert standings.refusals.tolist() == [2]
+
+
+def test_there_is_a_way_back_and_it_ends_where_it_began() -> None:
+    assert noted(True, False).standing.tolist() == pytest.approx([0.6])
+    regained = noted(*[True] * 20, *[False] * 10)
+    assert regained.standing.tolist() == pytest.approx([1.0], abs=1e-5)
+    assert noted(True, *[False] * 30).standing.tolist() == [1.0]
+
+
+def test_who_sends_nothing_regains_its_standing_too() -> None:
+    standings = noted(True)
+    nobody = np.empty(0, np.int64)
+    for _ in range(5):
+        standings.note(nobody, np.empty(0, dtype=bool))
+    assert standings.of(np.array([3])).tolist() == pytest.approx([1.0])
+
+
+def test_an_honest_peer_that_is_refused_now_and_then_keeps_most_of_its_standing() -> None:
+    every_tenth = noted(*[round_index % 10 == 0 for round_index in range(100)])
+    assert every_tenth.standing[0] > 0.9
