@@ -91,8 +91,8 @@ def test_the_header_of_a_bundle(bundle: Path) -> None:
     assert outcomes["RunError"] > 0
 
 
-@pytest.mark.parametrize("name", ["temperatures", "offsets"])
-def test_a_calibration_that_does_not_fit_the_models(bundle: Path, name: str) -> None:
+@pytest.mark.parametrize("name", ["weights", "temperatures", "offsets"])
+def test_a_mixture_that_does_not_fit_its_models(bundle: Path, name: str) -> None:
     header = json.loads((bundle / HEADER_FILE).read_text())
     assert header[name] is not None
     (bundle / HEADER_FILE).write_text(json.dumps(header | {name: header[name][:-1]}))
@@ -149,6 +149,17 @@ def test_what_a_run_leaves(finished: RunDir, tmp_path: Path, name: str) -> None:
         return cell_result(CellDir(folder))
 
     try_all(name, read, (folder / name).read_bytes(), 5)
+
+
+def test_a_last_round_that_lacks_a_client(finished: RunDir, tmp_path: Path) -> None:
+    folder = tmp_path / "cell"
+    shutil.copytree(finished.cell("federico", 0).path, folder)
+    *earlier, last = (folder / "records.jsonl").read_text().splitlines()
+    spoilt = json.loads(last)
+    spoilt["posterior"] = spoilt["posterior"][1:]
+    (folder / "records.jsonl").write_text("\n".join([*earlier, json.dumps(spoilt), ""]))
+    with pytest.raises(RunError, match=r"records\.jsonl: damaged: .* 3 clients"):
+        cell_result(CellDir(folder))
 
 
 def test_an_experiment_file(tmp_path: Path) -> None:

@@ -97,15 +97,16 @@ def validated_header(raw: dict[str, Any], path: Path) -> Header:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
         raise RunError(f"{path}: not a client's bundle: {place}: {first['msg']}") from None
-    _check_calibration(header, path)
+    _check_lengths(header, path)
     return header
 
 
-def _check_calibration(header: Header, path: Path) -> None:
-    """Refuse a calibration that does not fit the models and their outputs."""
+def _check_lengths(header: Header, path: Path) -> None:
+    """Refuse what does not fit the number of models and their outputs."""
     models = len(header.owners)
-    if header.temperatures is not None and len(header.temperatures) != models:
-        raise RunError(f"{path}: not a client's bundle: temperatures: one for each owner belongs")
+    for name, values in (("weights", header.weights), ("temperatures", header.temperatures)):
+        if values is not None and len(values) != models:
+            raise RunError(f"{path}: not a client's bundle: {name}: one for each owner belongs")
     if header.offsets is None:
         return
     lengths = [len(offsets) for offsets in header.offsets]

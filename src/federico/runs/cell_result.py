@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 
 from pydantic import TypeAdapter
 
+from federico.errors import RunError
 from federico.runs.layout import CellDir, Description
 from federico.runs.provenance import provenance
-from federico.runs.records import Record, iterate_parts, read_last_record
+from federico.runs.records import RECORDS, Record, iterate_parts, read_last_record
 from federico.runs.results import CellResult, RateKind
 from federico.stopwatch import Spent
 
@@ -57,6 +58,11 @@ def cell_result(
     """
     about = cell.description
     last = read_last_record(cell.path)
+    if last is not None and last.posterior and len(last.posterior) != len(about.clients):
+        raise RunError(
+            f"{cell.path / RECORDS}: damaged: its last round has the posteriors of "
+            f"{len(last.posterior)} clients, and the cell has {len(about.clients)}"
+        )
     moved: list[int] = []
     evaluation_moved: list[int] = []
     evaluated: list[RoundFigures] = []
