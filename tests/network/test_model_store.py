@@ -174,3 +174,15 @@ def test_who_reads_slowly_on_purpose_does_not_fill_the_memory(store: ModelStore)
         store.chunk(published(store, version, row(version)), 1, 0)
         store.release_row()
     assert len(store.publications) == MOST_OLDER + 1
+
+
+def test_who_reads_slowly_on_purpose_is_not_waited_for_beyond_a_time(clock: Clock) -> None:
+    many = ChunkPlan(size=400, width=4, chunk_numbers=4)
+    store = ModelStore(many, "float32", clock=clock, longest=60.0)
+    numbers = np.ones(400, np.float32)
+    first = store.publish(1, numbers).digest
+    for index in range(7):
+        assert store.chunk(first, 1, index) is not None
+        clock.now += READER_GRACE - 1
+    store.publish(2, 2 * numbers)
+    assert store.chunk(first, 1, 7) is None

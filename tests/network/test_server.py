@@ -1,5 +1,6 @@
 """The server on a bus: every request gets its answer, and nobody holds up another."""
 
+import gc
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -201,9 +202,9 @@ def upload(bus: zenoh.Session, make_terms) -> Callable[[], list[bytes]]:
         coefficient=3.0,
     )
 
-    def send_all() -> list[bytes]:
+    def send_all(chunks: int = terms.chunk_plan.chunks) -> list[bytes]:
         got = answers(send(bus, "b", Topic.OFFER_UPDATE, offer))
-        for index, chunk in enumerate(terms.chunk_plan):
+        for index, chunk in enumerate([*terms.chunk_plan][:chunks]):
             request = ChunkUpload(b"n" * 16, index).encode()
             got += answers(send(bus, "b", Topic.UPLOAD_CHUNK, request, row[chunk].tobytes()))
         return got
@@ -274,3 +275,42 @@ def test_a_flood_is_answered_to_a_bounded_extent_and_delays_nobody_else(
     assert len(answers(send(bus, "c", Topic.REQUEST_MODEL, LATEST))) == 1
     answered = sum(len(answers(replies)) for replies in pending)
     assert 0 < answered < 500
+
+
+def test_a_flood_is_named_once_more_was_dropped_than_any_window_holds(
+    bus: zenoh.Session, terms: Terms, reputation: Reputation
+) -> None:
+    models = ModelStore(terms.chunk_plan, "float32")
+    updates = UpdateStore(terms.chunk_plan, "float32")
+    named: list[str] = []
+    server = PeerServer(bus, terms, models, updates, reputation, Traffic(3), named.append)
+    try:
+        pending = [send(bus, "b", Topic.OFFER_UPDATE) for _ in range(3000)]
+        assert len(answers(send(bus, "c", Topic.REQUEST_MODEL, LATEST))) == 1
+        for replies in pending:
+            answers(replies)
+        assert set(named) == {"b"}
+    finally:
+        server.close()
+
+
+def test_a_transfer_that_is_half_finished_ends_when_its_sender_has_given_up(
+    bus: zenoh.Session, terms: Terms, reputation: Reputation, upload
+) -> None:
+    """However long the owner's round takes."""
+    now = [100.0]
+    updates = UpdateStore(terms.chunk_plan, "float32")
+    models = ModelStore(terms.chunk_plan, "float32")
+    server = PeerServer(bus, terms, models, updates, reputation, Traffic(3), clock=lambda: now[0])
+    try:
+        server.publish(1, np.ones(SIZE, np.float32))
+        assert upload(chunks=1) == [b"", b""]
+        assert updates.waiting == 1
+        now[0] += 2 * LIMITS.deadline
+        (refused,) = answers(send(bus, "b", Topic.UPLOAD_CHUNK, ChunkUpload(b"n" * 16, 1).encode()))
+        assert refused == b"-no such update was offered"
+        gc.collect()
+        assert updates.waiting == 0, "its room is free"
+        assert reputation.standings() == {}, "to be slow is no offence"
+    finally:
+        server.close()

@@ -33,7 +33,7 @@ from federico.network.presence import Presence
 from federico.network.protocol import Terms
 from federico.network.reputation import Reputation
 from federico.network.roster import Roster
-from federico.network.server import PeerServer
+from federico.network.server import PeerServer, log_flood
 from federico.network.update_store import UpdateStore
 from federico.network.waits import Waits
 from federico.network.wire.encoding import square_sum
@@ -68,8 +68,12 @@ class NetworkExchange:
         limits: Limits,
         lockstep: bool = False,
         folder: Path | None = None,
+        flooded: Callable[[str], object] = log_flood,
     ) -> None:
-        """`bank` holds the model of `me` alone; updates wait in `folder` until collected."""
+        """`bank` holds the model of `me` alone; updates wait in `folder` until collected.
+
+        `flooded` is called with the name of a member that sends far more than is answered.
+        """
         schema = ModelSchema.of_layout(bank.layout, limits.precision)
         incarnation = secrets.randbits(INCARNATION_BITS)
         terms = Terms(me, roster, schema, limits, signer, incarnation)
@@ -84,10 +88,11 @@ class NetworkExchange:
         self._terms = terms
         self._lockstep = lockstep
         self._folder = folder
-        self._models = ModelStore(plan, schema.wire, folder)
+        # Whoever fetches for longer has given up itself.
+        self._models = ModelStore(plan, schema.wire, folder, longest=limits.deadline)
         self._updates = UpdateStore(plan, schema.dtype, folder)
         self._server = PeerServer(
-            session, terms, self._models, self._updates, self.reputation, self.traffic
+            session, terms, self._models, self._updates, self.reputation, self.traffic, flooded
         )
         self._sender = RequestSender(session, limits)
         self._owners: dict[int, OwnerClient] = {}

@@ -6,6 +6,7 @@ fetching them, and only for a while.
 """
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -35,6 +36,8 @@ class Reader:
     """Chunks that it has yet to request."""
     last_request: float
     """When it last requested one, by the store's clock."""
+    began: float
+    """When it requested the first one."""
 
 
 @dataclass(eq=False)
@@ -58,12 +61,17 @@ class ModelStore:
         wire: str,
         folder: Path | None = None,
         clock: Callable[[], float] = time.monotonic,
+        longest: float = math.inf,
     ) -> None:
-        """`wire` is the type of numbers that travels; `folder` holds copies of older versions."""
+        """`wire` is the type of numbers that travels; `folder` holds copies of older versions.
+
+        A reader that takes longer than `longest` seconds is waited for no more.
+        """
         self._chunk_plan = chunk_plan
         self._wire = wire
         self._folder = folder
         self._clock = clock
+        self._longest = longest
         self._versions: list[ServedVersion] = []
         self._lock = threading.Lock()
 
@@ -131,8 +139,10 @@ class ModelStore:
 
     def _read(self, served: ServedVersion, reader: int, index: int) -> bytes:
         known = served.readers.get(reader)
-        chunks_left = self._chunk_plan.chunks if known is None else known.chunks_left
-        served.readers[reader] = Reader(max(0, chunks_left - 1), self._clock())
+        now = self._clock()
+        if known is None:
+            known = Reader(self._chunk_plan.chunks, now, now)
+        served.readers[reader] = Reader(max(0, known.chunks_left - 1), now, known.began)
 
         chunk = served.packed[self._chunk_plan.chunk(index)].tobytes()
 
@@ -145,6 +155,7 @@ class ModelStore:
         now = self._clock()
         for reader in served.readers.values():
             recent = now - reader.last_request < READER_GRACE
+            recent = recent and now - reader.began < self._longest
             if reader.chunks_left > 0 and recent:
                 return True
         return False

@@ -169,7 +169,7 @@ class UpdateEvent(Enum):
     REPLACED = auto()
     """The visitor offered another one instead, or completed a newer one."""
     OUTDATED = auto()
-    """The owner's model has moved on too far."""
+    """The owner's model has moved on too far, or the chunks have taken too long."""
     TAKEN = auto()
     """The owner collects its updates."""
 
@@ -387,6 +387,11 @@ class OwnerConversation:
         # What was begun and never completed must not take room for ever.
         oldest = self._version - self._terms.limits.staleness
         if self._receiving is not None and self._receiving.header.version < oldest:
+            self.give_up()
+
+    def give_up(self) -> None:
+        """What was begun has taken too long: its room is needed for others."""
+        if self._receiving is not None:
             self._receiving.advance(UpdateEvent.OUTDATED)
             self._receiving = None
 

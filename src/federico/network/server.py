@@ -6,8 +6,9 @@ and decisions are carried out with the model store and the update store.
 
 import logging
 import threading
+import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import zenoh
@@ -15,7 +16,7 @@ import zenoh
 from federico.errors import ProtocolError
 from federico.exchange.protocol import COEFFICIENT_BYTES, Traffic
 from federico.learning.rows import RowFile
-from federico.network.allowance import Allowance
+from federico.network.allowance import Allowances
 from federico.network.model_store import ModelStore
 from federico.network.protocol import (
     GONE,
@@ -43,18 +44,25 @@ log = logging.getLogger(__name__)
 
 MOST_WAITING = 64
 """Requests of one member that may wait: as many as the largest window. More are dropped."""
+TRANSFER_TIMES = 1.5
+"""An update that takes so many times as long as its sender waits for anybody is dropped."""
 CLOSING = 1.0
 """Seconds that an answer under way gets when the server closes."""
 ACKNOWLEDGED = b""
 
 
+def log_flood(name: str) -> None:
+    """What a peer does about a flood that cannot cut links."""
+    log.debug("%s sends far more than is answered", name)
+
+
 class RequestQueue:
     """The waiting requests of one member, in the order they came, within bounds."""
 
-    def __init__(self, most_bytes: int, allowance: Allowance) -> None:
-        """`most_bytes` may wait at a time; the allowance bounds what is taken in the long run."""
+    def __init__(self, most_bytes: int, allowances: Allowances) -> None:
+        """`most_bytes` may wait at a time; the allowances bound what is taken in the long run."""
         self._most_bytes = most_bytes
-        self._allowance = allowance
+        self._allowances = allowances
         self._waiting: deque[tuple[zenoh.Query, int]] = deque()
         self._bytes = 0
         self._closed = False
@@ -63,27 +71,33 @@ class RequestQueue:
     def put(self, query: zenoh.Query) -> bool:
         """Let a request wait; returns whether it may. A single one always has room."""
         size = len(query.payload or b"") + len(query.attachment or b"")
+        _, _, topic = str(query.key_expr).rpartition("/")
         with self._changed:
             full = len(self._waiting) >= MOST_WAITING or self._bytes + size > self._most_bytes
             if full and self._waiting:
                 return False
-            if not self._allowance.take():
+            if not self._allowances.take(topic, size):
                 return False
             self._waiting.append((query, size))
             self._bytes += size
             self._changed.notify()
         return True
 
-    def __iter__(self) -> Iterator[zenoh.Query]:
-        """The requests as they come, until the queue is closed and empty."""
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._waiting or self._closed)
-                if not self._waiting:
-                    return
-                query, size = self._waiting.popleft()
-                self._bytes -= size
-            yield query
+    def get(self, seconds: float | None) -> zenoh.Query | None:
+        """The next request; None if none comes for so long, or the queue is closed and empty."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._closed, seconds)
+            if not self._waiting:
+                return None
+            query, size = self._waiting.popleft()
+            self._bytes -= size
+        return query
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing waits, and nothing more will come."""
+        with self._changed:
+            return self._closed and not self._waiting
 
     def close(self) -> None:
         """Nothing more will come."""
@@ -103,8 +117,9 @@ class MemberServer:
         updates: UpdateStore,
         reputation: Reputation,
         traffic: Traffic,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`visitor` is the number of the member."""
+        """`visitor` is the number of the member; `clock` gives seconds, tests set it."""
         self._terms = terms
         self._visitor = visitor
         self._name = terms.roster.members[visitor]
@@ -112,13 +127,16 @@ class MemberServer:
         self._updates = updates
         self._reputation = reputation
         self._traffic = traffic
+        self._clock = clock
         self._conversation = OwnerConversation(terms, visitor)
+        self._late_from: float | None = None
+        """When an update of which chunks are still to come has taken too long; None without one."""
         self._lock = threading.Lock()
 
         # An honest member has a window of chunks under way, and what it repeats because it is slow.
         most_bytes = 2 * terms.limits.window * terms.limits.chunk_bytes
-        self.allowance = Allowance(terms.chunk_plan.chunks)
-        self.queue = RequestQueue(most_bytes, self.allowance)
+        self.allowances = Allowances(terms.chunk_plan, clock)
+        self.queue = RequestQueue(most_bytes, self.allowances)
         self._thread = threading.Thread(target=self._work, name=f"serve {self._name}", daemon=True)
         self._thread.start()
 
@@ -148,7 +166,11 @@ class MemberServer:
         self._thread.join(CLOSING)
 
     def _work(self) -> None:
-        for query in self.queue:
+        while not self.queue.ended:
+            query = self.queue.get(self._seconds_to_late())
+            self._end_late_transfer()
+            if query is None:
+                continue
             with query:
                 try:
                     self._answer(query)
@@ -171,6 +193,20 @@ class MemberServer:
                 query.reply_err(encode_busy(reason))
             case Refuse(reason) | Violation(reason):
                 query.reply_err(encode_refusal(reason))
+
+    def _seconds_to_late(self) -> float | None:
+        """Seconds until the update on its way has taken too long; None if there is none."""
+        if self._late_from is None:
+            return None
+        return max(0.0, self._late_from - self._clock())
+
+    def _end_late_transfer(self) -> None:
+        """Drop an update of which chunks are still to come, once its sender has given up."""
+        if self._late_from is None or self._clock() < self._late_from:
+            return
+        self._late_from = None
+        with self.conversation() as conversation:
+            conversation.give_up()
 
     def _decide(self, query: zenoh.Query) -> Decision:
         if not self._reputation.trusts(self._name):
@@ -210,6 +246,7 @@ class MemberServer:
             return NO_ROOM
         with self.conversation() as conversation:
             conversation.room_made(update)
+        self._late_from = self._clock() + TRANSFER_TIMES * self._terms.limits.deadline
         self._traffic.receives(self._terms.number, COEFFICIENT_BYTES)
         return ACKNOWLEDGED
 
@@ -234,15 +271,21 @@ class PeerServer:
         updates: UpdateStore,
         reputation: Reputation,
         traffic: Traffic,
+        flooded: Callable[[str], object] = log_flood,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """The stores hold what is served and what arrives; the others keep the books."""
+        """The stores hold what is served and what arrives; the others keep the books.
+
+        `flooded` is called with the name of a member that sends far more than is answered.
+        """
         self._terms = terms
         self._models = models
+        self._flooded = flooded
         self._members: dict[str, MemberServer] = {}
         for number, name in enumerate(terms.roster.members):
             if name != terms.name:
                 self._members[name] = MemberServer(
-                    terms, number, models, updates, reputation, traffic
+                    terms, number, models, updates, reputation, traffic, clock
                 )
         requests = f"{terms.roster.requests_key(terms.name)}/*/*"
         self._queryable = session.declare_queryable(requests, self._enqueue, complete=True)
@@ -253,7 +296,7 @@ class PeerServer:
         for member in self._members.values():
             with member.conversation() as conversation:
                 conversation.publish(publication)
-            member.allowance.renew()
+            member.allowances.renew()
 
     def release_row(self) -> None:
         """The row is about to change: serve it only to those in the middle of fetching it."""
@@ -284,13 +327,16 @@ class PeerServer:
         """Runs in a thread of Zenoh: must not wait. What is dropped will be sent again."""
         visitor = self._terms.roster.visitor_of(str(query.key_expr), self._terms.name)
         member = None if visitor is None else self._members.get(visitor)
-        if member is None:
+        if visitor is None or member is None:
             query.drop()
             return
 
         taken = member.queue.put(query)
         if not taken:
             query.drop()
+            # Through a relay anybody's name may be used.
+            if member.allowances.is_flood() and self._terms.blames(signed=False):
+                self._flooded(visitor)
 
 
 def _content(content: "zenoh.ZBytes | None") -> bytes:

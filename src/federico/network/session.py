@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 import zenoh
 
 from federico.errors import NetworkError
+from federico.network.links import new_id
 from federico.network.protocol import Topic
 from federico.network.roster import Roster
 from federico.network.wire.messages import LARGEST_MESSAGE
@@ -20,6 +21,11 @@ RELAY_TIMEOUT = 60.0
 """Seconds that a site which needs a relay waits for it."""
 HANDSHAKE = 4.0
 """Seconds that whoever connects has to show a certificate."""
+MOST_ARRIVING = 1000
+"""Links with a certificate that may be opening at a time."""
+LEAST_SESSIONS = 1000
+SESSIONS_PER_MEMBER = 8
+"""Room for the sessions of each member; `links.py` cuts those that are too many."""
 CLOSING = 5.0
 """Seconds that leaving may take; Zenoh's own close can wait for a lost link much longer."""
 WAIT_BEFORE_CLOSE = 60_000_000
@@ -95,11 +101,12 @@ def configuration(
     if mode == "router":
         access = relay_rules(roster)
     return {
+        "id": new_id(identity.name),
         "mode": "client" if needs_relay else mode,
         "listen": {"endpoints": [_listening(address) for address in addresses.listen]},
         "connect": _connect(addresses, needs_relay),
         "scouting": _scouting(bool(addresses.listen)),
-        "transport": _transport(identity),
+        "transport": _transport(identity, roster),
         "access_control": access,
     }
 
@@ -205,12 +212,17 @@ def _scouting(listens: bool) -> ConfigTable:
     }
 
 
-def _transport(identity: Identity) -> ConfigTable:
+def _transport(identity: Identity, roster: Roster) -> ConfigTable:
     certificate = str(identity.certificate)
     key = str(identity.key)
     congestion = {"block": {"wait_before_close": WAIT_BEFORE_CLOSE}}
     return {
         "shared_memory": {"enabled": False},
+        "unicast": {
+            "accept_timeout": int(HANDSHAKE * 1000),
+            "accept_pending": MOST_ARRIVING,
+            "max_sessions": max(LEAST_SESSIONS, SESSIONS_PER_MEMBER * len(roster.members)),
+        },
         "link": {
             "protocols": ["tls"],
             "tx": {

@@ -32,6 +32,11 @@ class UpdateStore:
         # A row is gone with the last who knows of its update: dropped updates free their room.
         self._incoming: WeakKeyDictionary[IncomingUpdate, RowFile] = WeakKeyDictionary()
 
+    @property
+    def waiting(self) -> int:
+        """How many updates have room here now."""
+        return len(self._incoming)
+
     def make_room(self, update: IncomingUpdate) -> bool:
         """Make room for an update that was offered; returns whether there is enough."""
         try:

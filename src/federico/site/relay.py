@@ -9,6 +9,7 @@ import threading
 from pathlib import Path
 
 from federico.errors import IdentityError
+from federico.network.links import LinkGuard
 from federico.network.session import Addresses, Identity, close, open_session
 from federico.site.certificates import check_certificate
 from federico.site.federation_file import load_federation
@@ -36,6 +37,7 @@ def run_relay(
         ", ".join(listen),
     )
     try:
-        stop.wait()
+        with LinkGuard(session, federation.roster):
+            stop.wait()
     finally:
         close(session)

@@ -19,6 +19,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import zenoh
@@ -36,6 +37,7 @@ from federico.learning.bank import Bank
 from federico.learning.visits import Visits
 from federico.methods.method import Method
 from federico.network.exchange import NetworkExchange
+from federico.network.links import LinkGuard
 from federico.network.session import close, open_session
 from federico.network.wire.signing import Signer
 from federico.open_files import files_awaited
@@ -110,9 +112,10 @@ class NetworkConnection:
     exchange: NetworkExchange
     """There is one after `connect`."""
 
-    def __init__(self, site: Site, session: zenoh.Session) -> None:
+    def __init__(self, site: Site, session: zenoh.Session, links: LinkGuard) -> None:
         self._site = site
         self._session = session
+        self._links = links
 
     def connect(self, bank: Bank, participants: int) -> NetworkExchange:
         """Make the exchange, for whoever builds a method on top of it."""
@@ -133,6 +136,7 @@ class NetworkConnection:
             limits=federation.limits,
             lockstep=federation.mode == "lock-step",
             folder=self._site.state,
+            flooded=partial(self._links.shut_out, reason="sends far more than is answered"),
         )
         return self.exchange
 
@@ -142,7 +146,8 @@ def _open_network(site: Site) -> Iterator[NetworkConnection]:
     """Join the network for as long as the block lasts."""
     session = open_session(site.identity, site.addresses, site.federation.roster)
     try:
-        yield NetworkConnection(site, session)
+        with LinkGuard(session, site.federation.roster) as links:
+            yield NetworkConnection(site, session, links)
     finally:
         close(session)
 
