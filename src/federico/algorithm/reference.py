@@ -105,6 +105,8 @@ class ReferenceFederation:
     seed: int = 0
     rate: float = 0.01
     batch_size: int = 10
+    least_samples: int = 1
+    """A peer that trains on fewer samples shows its model to nobody, and sends nothing."""
 
     def __post_init__(self) -> None:
         """Every peer holds a part of its samples out; nobody has judged any model yet."""
@@ -120,6 +122,14 @@ class ReferenceFederation:
         """log pi_i of each peer: how frequent the labels are that it trains on."""
         for i in range(len(self.x)):
             self.hold_out(i)
+
+        self.unshown: set[int] = set()
+        """The peers that show their models to nobody, from the first round to the last."""
+        for i, samples in enumerate(self.for_training):
+            if len(samples) < self.least_samples:
+                self.unshown.add(i)
+        self.absent: list[set[int]] = [set() for _ in self.x]
+        """The peers whose models peer i has wanted in vain."""
 
         self.gain: list[dict[int, float]] = [{} for _ in self.x]
         """G_ij: the nats that model j was worth to peer i, averaged over its visits."""
@@ -188,7 +198,7 @@ class ReferenceFederation:
         """One round; `t` counts from 1."""
         updates: list[ReferenceUpdate] = []
         for i in range(len(self.x)):
-            visited = sorted([i, *self.wanted(i, t)])
+            visited = sorted([i, *self.pull(i, self.wanted(i, t))])
 
             if t <= self.last_judging_round:
                 self.judge(i, visited)
@@ -217,12 +227,20 @@ class ReferenceFederation:
             return self.trusted_others(i)
         return self.sample_by_trust(i, t)
 
+    def pull(self, i: int, wanted: list[int]) -> list[int]:
+        """Those of the wanted models that come; whose does not is tried after all others."""
+        came = [j for j in wanted if j not in self.unshown]
+        self.absent[i] |= set(wanted) - set(came)
+        return came
+
     def sample(self, i: int, t: int) -> list[int]:
         """The neighbors of peer i while it judges: who waits comes first, then who is trusted."""
-        known = sorted({*self.gain[i], *self.waiting[i]})
+        known = sorted({*self.gain[i], *self.waiting[i], *self.absent[i]})
         losses: list[float] = []
         for j in known:
-            if j in self.waiting[i]:
+            if j in self.absent[i]:
+                losses.append(inf)
+            elif j in self.waiting[i]:
                 losses.append(WAITING)
             else:
                 # Who has sent moves that had to be refused is asked less readily.
@@ -256,7 +274,9 @@ class ReferenceFederation:
                 strangers.append(j)
         left = self.neighbors - len(chosen)
         if left > 0:
-            chosen |= set(rng.permutation(np.array(strangers, dtype=np.int64))[:left].tolist())
+            in_order = rng.permutation(np.array(strangers, dtype=np.int64)).tolist()
+            in_order.sort(key=lambda j: j in self.absent[i])  # those wanted in vain come last
+            chosen |= set(in_order[:left])
         return sorted(chosen)
 
     def trusted_others(self, i: int) -> list[int]:
@@ -393,6 +413,7 @@ class ReferenceFederation:
         """What peer i sends to the owners of visited models: c_ib = n_i w_ib, and a delta.
 
         A peer trains its own model however little it trusts it: if nobody did, it would stay so.
+        One with too few samples trains no other.
         """
         x = self.x[i][self.for_training[i]]
         y = self.y[i][self.for_training[i]]
@@ -401,7 +422,7 @@ class ReferenceFederation:
         updates: list[ReferenceUpdate] = []
         for b in visited:
             weight = self.weight_of(i, b)
-            if b != i and (weight == 0 or weight < self.w_min):
+            if b != i and (weight == 0 or weight < self.w_min or i in self.unshown):
                 continue
             delta = self.trainer.local_epoch(i, b, self.phi[b], x, y, t)
             updates.append(ReferenceUpdate(i, b, weight * samples, delta))

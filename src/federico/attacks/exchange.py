@@ -47,6 +47,10 @@ class HostileExchange:
         self._poison = poison
         self._is_poisoned = False
 
+    def withhold(self, owners: IntArray) -> None:
+        """See `Exchange.withhold`."""
+        self._inner.withhold(owners)
+
     def pull(self, round_index: int, wanted: Visits) -> Visits:
         """See `Exchange.pull`. Hostile members turn hostile here."""
         self._turn_hostile(round_index)

@@ -13,7 +13,14 @@ from torch import Tensor
 
 from federico.errors import FedericoError, MissingDependencyError
 from federico.exchange.processes import ProcessGroup, SingleProcess
-from federico.exchange.protocol import COEFFICIENT_BYTES, Exchange, Hosting, Traffic, Updates
+from federico.exchange.protocol import (
+    COEFFICIENT_BYTES,
+    Exchange,
+    Hosting,
+    Traffic,
+    Updates,
+    without_withheld,
+)
 from federico.learning.bank import Bank
 from federico.learning.parts import ModelPart
 from federico.learning.rows import Rows
@@ -137,14 +144,22 @@ class MpiExchange:
         self._is_whole = self._part == whole
         self._model_bytes = self._part.size * bank.rows.element_size()
         self._arrived: Updates | None = None
+        self._withheld: IntArray = np.empty(0, np.int64)
+
+    def withhold(self, owners: IntArray) -> None:
+        """See `Exchange.withhold`: every rank tells all others."""
+        by_rank = self._comm.allgather(owners)
+        self._withheld = np.concatenate(by_rank)
 
     def pull(self, round_index: int, wanted: Visits) -> Visits:
         """The round-start models of all wanted owners become visiting rows of this bank."""
+        wanted = without_withheld(wanted, self._withheld)
         self.traffic.count(wanted.owners, wanted.clients, self._model_bytes)
         return self._bring(wanted)
 
     def read_models(self, round_index: int, visits: Visits) -> Visits:
         """The models of these visits become visiting rows of this bank, to be measured."""
+        visits = without_withheld(visits, self._withheld)
         self.traffic.count(visits.owners, visits.clients, self._model_bytes, "evaluation")
         return self._bring(visits)
 

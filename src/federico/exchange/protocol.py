@@ -149,6 +149,12 @@ class Exchange(Protocol):
 
     traffic: Traffic
 
+    def withhold(self, owners: IntArray) -> None:
+        """From now on nobody else gets the models of these owners, who are hosted here.
+
+        All processes of a run say it together, before the first round.
+        """
+
     def pull(self, round_index: int, wanted: Visits) -> Visits:
         """Bring each wanted owner's model, as it was when this round started, into the bank.
 
@@ -166,3 +172,12 @@ class Exchange(Protocol):
 
         Returns the visits that can take place. The bytes are counted apart from training.
         """
+
+
+def without_withheld(visits: Visits, withheld: IntArray) -> Visits:
+    """The visits without those of others to owners who withhold their models."""
+    if len(withheld) == 0:
+        return visits
+    to_own = visits.owners == visits.clients
+    possible = to_own | ~np.isin(visits.owners, withheld)
+    return visits[np.flatnonzero(possible)]

@@ -3,11 +3,12 @@
 import numpy as np
 import torch
 
-from federico.exchange.protocol import COEFFICIENT_BYTES, Traffic, Updates
+from federico.exchange.protocol import COEFFICIENT_BYTES, Traffic, Updates, without_withheld
 from federico.learning.bank import Bank
 from federico.learning.parts import ModelPart
 from federico.learning.rows import Rows
 from federico.learning.visits import Visits
+from federico.types import IntArray
 
 
 class SimulatedExchange:
@@ -20,14 +21,21 @@ class SimulatedExchange:
         self._part = part or self._whole
         self._model_bytes = self._part.size * bank.rows.element_size()
         self._pushed: Updates | None = None
+        self._withheld: IntArray = np.empty(0, np.int64)
+
+    def withhold(self, owners: IntArray) -> None:
+        """See `Exchange.withhold`."""
+        self._withheld = owners
 
     def pull(self, round_index: int, wanted: Visits) -> Visits:
         """Every model is here already: only count what it would cost on a wire."""
+        wanted = without_withheld(wanted, self._withheld)
         self.traffic.count(wanted.owners, wanted.clients, self._model_bytes)
         return wanted
 
     def read_models(self, round_index: int, visits: Visits) -> Visits:
         """Every model is here already: only count what it would cost on a wire."""
+        visits = without_withheld(visits, self._withheld)
         self.traffic.count(visits.owners, visits.clients, self._model_bytes, "evaluation")
         return visits
 

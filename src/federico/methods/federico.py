@@ -18,6 +18,7 @@ from federico.algorithm.gains import GainTracker
 from federico.algorithm.losses import LossTracker, Tracking
 from federico.algorithm.posterior import posterior, significant
 from federico.algorithm.sampling import (
+    AbsentModels,
     Coin,
     EpsilonGreedy,
     Everyone,
@@ -250,6 +251,8 @@ class Federico(Method):
     """What each model is worth to each hosted peer, for the models it has met; from evidence."""
     standings = PerPair[Standings]()
     """What the moves of others say about them, to each hosted peer."""
+    absent = PerPair[AbsentModels]()
+    """The peers whose models did not come when each hosted peer last wanted them."""
     together = PerClient[FloatArray]()
     """How much the collaborators count against the private model, [hosted]."""
     together_ceiling = PerClient[FloatArray]()
@@ -373,13 +376,17 @@ class Federico(Method):
         self.acceptance = Acceptance(self.opt.accept, self.opt.reach, self.opt.trim)
         self.loss_check = LossCheck(self.learner, self.bank)
 
+        hosted = context.hosted.tolist()
+        self.unshown = [i for i in hosted if not self.has_enough_samples(i)]
+        """The hosted peers with so few samples that they never show anybody what they train."""
+        self.exchange.withhold(np.array(self.unshown, dtype=np.int64))
+
         self.losses = {}
         self.gains = {}
         self.standings = {}
         self.posteriors: dict[int, Posterior] = {}
         """w_i of each hosted peer, computed from what it has tracked."""
-        self.did_not_come: dict[int, IntArray] = {}
-        """The peers whose models did not come when each hosted peer last wanted them."""
+        self.absent = {}
         self.judged: list[Gains] = []
         """What each hosted peer found of the models that it judged last; to be recorded."""
         nobody = np.empty(0, np.int64)
@@ -390,7 +397,7 @@ class Federico(Method):
             self.gains[i] = GainTracker(i, self.opt.momentum, self.opt.trust, held_out)
             self.standings[i] = Standings()
             self.posteriors[i] = Posterior(nobody, no_weights)
-            self.did_not_come[i] = nobody
+            self.absent[i] = AbsentModels()
 
         hosted = len(context.hosted)
         self.together = np.full(hosted, self.opt.together_prior)
@@ -483,9 +490,7 @@ class Federico(Method):
     def note_who_came(self, neighbors: Sequence[IntArray], visits: Visits) -> None:
         """Remember which neighbors gave no model, so that others are tried before them."""
         for (i, positions), wanted in zip(visits.by_client(), neighbors, strict=True):
-            came = visits.owners[positions]
-            earlier = np.setdiff1d(self.did_not_come[i], came)
-            self.did_not_come[i] = np.union1d(earlier, np.setdiff1d(wanted, came))
+            self.absent[i].note(wanted, visits.owners[positions])
 
     def _draw_by_trust(self, i: int, rng: np.random.Generator) -> IntArray:
         """Neighbors of a peer whose trust is final.
@@ -494,7 +499,7 @@ class Federico(Method):
         trusted, peers never met are tried.
         """
         gains = self.gains[i]
-        waiting = np.setdiff1d(gains.peers[~gains.evaluated], self.did_not_come[i])
+        waiting = np.setdiff1d(gains.peers[~gains.evaluated], self.absent[i].peers)
         waiting = waiting[: self.neighbors]
         peers, weights = self._trusted_others(i)
         weights = weights * self.standings[i].of(peers)
@@ -506,7 +511,7 @@ class Federico(Method):
 
         everybody = np.arange(self.context.count)
         strangers = rng.permutation(np.setdiff1d(everybody, [*gains.peers, i]))
-        last = np.isin(strangers, self.did_not_come[i])
+        last = np.isin(strangers, self.absent[i].peers)
         in_order = np.concatenate([strangers[~last], strangers[last]])
         return np.union1d(chosen, in_order[:left])
 
@@ -620,7 +625,7 @@ class Federico(Method):
         """Equations (5) and (8): what each visitor sends to owners of models it gives weight to."""
         weights = self._visit_weights(visits)  # [visits]
         kept = self._worth_training(visits, weights)
-        kept = kept[self.sendable(visits[kept])]
+        kept = kept[self._trainable(visits[kept])]
         visits = visits[kept]
         weights = weights[kept]
 
@@ -638,6 +643,15 @@ class Federico(Method):
         samples = self.learner.samples[visits.clients]
         coefficients = weights * samples
         return Updates(visits.owners, visits.clients, coefficients, deltas)
+
+    def _trainable(self, visits: Visits) -> IntArray:
+        """Positions of the visits whose outcome others may see, or that nobody else will ever see.
+
+        A peer with too few samples trains its own model like everybody, but shows it to nobody.
+        """
+        is_unshown = np.isin(visits.clients, self.unshown)
+        to_own = visits.clients == visits.owners
+        return np.flatnonzero(self.affordable(visits) & (to_own | ~is_unshown))
 
     @timed("push")
     def push_updates(self, round_index: int, updates: Updates) -> None:
@@ -879,7 +893,7 @@ class Federico(Method):
         if self.judges:
             gains = self.gains[i]
             # Who waits to be evaluated comes first, but not if its model did not come.
-            failed = np.isin(gains.peers, self.did_not_come[i]) & ~gains.evaluated
+            failed = np.isin(gains.peers, self.absent[i].peers) & ~gains.evaluated
             # Who has sent moves that had to be refused is asked less readily.
             distrust = 1.0 - gains.weights * self.standings[i].of(gains.peers)
             losses = np.where(gains.evaluated, distrust, gains.losses)
@@ -888,7 +902,7 @@ class Federico(Method):
         else:
             tracker = self.losses[i]
             view = View(i, count, tracker.peers, tracker.tracked)
-        return view.without_optimism_for(self.did_not_come[i])
+        return view.without_optimism_for(self.absent[i].peers)
 
     def _trusted_others(self, i: int) -> tuple[IntArray, FloatArray]:
         """The other peers that are worth training for peer i, and their weights."""

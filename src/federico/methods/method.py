@@ -28,7 +28,7 @@ from federico.methods.context import MethodContext, timed
 from federico.methods.model_owners import ModelOwner, one_per_client
 from federico.methods.state import DeclaredState, Places
 from federico.options import Options
-from federico.types import FloatArray, IntArray
+from federico.types import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -311,16 +311,27 @@ class Method(ABC):
 
         Not those of clients with too few samples, or whose privacy budget this would exceed.
         """
-        learner = self.learner
-        account = learner.account
-        allowed = np.zeros(len(visits), dtype=bool)
+        allowed = self.affordable(visits)
         for client, positions in visits.by_client():
-            samples = int(learner.samples[client])
-            if not self.context.floor.allows(samples, learner.batch_size):
-                continue
-            if account is None or account.affordable(client, len(positions), samples):
-                allowed[positions] = True
+            if not self.has_enough_samples(client):
+                allowed[positions] = False
         return np.flatnonzero(allowed)
+
+    def has_enough_samples(self, client: int) -> bool:
+        """Whether a client trains on enough samples for others to see the outcome."""
+        samples = int(self.learner.samples[client])
+        return self.context.floor.allows(samples, self.learner.batch_size)
+
+    def affordable(self, visits: Visits) -> BoolArray:
+        """Which visits stay within the privacy budgets of their clients, [visits]."""
+        account = self.learner.account
+        allowed = np.ones(len(visits), dtype=bool)
+        if account is None:
+            return allowed
+        for client, positions in visits.by_client():
+            samples = int(self.learner.samples[client])
+            allowed[positions] = account.affordable(client, len(positions), samples)
+        return allowed
 
     def train_private_models(
         self, round_index: int, visits: Visits, part: DataPart = "train"

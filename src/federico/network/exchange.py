@@ -103,6 +103,8 @@ class NetworkExchange:
                 )
 
         self._published = 0
+        self._withheld = False
+        """Whether nobody gets this peer's model."""
         self._predicted_with: IntArray = np.empty(0, dtype=np.int64)
         """The owners whose models were last read for an evaluation."""
         self._own_update: tuple[float, RowFile] | None = None
@@ -113,6 +115,12 @@ class NetworkExchange:
         self._closing.callback(self.presence.close)
         self._closing.callback(self._server.close)
         self._closing.callback(self._sender.stop_waiting)
+
+    def withhold(self, owners: IntArray) -> None:
+        """See `Exchange.withhold`: from now on this peer refuses everybody its model."""
+        if self._terms.number in owners:
+            self._withheld = True
+            self._server.withhold()
 
     def pull(self, round_index: int, wanted: Visits) -> Visits:
         """See `Exchange.pull`. Offers the own model, as it is now, to others."""
@@ -204,7 +212,7 @@ class NetworkExchange:
 
     def _publish(self, version: int) -> None:
         """Offer the own model as the version of the round that starts with it, once."""
-        if self._published == version:
+        if self._published == version or self._withheld:
             return
         self._published = version
         row = self._bank.hosted_rows[0].numpy()

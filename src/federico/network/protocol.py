@@ -140,6 +140,7 @@ REMEMBERED = 8
 """Starts of an owner that a visitor remembers."""
 GONE = Refuse("this version is gone; request the newest")
 NO_ROOM = Refuse("no room for it")
+WITHHELD = Refuse("this peer has too few samples to show its model")
 
 
 # --- States and transitions ---------------------------------------------------------------------
@@ -373,6 +374,7 @@ class OwnerConversation:
         self._visitor = visitor
         self._name = terms.roster.members[visitor]
         self._newest: Publication | None = None
+        self._withheld = False
         self._version = 0
         # At most one update is on its way and one waits: a visitor cannot take more room.
         self._receiving: IncomingUpdate | None = None
@@ -394,6 +396,10 @@ class OwnerConversation:
         if self._receiving is not None:
             self._receiving.advance(UpdateEvent.OUTDATED)
             self._receiving = None
+
+    def withhold(self) -> None:
+        """From now on the model is nobody's business: visitors need not wait for it."""
+        self._withheld = True
 
     def withdraw(self, remaining: Publication | None) -> None:
         """The model is about to change: announce what remains of it, or nothing."""
@@ -454,6 +460,8 @@ class OwnerConversation:
         return Violation(f"a request about {topic!r}")
 
     def _decide_model(self, request: ModelRequest) -> Decision:
+        if self._withheld:
+            return WITHHELD
         newest = self._newest
         if newest is None or newest.version < request.version:
             return Busy("not there yet")

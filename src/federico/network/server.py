@@ -298,6 +298,12 @@ class PeerServer:
                 conversation.publish(publication)
             member.allowances.renew()
 
+    def withhold(self) -> None:
+        """Refuse everybody the model from now on; nothing is published."""
+        for member in self._members.values():
+            with member.conversation() as conversation:
+                conversation.withhold()
+
     def release_row(self) -> None:
         """The row is about to change: serve it only to those in the middle of fetching it."""
         remaining = self._models.release_row()
