@@ -31,6 +31,7 @@ from federico.learning.layout import ModelLayout
 from federico.learning.learner import ClientData, Learner
 from federico.learning.models import Factory, perceptron
 from federico.learning.optimizers import Adam, Optimizer
+from federico.learning.privacy import Floor
 from federico.methods import METHODS
 from federico.methods.method import Method
 from federico.own_code import EVERYTHING, trusting
@@ -134,6 +135,7 @@ def make_method(
     rounds: int = 10,
     hosting: Hosting | None = None,
     connect: Connect | None = None,
+    floor: Floor | None = None,
     **options: object,
 ) -> Method:
     """A method before its first round, of all clients in one process; `options` are its own."""
@@ -159,6 +161,7 @@ def make_method(
         connect=connect or partial(SimulatedExchange, part=part),
         local_epochs=local_epochs,
         rounds=rounds,
+        floor=floor,
     )
 
 

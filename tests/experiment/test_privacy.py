@@ -17,20 +17,22 @@ from federico.experiment.build import Setup, prepare
 from federico.experiment.config import Experiment
 from federico.learning.bank import Bank
 from federico.learning.privacy import PrivacyAccount
+from federico.methods.federico import Federico
 from federico.site.privacy_ledger import note_restored, open_account, recall_spent
 
 Tiny = Callable[..., Experiment]
 
 
 class Watched(SimulatedExchange):
-    """Remembers who has sent anything trained on its samples."""
+    """Remembers who has sent others anything trained on its samples."""
 
     def __init__(self, bank: Bank, participants: int) -> None:
         super().__init__(bank, participants)
         self.contributors: set[int] = set()
 
     def push(self, round_index: int, updates: Updates) -> None:
-        self.contributors |= set(updates.contributors.tolist())
+        to_others = updates.contributors != updates.owners
+        self.contributors |= set(updates.contributors[to_others].tolist())
         super().push(round_index, updates)
 
 
@@ -70,22 +72,30 @@ def test_a_client_with_hardly_any_samples_sends_nothing(tiny: Tiny, method: str)
     assert made[0].contributors == {0, 1}
 
 
-def test_the_floor_can_be_lowered(tiny: Tiny) -> None:
-    setup = setup_of(tiny, 40, 40, 2, rounds=1, privacy={"least_samples": 1})
+def test_a_client_with_hardly_any_samples_trains_its_own_model_which_nobody_gets(
+    tiny: Tiny,
+) -> None:
+    setup = setup_of(tiny, 40, 40, 2, rounds=4, federico={"epsilon": 1.0})
     before = setup.method("federico").bank.copy_rows()
     playing = setup.method("federico")
-    playing.round(1)
+    for round_index in range(1, 5):
+        playing.round(round_index)
+        assert 2 not in playing.predictors(round_index).visits.owners[:-1]
     assert playing.bank.copy_rows()[2].ne(before[2]).any(), "its own model learns from its sample"
 
+    assert isinstance(playing, Federico)
+    for shown in (0, 1):
+        assert 2 not in playing.posteriors[shown].peers
+    assert {0, 1, 2} == set(playing.posteriors[2].peers.tolist()), "it pulls the models of others"
 
-def test_with_the_default_floor_the_own_model_knows_nothing_of_a_lone_sample(tiny: Tiny) -> None:
-    setup = setup_of(tiny, 40, 40, 2, rounds=1)
-    before = setup.method("federico").bank.copy_rows()
+
+def test_the_floor_can_be_lowered(tiny: Tiny) -> None:
+    setup = setup_of(tiny, 40, 40, 2, rounds=2, privacy={"least_samples": 1})
     playing = setup.method("federico")
-    playing.round(1)
-    after = playing.bank.copy_rows()
-    assert after[2].eq(before[2]).all()
-    assert after[0].ne(before[0]).any()
+    assert isinstance(playing, Federico)
+    for round_index in (1, 2):
+        playing.round(round_index)
+    assert 2 in playing.posteriors[0].peers
 
 
 def test_a_client_whose_budget_is_used_up_sends_nothing_more_and_goes_on_pulling(

@@ -22,6 +22,7 @@ from federico.experiment.build import build_method
 from federico.learning import rows as rows_module
 from federico.learning.bank import Bank
 from federico.learning.layout import ModelLayout
+from federico.learning.privacy import Floor
 from federico.learning.rows import RowFile, Rows, RowsInFiles, RowStorage
 from federico.learning.visits import Visits
 from federico.methods.averaging import average_into
@@ -70,6 +71,10 @@ class Everybody:
         self._pulled: set[int] = set()
         for peer in peers:
             peer.own_row.copy_(everything.rows[peer.number])
+
+    def withhold(self, owners: np.ndarray) -> None:
+        for peer in self.peers:
+            peer.exchange.withhold(owners[owners == peer.number])
 
     def pull(self, round_index: int, wanted: Visits) -> Visits:
         self._pulled.add(round_index)
@@ -520,7 +525,9 @@ def lock_step(
     opened: list[Neighbor] = []
 
     def play_all(
-        options: FedericoOptions, make_storage: Callable[[], RowStorage]
+        options: FedericoOptions,
+        make_storage: Callable[[], RowStorage],
+        floor: Floor | None = None,
     ) -> tuple[list, list]:
         session = new_bus()
         signers = signers_of(authority, roster.members)
@@ -548,6 +555,7 @@ def lock_step(
                 hosting=hosting,
                 connect=connect,
                 rounds=5,
+                floor=floor,
             )
 
         def play(mine: Federico) -> list[Round]:
@@ -565,19 +573,20 @@ def lock_step(
         peer.exchange.close()
 
 
+@pytest.mark.parametrize("floor", [Floor(), Floor(10)], ids=["all show", "one shows nothing"])
 @pytest.mark.parametrize(
     "rule",
     [{}, {"preset": "paper"}, {"preset": "paper", "worse_than_guess": "tracked"}],
     ids=["default", "ignored", "tracked"],
 )
 def test_three_peers_in_lock_step_give_the_numbers_of_one_process_to_the_bit(
-    lock_step, blobs, method, rule: dict[str, Any]
+    lock_step, blobs, method, rule: dict[str, Any], floor: Floor
 ) -> None:
     options = FedericoOptions(neighbors=2, epsilon=0.5, **rule)
-    alone = method("federico", blobs([12, 9, 15]), rounds=5, **options.model_dump())
+    alone = method("federico", blobs([12, 9, 15]), rounds=5, floor=floor, **options.model_dump())
     expected = [alone.round(index) for index in range(1, 6)]
     for number, (mine, rounds_played) in enumerate(
-        zip(*lock_step(options, RowStorage), strict=True)
+        zip(*lock_step(options, RowStorage, floor), strict=True)
     ):
         for together_, apart in zip(expected, rounds_played, strict=True):
             assert together_.neighbors[number].tolist() == apart.neighbors[0].tolist()

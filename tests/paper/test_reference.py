@@ -12,6 +12,7 @@ from federico.algorithm.reference_acceptance import ReferenceAcceptance
 from federico.algorithm.sampling import EpsilonGreedy
 from federico.learning.learner import ClientData
 from federico.learning.optimizers import Adam
+from federico.learning.privacy import Floor
 from federico.methods.federico import Federico
 from federico.types import FloatArray
 from tests.support.linear_models import (
@@ -116,7 +117,22 @@ def test_they_agree_on_a_broken_model(
     assert any(broken in peers for peers in plain.broken)
 
 
-def build(method: Build, clients: list[ClientData], options: dict[str, Any]) -> Federico:
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+@pytest.mark.parametrize("least_samples", [4, 10, 1000])
+def test_they_agree_on_clients_with_too_few_samples_to_show_their_models(
+    method: Build, blobs: Clients, options: dict[str, Any], least_samples: int
+) -> None:
+    clients = blobs(SIZES)
+    fast = build(method, clients, options, Floor(least_samples))
+    plain = reference(fast, clients, least_samples)
+    play_both(fast, plain, clients)
+    assert fast.unshown == sorted(plain.unshown)
+    assert plain.unshown
+
+
+def build(
+    method: Build, clients: list[ClientData], options: dict[str, Any], floor: Floor | None = None
+) -> Federico:
     return method(
         "federico",
         clients,
@@ -125,11 +141,14 @@ def build(method: Build, clients: list[ClientData], options: dict[str, Any]) -> 
         batch_size=BATCH_SIZE,
         optimizer=Adam(learning_rate=RATE),
         rounds=10,
+        floor=floor,
         **options,
     )
 
 
-def reference(fast: Federico, clients: list[ClientData]) -> ReferenceFederation:
+def reference(
+    fast: Federico, clients: list[ClientData], least_samples: int = 1
+) -> ReferenceFederation:
     """The plain loops from where the fast path starts."""
     is_regression = fast.learner.task == "regression"
     rows = [row.numpy().copy() for row in fast.bank.rows]
@@ -162,6 +181,7 @@ def reference(fast: Federico, clients: list[ClientData]) -> ReferenceFederation:
         seed=SEED,
         rate=RATE,
         batch_size=BATCH_SIZE,
+        least_samples=least_samples,
     )
 
 
@@ -195,6 +215,8 @@ def assert_same_trust(fast: Federico, plain: ReferenceFederation, i: int) -> Non
     tracker = fast.gains[i]
     waiting = tracker.peers[~tracker.evaluated].tolist()
     assert waiting == sorted(plain.waiting[i])
+
+    assert fast.absent[i].peers.tolist() == sorted(plain.absent[i])
 
     posterior = fast.posteriors[i]
     peers = posterior.peers.tolist()

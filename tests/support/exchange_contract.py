@@ -59,6 +59,17 @@ class ExchangeContract:
         assert came.pairs == wanted.pairs
         assert torch.equal(bank.rows[bank.places(came.owners)], before[[1, 3, 0]])
 
+    def test_a_model_that_is_withheld_comes_to_nobody_but_its_owner(
+        self, exchange: Exchange
+    ) -> None:
+        exchange.withhold(np.array([1]))
+        wanted = Visits.of([(0, 1), (0, 2), (1, 1), (2, 1), (1, 0)])
+        possible = [(0, 2), (1, 1), (1, 0)]
+        assert exchange.pull(1, wanted).pairs == possible
+        assert exchange.traffic.take()["training"].sent[1] == 0
+        assert exchange.read_models(1, wanted).pairs == possible
+        assert exchange.traffic.take()["evaluation"].sent[1] == 0
+
     def test_nothing_wanted_is_nothing_pulled(self, exchange: Exchange) -> None:
         assert exchange.pull(1, Visits.of([])).pairs == []
 

@@ -5,13 +5,13 @@ and their tracked losses. Draws are without replacement and never include the pe
 broken at random.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol, Self
 
 import numpy as np
 
-from federico.types import Array, FloatArray, IntArray
+from federico.algorithm.peer_table import PeerTable
+from federico.types import FloatArray, IntArray
 
 Strangers = Literal["optimistic", "cautious", "literal"]
 Coin = Literal["per_round", "per_neighbor"]
@@ -43,25 +43,13 @@ class View:
         return replace(self, known=known[order], losses=losses[order])
 
 
-class AbsentModels:
+class AbsentModels(PeerTable):
     """The peers whose models did not come when a peer last wanted them."""
-
-    def __init__(self) -> None:
-        self.peers: IntArray = np.empty(0, np.int64)
-        """In ascending order."""
 
     def note(self, wanted: IntArray, came: IntArray) -> None:
         """Of the peers that were wanted in a round, these came."""
         earlier = np.setdiff1d(self.peers, came)
         self.peers = np.union1d(earlier, np.setdiff1d(wanted, came))
-
-    def state(self) -> dict[str, Array]:
-        """The array to save."""
-        return {"peers": self.peers}
-
-    def restore(self, state: Mapping[str, Array]) -> None:
-        """Resume from what `state` gave."""
-        self.peers = state["peers"].astype(np.int64)
 
 
 class Sampler(Protocol):
