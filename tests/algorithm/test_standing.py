@@ -3,20 +3,17 @@
 import numpy as np
 import pytest
 
-from federico.algorithm.standing import OPPOSITE, TOO_FAR, Standings, refused
+from federico.algorithm.standing import TOO_FAR, Standings, too_far
 
 
-def test_only_what_is_very_far_or_very_much_the_opposite_is_refused() -> None:
-    lengths = np.full(5, 2.0)
-    distances = TOO_FAR * lengths * np.array([1.0, 1.01, 0.5, 0.5, 0.5])
-    cosines = np.array([0.9, 0.9, OPPOSITE, OPPOSITE - 0.01, -0.2])
-    assert refused(distances, lengths, cosines).tolist() == [False, True, False, True, False]
+def test_only_what_is_very_far_is_refused() -> None:
+    lengths = np.array([2.0, 2.0, 0.5])
+    distances = TOO_FAR * lengths * np.array([1.0, 1.01, 0.9])
+    assert too_far(distances, lengths).tolist() == [False, True, False]
 
 
 def test_an_owner_that_has_nothing_to_compare_with_refuses_nothing() -> None:
-    distances = np.array([np.inf, 1.0])
-    lengths = np.array([1.0, 0.0])
-    assert not refused(distances, lengths, np.array([-1.0, -1.0])).any()
+    assert not too_far(np.array([np.inf, 1.0]), np.array([1.0, 0.0])).any()
 
 
 def noted(*rounds: bool) -> Standings:

@@ -35,7 +35,7 @@ import numpy as np
 from federico.algorithm.aggregation import Say
 from federico.algorithm.evidence import NO_GAIN, PRIOR_POWERS
 from federico.algorithm.gains import WAITING
-from federico.algorithm.reference_acceptance import ReferenceAcceptance, cosine, length_of
+from federico.algorithm.reference_acceptance import ReferenceAcceptance, length_of
 from federico.algorithm.reference_evidence import (
     ReferenceEvidence,
     calibrated,
@@ -48,7 +48,7 @@ from federico.algorithm.reference_evidence import (
 )
 from federico.algorithm.reference_training import Gradient, ReferenceTrainer
 from federico.algorithm.sampling import Sampler, View, draw_by_weight
-from federico.algorithm.standing import LEFT_AFTER_REFUSAL, OPPOSITE, REGAINED, TOO_FAR
+from federico.algorithm.standing import LEFT_AFTER_REFUSAL, REGAINED, TOO_FAR
 from federico.rng import stream
 from federico.types import Array, FloatArray, Task
 
@@ -489,7 +489,7 @@ class ReferenceFederation:
     def refused(
         self, b: int, received: list[ReferenceUpdate], own: FloatArray | None, worst_loss: float
     ) -> set[int]:
-        """Whose moves are held against them: very far from the own, its opposite, or harmful."""
+        """Whose moves are held against them: those very far from the own one, and harmful ones."""
         refused: set[int] = set()
         usual_length = self.usual_length(b, own)
         total = sum(self.counts_for(update) for update in received)
@@ -502,8 +502,6 @@ class ReferenceFederation:
             if own is None or usual_length == 0 or self.acceptance.accept == "any":
                 continue
             if length_of(update.delta - own) > TOO_FAR * usual_length:
-                refused.add(update.sender)
-            if cosine(update.delta, own) < OPPOSITE:
                 refused.add(update.sender)
         return refused
 

@@ -1,8 +1,9 @@
 """What the moves that a contributor has sent say about it: its standing with one owner.
 
-Only what the owner has measured itself counts: how far a move is from the owner's own, whether it
-is its opposite, and whether it does harm on held-out samples. So nobody can spoil the standing of
-anybody else.
+Only what the owner has measured itself counts: how far a move is from the owner's own, and whether
+it does harm on held-out samples. So nobody can spoil the standing of anybody else. Direction does
+not count: once a model fits two peers equally well, what they would change cancels out, so that two
+honest peers send each other the exact opposite of their own moves.
 """
 
 from collections.abc import Mapping
@@ -15,24 +16,21 @@ from federico.types import BoolArray, FloatArray, IntArray
 
 TOO_FAR = 4.0
 """A move that is so many usual lengths of own moves away from the owner's own is refused."""
-OPPOSITE = -0.5
-"""A move is refused if the cosine of its angle with the owner's own is less."""
 LEFT_AFTER_REFUSAL = 0.5
 """The part of its standing that a contributor keeps when a move of it is refused."""
 REGAINED = 0.1
 """What it regains in every round in which none is refused."""
 
 
-def refused(distances: FloatArray, lengths: FloatArray, cosines: FloatArray) -> BoolArray:
-    """Whether moves are refused: very far from the owner's own, or very much its opposite.
+def too_far(distances: FloatArray, lengths: FloatArray) -> BoolArray:
+    """Whether moves are so far from the owner's own that they are held against their senders.
 
-    Honest moves often lead somewhat backwards, or are drawn back: that is held against nobody.
-    An owner that has no move to compare with refuses nothing.
+    Honest moves are often drawn back: that is held against nobody. An owner that has no move to
+    compare with refuses nothing.
     """
     is_known = np.isfinite(distances) & (lengths > 0)
-    is_far = distances > TOO_FAR * lengths
-    against: BoolArray = is_known & (is_far | (cosines < OPPOSITE))
-    return against
+    far: BoolArray = is_known & (distances > TOO_FAR * lengths)
+    return far
 
 
 class Standings(PeerTable):

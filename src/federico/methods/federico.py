@@ -28,7 +28,7 @@ from federico.algorithm.sampling import (
     View,
     draw_by_weight,
 )
-from federico.algorithm.standing import Standings, refused
+from federico.algorithm.standing import Standings, too_far
 from federico.algorithm.trust_rules import TrustRule
 from federico.errors import ConfigError
 from federico.exchange.protocol import Updates
@@ -675,7 +675,7 @@ class Federico(Method):
             own = compare_with_own(updates)
             lengths = self._usual_lengths(updates, own.lengths)
             weighed = self.acceptance.weigh(updates, own, lengths)
-            is_refused = refused(own.distances, lengths, own.cosines)
+            is_refused = too_far(own.distances, lengths)
         if self.opt.loss_check and len(updates):
             worse = self.loss_check.worse(updates, self._losses_allowed(updates))
             weighed = replace(weighed, updates=keep(weighed.updates, np.where(worse, 0.0, 1.0)))

@@ -47,8 +47,8 @@ class MemberStatus:
     """What is left to the member of what its moves may count for here, from 0 to 1: less after
     moves that had to be refused."""
     refusals: int = 0
-    """How many of its moves had to be refused so far: far from this site's own, its opposite, or
-    harmful on held-out samples."""
+    """How many of its moves had to be refused so far: far from this site's own, or harmful on
+    held-out samples."""
 
 
 @dataclass(frozen=True)

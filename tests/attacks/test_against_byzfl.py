@@ -1,0 +1,94 @@
+"""What hostile members send and what owners make of it, beside ByzFL's, where it can be imported.
+
+ByzFL's attackers add so many standard deviations to the mean where ours subtract them, and it
+divides by one less than the number of moves.
+"""
+
+from types import ModuleType
+
+import numpy as np
+import pytest
+import torch
+
+from federico.algorithm.acceptance import rest_to_own, trimmed_mean, within_reach
+from federico.algorithm.aggregation import shares
+from federico.attacks.moves import MOVES, Opportunity
+from federico.attacks.options import AttackKind
+from federico.rng import stream
+from federico.types import FloatArray
+
+COUNT = 5
+HONEST: FloatArray = stream(0, "against byzfl").standard_normal((COUNT, 7))
+
+
+@pytest.fixture(scope="module")
+def byzfl() -> ModuleType:
+    """ByzFL needs torchvision, which fails in its own ways beside some versions of torch."""
+    try:
+        return pytest.importorskip("byzfl", exc_type=ImportError)
+    except Exception as error:
+        pytest.skip(f"byzfl cannot be imported: {error}")
+
+
+def sent(kind: AttackKind, strength: float = 1.0) -> FloatArray:
+    moves = torch.from_numpy(HONEST)
+    chance = Opportunity(
+        model=torch.zeros(7, dtype=torch.float64),
+        own_move=moves[0],
+        honest_moves=moves,
+        mimicked=moves[1],
+        computed=moves.mean(0),
+        replacement=moves[0],
+        strength=strength,
+        rng=stream(0, "test"),
+    )
+    numbers: FloatArray = MOVES[kind](chance).numpy()
+    return numbers
+
+
+def test_the_honest_mean_less_some_deviations(byzfl: ModuleType) -> None:
+    tau = -1.5 * np.sqrt((COUNT - 1) / COUNT)
+    np.testing.assert_allclose(sent("alie", 1.5), byzfl.ALittleIsEnough(float(tau))(HONEST))
+
+
+def test_the_honest_mean_backwards(byzfl: ModuleType) -> None:
+    theirs = byzfl.InnerProductManipulation(0.5)(HONEST)
+    np.testing.assert_allclose(sent("ipm", 0.5), theirs)
+
+
+def test_the_own_mean_backwards(byzfl: ModuleType) -> None:
+    np.testing.assert_allclose(sent("sign-flip"), byzfl.SignFlipping()(HONEST))
+
+
+def test_the_move_of_another(byzfl: ModuleType) -> None:
+    np.testing.assert_allclose(sent("mimic"), byzfl.Mimic(1)(HONEST))
+
+
+@pytest.mark.parametrize("count", [3, 5])
+def test_the_median(byzfl: ModuleType, count: int) -> None:
+    ours = trimmed_mean(HONEST[:count], np.ones(count), 0.5)
+    np.testing.assert_allclose(ours, byzfl.Median()(HONEST[:count]))
+
+
+@pytest.mark.parametrize("left_out", [1, 2])
+def test_the_trimmed_mean(byzfl: ModuleType, left_out: int) -> None:
+    ours = trimmed_mean(HONEST, np.ones(COUNT), left_out / COUNT)
+    np.testing.assert_allclose(ours, byzfl.TrMean(left_out)(HONEST))
+
+
+@pytest.mark.parametrize("reach", [0.1, 0.5, 1.0, 10.0])
+def test_clipping_around_the_owners_own_move(byzfl: ModuleType, reach: float) -> None:
+    """Self-centred clipping is one step of centred clipping that starts at the own move."""
+    own = HONEST[0]
+    length = float(np.linalg.norm(own))
+    distances = np.linalg.norm(HONEST - own, axis=1)
+    kept = within_reach(distances, np.full(COUNT, length), reach)
+    owners = np.zeros(COUNT, dtype=np.int64)
+    contributors = np.arange(COUNT)
+    left = rest_to_own(owners, contributors, np.ones(COUNT), kept)
+    ours = shares(owners, contributors, left) @ HONEST
+
+    theirs = byzfl.CenteredClipping(L=1, tau=reach * length)
+    theirs.m = own.copy()
+    with np.errstate(divide="ignore"):  # the own move is at no distance
+        np.testing.assert_allclose(ours, theirs(HONEST))
