@@ -370,8 +370,8 @@ def test_temperature_divides_the_losses(paper: Build) -> None:
         np.testing.assert_allclose(row.weights, scores / scores.sum(), rtol=1e-9)
 
 
-def test_predicts_with_the_posterior_without_its_negligible_part(federico: Build) -> None:
-    played = federico(w_min=0.2)
+def test_predicts_with_the_posterior_without_its_negligible_part(paper: Build) -> None:
+    played = paper(w_min=0.2)
     set_posterior(played, [[0.6, 0.2, 0.1, 0.1], [0.25] * 4, [0.0, 0.0, 1.0, 0.0], [0.0] * 4])
     mixtures = played.predictors(1)
     rows = [
@@ -384,6 +384,16 @@ def test_predicts_with_the_posterior_without_its_negligible_part(federico: Build
         {2: 1.0},
         {3: 1.0},
     ]
+
+
+def test_no_other_model_weighs_more_than_w_max(paper: Build) -> None:
+    played = paper(w_max=0.4)
+    set_posterior(played, [[0.2, 0.7, 0.1, 0.0], [0.9, 0.1, 0.0, 0.0], [1.0, 0, 0, 0], [0.1] * 4])
+    mixtures = played.predictors(1)
+    rows = np.zeros((4, 4))
+    rows[mixtures.visits.clients, mixtures.visits.owners] = mixtures.weights
+    expected = [[0.4, 0.4, 0.2, 0], [0.4, 0.6, 0, 0], [0.4, 0, 0.6, 0], [0.25] * 4]
+    np.testing.assert_allclose(rows, expected)
 
 
 def test_before_the_first_round_everybody_predicts_with_its_own_model(federico: Build) -> None:

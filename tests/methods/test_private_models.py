@@ -144,6 +144,28 @@ def test_a_model_that_moves_away_loses_its_weight_in_what_a_peer_predicts_with(
     assert weight_on(after, 1) < weight_on(before, 1) - 0.1
 
 
+@pytest.mark.parametrize("judging", [0.4, 1.0])
+@pytest.mark.parametrize("played", [3, ROUNDS], ids=["early", "at the end"])
+@pytest.mark.parametrize("start", ["independent", "same"])
+def test_a_model_that_was_exchanged_after_it_was_judged_predicts_nothing(
+    method: Build, blobs: Clients, judging: float, played: int, start: str
+) -> None:
+    federico = method(
+        "federico", blobs(SIZES), hidden=(6,), rounds=ROUNDS, judging=judging, start=start
+    )
+    for round_index in range(1, played + 1):
+        federico.round(round_index)
+    before = federico.predictors(played)
+    assert (before.visits.owners != before.visits.clients).any(), "somebody trusts another"
+
+    # All models but the private ones: nobody is left to take the weight of those exchanged.
+    federico.bank.hosted_rows[: len(SIZES)].fill_(torch.nan)
+    after = federico.predictors(played)
+    assert (after.visits.owners == after.visits.clients).all()
+    assert after.alone is not None
+    assert (after.alone.weights == 1).all()
+
+
 def weight_on(mixtures: Mixtures, owner: int) -> float:
     """What the model of this owner counts for in all mixtures together."""
     return float(mixtures.weights[mixtures.visits.owners == owner].sum())

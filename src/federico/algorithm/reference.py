@@ -12,6 +12,8 @@ peer i
   5. trains a private model on all of D_i, and a twin of it without V_i: judged on V_i, the twin
      tells how much the collaborators are worth against training alone (the gate).
 
+To predict, a peer judges the models that it trusts once more, as they are now.
+
 Owners move their models after everybody is done, so the order of the peers does not matter. An
 update counts for as much as its sender says, but for no more than the owner trusts the sender, and
 none leads further away from the owner's own move than the owner's moves are long, times one and a
@@ -24,7 +26,7 @@ A model here is any vector with two functions: its outputs for some inputs, and 
 mean loss. `federico.algorithm.reference_paper` is the paper's own rule.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from math import ceil, exp, inf, nan
 from sys import float_info
@@ -102,6 +104,8 @@ class ReferenceFederation:
     momentum: float = 0.6
     """beta, the weight of the new gain in the tracked one."""
     w_min: float = 1e-4
+    w_max: float = 1.0
+    """What one other peer's model may weigh in what a peer predicts with."""
     seed: int = 0
     rate: float = 0.01
     batch_size: int = 10
@@ -298,8 +302,11 @@ class ReferenceFederation:
 
         self.posterior[i] = self.trust(i)
         if self.has_private_model:
+            if not self.ceiling[i]:
+                self.private_temperature[i] = self.evidence_alone(i).temperature
             weights = {b: self.weight_of(i, b) for b in visited}
-            self.together[i] = self.compare_with_alone(i, evidence, weights)
+            collaborators = self.trusted_others(i)
+            self.together[i] = self.compare_with_alone(i, evidence, weights, collaborators)
             if self.ceiling[i] and self.together_ceiling[i] == 1 and self.together[i] > 0:
                 # Who trusted nobody when trust became final has found a collaborator now.
                 self.together_ceiling[i] = self.together[i]
@@ -375,23 +382,31 @@ class ReferenceFederation:
         return weight
 
     def compare_with_alone(
-        self, i: int, evidence: dict[int, ReferenceEvidence], weights: dict[int, float]
+        self,
+        i: int,
+        evidence: dict[int, ReferenceEvidence],
+        weights: dict[int, float],
+        collaborators: Collection[int],
     ) -> float:
         """The gate: how much what these models say together counts against training alone."""
         log_likelihood: dict[int, list[float]] = {}
-        for b, of_model in evidence.items():
-            log_likelihood[b] = of_model.log_likelihood
+        for b in weights:
+            log_likelihood[b] = evidence[b].log_likelihood
         together = mixture_log_likelihood(log_likelihood, weights)
 
-        # Read without label frequencies: it must predict the classes that training alone does.
-        alone = self.evidence(i, self.twin[i], prior_powers=(0.0,))
-        if not self.ceiling[i]:
-            self.private_temperature[i] = alone.temperature
-        if not self.trusted_others(i):
+        alone = self.evidence_alone(i)
+        if not collaborators:
             # Without collaborators a peer is alone, and its private model has seen more data.
             return 0.0
         share = share_together(together, alone.log_likelihood, self.together_prior)
         return min(share, self.together_ceiling[i])
+
+    def evidence_alone(self, i: int) -> ReferenceEvidence:
+        """What the held-out samples say about training alone.
+
+        Read without label frequencies: it must predict the classes that training alone does.
+        """
+        return self.evidence(i, self.twin[i], prior_powers=(0.0,))
 
     def release_held_out(self, i: int) -> None:
         """From now on peer i trains on all its samples, and its trust in no model rises."""
@@ -588,39 +603,60 @@ class ReferenceFederation:
         if not trusted:
             trusted[i] = 1.0
 
-        together = self.together[i]
-        if self.ceiling[i]:
-            trusted, together = self.judged_again(i, trusted)
+        evidence = {j: self.evidence(i, self.phi[j]) for j in {i, *trusted}}
+        trusted = self.capped(i, self.trusted_now(i, trusted, evidence))
         share_alone = 0.0
         if self.has_private_model:
+            together = self.compare_with_alone(i, evidence, trusted, set(trusted) - {i})
             share_alone = 1 - together
-        total = sum(trusted.values())
 
         answers: list[tuple[float, FloatArray]] = []
         for j, weight in trusted.items():
-            share = (1 - share_alone) * weight / total
+            share = (1 - share_alone) * weight
             temperature = self.temperature[i][j]
             prior_power = self.prior_power[i][j]
+            if not self.ceiling[i]:
+                # Later, samples that models are trained on would say that they are sure.
+                temperature = evidence[j].temperature
+                prior_power = evidence[j].prior_power
             answers.append((share, self.read(i, self.phi[j], x, temperature, prior_power)))
         if self.has_private_model:
             temperature = self.private_temperature[i]
             answers.append((share_alone, self.read(i, self.private[i], x, temperature, 0.0)))
         return mixed_answers(answers)
 
-    def judged_again(self, i: int, trusted: dict[int, float]) -> tuple[dict[int, float], float]:
-        """Trust in the models as they are now, and the gate: models have moved on."""
-        evidence = {j: self.evidence(i, self.phi[j]) for j in trusted}
+    def trusted_now(
+        self, i: int, trusted: dict[int, float], evidence: dict[int, ReferenceEvidence]
+    ) -> dict[int, float]:
+        """Trust in the models as they are now: nobody predicts with what was not measured."""
         now: dict[int, float] = {}
         for j in trusted:
-            gain = min(evidence[j].gain, self.ceiling[i][j])
-            now[j] = max(0.0, 1 + gain) ** 2
-        if sum(now.values()) > 0:
-            trusted = now
+            gain = min(evidence[j].gain, self.ceiling[i].get(j, inf))
+            score = max(0.0, 1 + gain) ** 2
+            if score > 0:
+                now[j] = score
+        return now
 
-        together = self.together[i]
-        if self.has_private_model:
-            together = self.compare_with_alone(i, evidence, trusted)
-        return trusted, together
+    def capped(self, i: int, weights: dict[int, float]) -> dict[int, float]:
+        """The weights, summing to one, without too large a one of another peer's model.
+
+        What is above goes to the models below the cap, or to the peer's own.
+        """
+        if not weights:
+            return {i: 1.0}
+
+        at_cap: set[int] = set()
+        while True:
+            below = {j: weight for j, weight in weights.items() if j not in at_cap}
+            if not below and at_cap:
+                below = {i: 1.0}
+            left = 1 - self.w_max * len(at_cap)
+            total = sum(below.values())
+            shares = {j: left * weight / total for j, weight in below.items()}
+            over = {j for j, share in shares.items() if j != i and share > self.w_max}
+            if not over:
+                return {**dict.fromkeys(at_cap, self.w_max), **shares}
+            at_cap |= over
 
     def read(
         self, i: int, phi: FloatArray, x: FloatArray, temperature: float, prior_power: float

@@ -16,6 +16,7 @@ from federico.algorithm.aggregation import Say, coefficients_at_owner
 from federico.algorithm.evidence import gate, mixed_log_likelihood
 from federico.algorithm.gains import GainTracker
 from federico.algorithm.losses import LossTracker, Tracking
+from federico.algorithm.mixture import capped
 from federico.algorithm.posterior import posterior, significant
 from federico.algorithm.sampling import (
     AbsentModels,
@@ -62,6 +63,7 @@ PAPER: dict[str, Any] = {
     "say": "sender",
     "accept": "any",
     "private_model": False,
+    "w_max": 1.0,
 }
 """The paper's rule: trust by training losses, and updates that count for what their sender says."""
 LITERAL: dict[str, Any] = {
@@ -165,6 +167,9 @@ class FedericoOptions(Options):
     w_min: float = Field(default=1e-4, ge=0, lt=1)
     """Posterior weights below this train nothing, send nothing and predict nothing; but with
     `m_step = "epochs"` a peer's own model is always trained."""
+    w_max: float = Field(default=0.5, gt=0, le=1)
+    """The largest weight that the model of one other peer has in what a peer predicts with. What is
+    above goes to the rest of the mixture. With 1 there is no bound."""
     solo_rounds: NonNegativeInt = 1
     """Initial rounds in which every peer trains alone."""
     anchor: float = Field(default=0.0, ge=0, le=1)
@@ -572,7 +577,8 @@ class Federico(Method):
     def _compare_with_alone(self, visits: Visits, judgement: Judgement) -> None:
         """The gate: how much each peer's mixture counts against what it trained alone."""
         weights = self._visit_weights(visits)
-        together, temperatures = self._gate(visits, weights, judgement)
+        collaborates = [len(self._trusted_others(i)[0]) > 0 for i in self.posteriors]
+        together, temperatures = self._gate(visits, weights, judgement, np.array(collaborates))
         self.together[:] = together
         if self.is_judging:
             self.private_temperature[:] = temperatures
@@ -583,16 +589,18 @@ class Federico(Method):
         self.together_ceiling[first] = together[first]
 
     def _gate(
-        self, visits: Visits, weights: FloatArray, judgement: Judgement
+        self, visits: Visits, weights: FloatArray, judgement: Judgement, collaborates: BoolArray
     ) -> tuple[FloatArray, FloatArray]:
-        """The share of each hosted peer's mixture of these visits, and T of its private model."""
+        """The share of each hosted peer's mixture of these visits, and T of its private model.
+
+        `collaborates`: which of the peers trust anybody else.
+        """
         together = np.zeros(len(self.together))
         # A site alone would not shift its own model by label frequencies: only the temperature is
         # fitted, so that the private model predicts the classes that training alone does.
         alone = self.judge.judge(self.bank, self._to_judged_alone(), prior_powers=(0.0,))
-        for place, (i, positions) in enumerate(visits.by_client()):
-            trusted, _ = self._trusted_others(i)
-            if len(trusted) == 0:
+        for place, (_, positions) in enumerate(visits.by_client()):
+            if not collaborates[place]:
                 continue  # without collaborators a peer is alone: its private model saw more data
 
             evidence = judgement.of(positions)
@@ -815,39 +823,80 @@ class Federico(Method):
             weights.append(share)
 
         visits = Visits(np.concatenate(clients), np.concatenate(owners))
-        mixtures = self.read(round_index, visits, np.concatenate(weights))
+        mixtures = self._with_own(self.read(round_index, visits, np.concatenate(weights)))
+        judgement = None
+        if self.judges and self._has_judged:
+            judgement = self.judge.judge(self.bank, mixtures.visits)
+            mixtures = self._trusted_now(mixtures, judgement)
+        mixtures = self._capped(mixtures)
+
         together = self.together
-        if self.judges and not self.is_judging:
-            mixtures, together = self._judged_again(mixtures)
+        if judgement is not None and self.has_private_models:
+            together = self._together_now(mixtures, judgement)
+
+        # What has no weight must not count, not even where it is not a number.
+        kept = np.flatnonzero(mixtures.weights > 0)
+        visits = mixtures.visits[kept]
+        if judgement is not None:
+            judgement = judgement.take(kept)
         return replace(
             mixtures,
-            calibration=self._calibration(mixtures.visits),
+            visits=visits,
+            weights=mixtures.weights[kept],
+            calibration=self._calibration(visits, judgement),
             alone=self._trained_alone(together),
         )
 
-    def _judged_again(self, mixtures: Mixtures) -> tuple[Mixtures, FloatArray]:
-        """The mixtures and the gate with models judged as they are now, after they have moved on.
+    @property
+    def _has_judged(self) -> bool:
+        """Whether there was a round; peers judge at least their own models in every one."""
+        return all(len(row.peers) > 0 for row in self.posteriors.values())
 
-        Nobody predicts with a model that is no longer what was judged.
-        """
+    def _with_own(self, mixtures: Mixtures) -> Mixtures:
+        """The same mixtures, in which every peer's own model has a place, if without a weight."""
         visits = mixtures.visits
-        judgement = self.judge.judge(self.bank, visits)
-        weights = mixtures.weights.copy()
-        for i, positions in visits.by_client():
-            known = positions[np.isin(visits.owners[positions], self.gains[i].peers)]
-            now = self.gains[i].weights_now(visits.owners[known], judgement.of(known))
-            if len(known) == len(positions) and now.sum() > 0:
-                weights[positions] = now
+        to_own = visits.clients == visits.owners
+        missing = np.setdiff1d(self.context.hosted, visits.clients[to_own])
+        clients = np.concatenate([visits.clients, missing])
+        owners = np.concatenate([visits.owners, missing])
+        weights = np.concatenate([mixtures.weights, np.zeros(len(missing))])
+        order = np.lexsort((owners, clients))
+        return replace(mixtures, visits=Visits(clients, owners)[order], weights=weights[order])
 
-        together = self.together
-        if self.has_private_models:
-            together, _ = self._gate(visits, weights, judgement)
-        # What has lost all trust must not count, not even where it is not a number.
-        kept = np.flatnonzero(weights > 0)
-        return replace(mixtures, visits=visits[kept], weights=weights[kept]), together
+    def _trusted_now(self, mixtures: Mixtures, judgement: Judgement) -> Mixtures:
+        """The mixtures with each model trusted as it is now.
 
-    def _calibration(self, visits: Visits) -> Calibration | None:
-        """How each peer reads the models of its mixture, as it has found on held-out samples."""
+        Models move on after they were judged, and somebody may serve another one to predict with:
+        nobody predicts with what was not measured. Who trusts no model any more has no weights.
+        """
+        weights = np.zeros(len(mixtures.weights))
+        for i, positions in mixtures.visits.by_client():
+            trusted = positions[mixtures.weights[positions] > 0]
+            owners = mixtures.visits.owners[trusted]
+            weights[trusted] = self.gains[i].weights_now(owners, judgement.of(trusted))
+        return replace(mixtures, weights=weights)
+
+    def _capped(self, mixtures: Mixtures) -> Mixtures:
+        """The mixtures without too large a weight of one other peer's model."""
+        weights = np.zeros(len(mixtures.weights))
+        for i, positions in mixtures.visits.by_client():
+            is_own = mixtures.visits.owners[positions] == i
+            weights[positions] = capped(mixtures.weights[positions], is_own, self.opt.w_max)
+        return replace(mixtures, weights=weights)
+
+    def _together_now(self, mixtures: Mixtures, judgement: Judgement) -> FloatArray:
+        """How much the mixtures count against the private models, [hosted], as all are now."""
+        visits = mixtures.visits
+        is_collaborator = (visits.clients != visits.owners) & (mixtures.weights > 0)
+        collaborates = np.isin(self.context.hosted, visits.clients[is_collaborator])
+        together, _ = self._gate(visits, mixtures.weights, judgement, collaborates)
+        return together
+
+    def _calibration(self, visits: Visits, judgement: Judgement | None) -> Calibration | None:
+        """How each peer reads the models of its mixture, as it has found on held-out samples.
+
+        `judgement` is that of the models as they are now.
+        """
         if not self.judges or self.learner.task == "regression":
             return None
 
@@ -855,6 +904,12 @@ class Federico(Method):
         offsets = np.zeros((len(visits), self.learner.outputs_count))
         for i, positions in visits.by_client():
             gains = self.gains[i]
+            if judgement is not None and self.is_judging:
+                # Later, samples that models are trained on would say that they are sure.
+                temperatures[positions] = judgement.temperature[positions]
+                powers = judgement.prior_power[positions]
+                offsets[positions] = powers[:, None] * self.judge.log_priors[i]
+                continue
             # A peer's own model is not met yet before the first round.
             met = positions[np.isin(visits.owners[positions], gains.peers)]
             found = np.searchsorted(gains.peers, visits.owners[met])

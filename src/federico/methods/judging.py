@@ -41,6 +41,15 @@ class Judgement:
             np.stack(log_likelihood),
         )
 
+    def take(self, positions: IntArray) -> "Judgement":
+        """The evidence on the visits at these positions, whosever they are."""
+        return Judgement(
+            self.gain[positions],
+            self.temperature[positions],
+            self.prior_power[positions],
+            [self.log_likelihood[position] for position in positions.tolist()],
+        )
+
 
 class Judge:
     """Judges models on what the learner's clients have held out."""
