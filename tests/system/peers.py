@@ -25,7 +25,9 @@ from federico.experiment.config import validate
 from federico.learning.rows import Rows
 from federico.methods.federico import Federico
 from federico.network import client, exchange, update_store
+from federico.network.roster import Roster
 from federico.network.server import PeerServer
+from federico.network.wire.messages import FORMAT
 from federico.runs.records import Record, read_records
 from federico.site.local_federation import create_federation
 from federico.site.status import Status, read_status
@@ -182,10 +184,25 @@ def run_command(arguments: list[str], output: Path, trick: str = "") -> None:
         os.dup2(file.fileno(), 2)
     if trick in POISONED:
         poison(*POISONED[trick])
+    elif trick == "stuck":
+        Federico.m_step = get_stuck  # type: ignore[method-assign]
+    elif trick == "older":
+        Roster.__post_init__ = speak_an_older_protocol  # type: ignore[method-assign]
     elif trick:
         hostile(trick)
     sys.argv = ["federico", *arguments]
     main()
+
+
+def get_stuck(*_: Any) -> Updates:
+    """A training step that never ends."""
+    while True:
+        time.sleep(1.0)
+
+
+def speak_an_older_protocol(roster: Roster) -> None:
+    """What the program of an earlier release says of itself."""
+    object.__setattr__(roster, "protocol", FORMAT - 1)
 
 
 def hostile(trick: str) -> None:

@@ -78,7 +78,9 @@ def test_three_of_eight_are_killed(tmp_path: Path, run: int) -> None:
             for line in (site.state / "timings.jsonl").read_text().splitlines():
                 seconds = json.loads(line)["seconds"]
                 assert max(seconds["pull"], seconds["push"]) < deadline + 2
-        alone = dict(zip(federation.sites, train_alone(setup), strict=True))
+        alone = dict(
+            zip(federation.sites, train_alone(setup, setup.experiment.rounds), strict=True)
+        )
         assert (
             np.mean(accuracies(survivors))
             > np.mean([alone[site.name] for site in survivors]) - 0.01
@@ -96,7 +98,7 @@ def test_one_comes_late(tmp_path: Path) -> None:
         until("half the rounds", lambda: all(site.round >= 30 for site in others))
         late.start()
         federation.succeeds()
-        alone = train_alone(setup)[0]
+        alone = train_alone(setup, setup.experiment.rounds)[0]
         assert alone is not None
         assert accuracies([late])[0] >= alone
         assert set(late.records[-1].posterior[0]) == set(federation.sites)

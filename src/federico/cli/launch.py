@@ -76,7 +76,9 @@ def launch(
     failures = [peer.failure for peer in launched if peer.failure]
     statuses = []
     alone = []
-    for status, score in zip(last_statuses, train_alone(setup), strict=True):
+    # As many rounds as the peers have played: they may have been stopped, or have died.
+    played = max((status.round for status in last_statuses if status is not None), default=0)
+    for status, score in zip(last_statuses, train_alone(setup, max(1, played)), strict=True):
         if status is not None:
             statuses.append(status)
             alone.append(score)

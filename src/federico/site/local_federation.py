@@ -39,6 +39,8 @@ WAIT_FOR_MEMBERS = 60.0
 
 RESTART_PAUSE = 1.0
 """Seconds before a peer that has died is started again."""
+OUTPUT_BYTES = 1 << 20
+"""What a peer has written is put aside at its next start when it has grown to this."""
 FINAL_CODES = (2, 3, 4, 5, 6)
 """Exit codes of errors that a second start would only repeat, such as invalid data."""
 STOP_SECONDS = 90.0
@@ -106,7 +108,10 @@ class LaunchedPeer:
         # Quiet: the peer has a log of its own, which is rotated. Only errors go to this file.
         # Trusted: its files were written here, for an experiment whose code has run already.
         command = [sys.executable, "-m", "federico", "peer", "run", "--quiet", "--trust"]
-        with (self.folder / "output.txt").open("ab") as output:
+        said = self.folder / "output.txt"
+        if said.exists() and said.stat().st_size > OUTPUT_BYTES:
+            said.replace(said.with_suffix(".txt.1"))
+        with said.open("ab") as output:
             return subprocess.Popen([*command, str(self._site_file)], stdout=output, stderr=output)
 
 
@@ -244,13 +249,12 @@ def _write_site_file(
     return site_file
 
 
-def train_alone(setup: Setup) -> list[float | None]:
-    """What each client reaches by itself, in the figure that the task is judged by."""
+def train_alone(setup: Setup, rounds: int) -> list[float | None]:
+    """What each client reaches by itself in so many rounds, in the figure of its task."""
     method = setup.method("local")
-    last = setup.experiment.rounds
-    for round_index in range(1, last):
+    for round_index in range(1, rounds):
         method.round(round_index)
-    record = play_round(method, last, evaluate=True)
+    record = play_round(method, rounds, evaluate=True)
     assert record.figures is not None, "the last round is evaluated"
     metric = metric_in(record.figures)
     return record.figures[metric.recorded_as]
