@@ -13,7 +13,7 @@ from PIL import Image
 
 from federico.report import summarize
 from federico.runs.table import write_table
-from federico.ui.frozen import write_report
+from federico.ui.frozen import frozen_page, write_report
 from tests.support.results import make_table
 from tests.support.run_folders import learning, write_cell
 
@@ -98,6 +98,21 @@ def test_a_run_that_is_going_on_says_so(tmp_path: Path) -> None:
     assert shown["progress"] == "Still running: FedeRiCo with seed 0 is at round 2 of 30."
 
 
+def test_cells_that_fit_are_held_without_clients_that_do_not(run: Path) -> None:
+    page = run / "small.html"
+    page.write_text(frozen_page(run), encoding="utf-8")
+    whole = held_by(page)
+    cell_alone = len(json.dumps(whole[f"cell\n{run.name}\nfederico-0"]))
+
+    page.write_text(frozen_page(run, cell_alone), encoding="utf-8")
+    held = held_by(page)
+
+    assert f"client\n{run.name}\nfederico-0\na" in whole
+    assert [key.partition("\n")[0] for key in held] == ["cell", "run"]
+    assert held[f"run\n{run.name}"]["without_clients"] == 1
+    assert held[f"run\n{run.name}"]["left_out"] == 1
+
+
 def test_results_without_cells_have_a_report_too(run: Path) -> None:
     kept = run.parent / "kept"
     kept.mkdir()
@@ -117,7 +132,7 @@ def test_results_without_cells_have_a_report_too(run: Path) -> None:
 def test_a_report_needs_no_torch(run: Path) -> None:
     program = (
         "import sys; from pathlib import Path; from federico.report import summarize;"
-        "from federico.ui.frozen import write_report;"
+        "from federico.ui.frozen import frozen_page, write_report;"
         f"run = Path({str(run)!r}); write_report(run, summarize(run));"
         "sys.exit('torch' in sys.modules)"
     )

@@ -73,20 +73,23 @@ class Description:
     clients_drawn: bool | None = None
     """Whether clients of the same name are others on another seed; None where nobody wrote it."""
 
-    @property
+    @cached_property
     def honest(self) -> list[int]:
         """The numbers of the clients that figures are about: hostile ones do not count."""
-        return [place for place, name in enumerate(self.clients) if name not in self.hostile]
+        hostile = set(self.hostile)
+        return [place for place, name in enumerate(self.clients) if name not in hostile]
 
-    @property
+    @cached_property
     def honest_samples(self) -> list[int]:
         """How many samples, training and test, each honest client has: its weight in means."""
         return [self.train_samples[place] + self.test_samples[place] for place in self.honest]
 
     def of_honest(
         self, figures: Mapping[str, Sequence[float | None]]
-    ) -> dict[str, list[float | None]]:
+    ) -> Mapping[str, Sequence[float | None]]:
         """The figures of honest clients alone, by metric."""
+        if not self.hostile:
+            return figures
         found = {}
         for name, by_client in figures.items():
             found[name] = [by_client[place] for place in self.honest]

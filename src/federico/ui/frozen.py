@@ -5,7 +5,7 @@ import gzip
 import html
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Mapping
 from pathlib import Path
 
 from federico.errors import FedericoError
@@ -15,13 +15,15 @@ from federico.runs.atomic import publish_text
 from federico.ui.cell_view import cell_view
 from federico.ui.client_view import client_view
 from federico.ui.plain import Plain
-from federico.ui.rounds import read_cell
+from federico.ui.rounds import ShownCell, read_cell
 from federico.ui.run_view import run_view, shown_cells
 from federico.ui.static_files import PAGE, SCRIPTS, STATIC, STYLE, digest
 
 REPORT = "report.html"
 MOST_BYTES = 6_000_000
-"""Cells are put into a report as long as it stays below this."""
+"""Cells, and then their clients, are put into a report as long as it stays below this."""
+SAMPLE = 32
+"""Clients whose views tell how large those of all clients are."""
 IMPORT = re.compile(r"^import .*?;\n", re.MULTILINE | re.DOTALL)
 EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const|class) (\w+))", re.MULTILINE)
 
@@ -37,37 +39,60 @@ def write_report(folder: Path, summary: Summary) -> Path:
     return page
 
 
-def frozen_page(folder: Path) -> str:
-    """The page with its scripts, its style and all that it shows."""
+def frozen_page(folder: Path, most: int = MOST_BYTES) -> str:
+    """The page with its scripts, its style and all that it shows, as far as it fits into `most`."""
     name = folder.resolve().name
     run = run_view(name, folder)
     held: dict[str, str] = {}
-    used = 0
+    room = most
     left_out = 0
+    without_clients = 0
     cells = []
     for line, cell in zip(run["cells"], shown_cells(folder), strict=True):
-        packed = dict(_of_cell(name, cell.path))
-        size = sum(len(each) for each in packed.values())
-        if used + size > MOST_BYTES:
+        try:
+            shown = read_cell(cell.path)
+        except FedericoError:
+            cells.append(line)  # it has no whole round yet, and the page says so
+            continue
+        packed = _packed(cell_view(shown))
+        if len(packed) > room:
             left_out += 1
             continue
-        used += size
-        held |= packed
+        held[_key("cell", name, cell.path.name)] = packed
         cells.append(line)
-    run |= {"cells": cells, "left_out": left_out}
+        room -= len(packed)
+
+        clients = _clients(name, shown, room)
+        if not clients:
+            without_clients += 1
+        held |= clients
+        room -= _size(clients)
+    run |= {"cells": cells, "left_out": left_out, "without_clients": without_clients}
     held[_key("run", name)] = _packed(run)
     return _page(run["title"], {"home": name, "held": held})
 
 
-def _of_cell(run: str, path: Path) -> Iterator[tuple[str, str]]:
-    """A cell and its clients; one without a whole round is left out of the report."""
-    try:
-        shown = read_cell(path)
-    except FedericoError:
-        return
-    yield _key("cell", run, path.name), _packed(cell_view(shown))
-    for client in shown.about.clients:
-        yield _key("client", run, path.name, client), _packed(client_view(shown, client))
+def _clients(run: str, shown: ShownCell, room: int) -> dict[str, str]:
+    """The views of all clients of a cell; none where they do not fit.
+
+    Whether they will is told from the first few: to make those of thousands would take minutes.
+    """
+    packed: dict[str, str] = {}
+    count = len(shown.about.clients)
+    for place, client in enumerate(shown.about.clients):
+        packed[_key("client", run, shown.cell.path.name, client)] = _packed(
+            client_view(shown, client)
+        )
+        is_sample = place + 1 == SAMPLE
+        if is_sample and _size(packed) * count > 2 * SAMPLE * room:
+            return {}
+    if _size(packed) > room:
+        return {}
+    return packed
+
+
+def _size(packed: Mapping[str, str]) -> int:
+    return sum(len(each) for each in packed.values())
 
 
 def _key(*parts: str) -> str:

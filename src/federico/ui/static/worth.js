@@ -32,9 +32,12 @@ export async function showWorth(name, given) {
   ];
 }
 
-// A report that would be too large to mail holds only the first cells.
+// A report that would be too large to mail holds only the first cells, or no views of clients.
 function leftOut(run) {
-  return run.left_out ? `${countText(run.left_out, "cell")} did not fit into this report; look at the run itself with federico ui.` : "";
+  const missing = [];
+  if (run.left_out) missing.push(countText(run.left_out, "cell"));
+  if (run.without_clients) missing.push(`the clients of ${countText(run.without_clients, "cell")}`);
+  return missing.length ? `${missing.join(" and ")} did not fit into this report; look at the run itself with federico ui.` : "";
 }
 
 // Black cannot be seen on a dark page.
