@@ -98,7 +98,8 @@ def test_results_of_other_settings_are_not_mixed(federico: Command, study: Path)
     other = ["--set", "training.batch_size=7", "--directory", "elsewhere"]
     answer = federico("run", "study.toml", "--save", "--quiet", "--row", "local", *other)
     assert answer.code == 4
-    assert "results/study: holds another experiment (row 'local', column 'two'" in answer.err
+    assert "results/study: holds results of other settings (row 'local', column 'two'" in answer.err
+    assert not Path("elsewhere").exists(), "refused before anything was run"
     named = federico("run", "study.toml", "--save", "--name", "mine", "--row", "local", *other)
     assert named.code == 0
     assert Path("results/mine/results.jsonl").exists()

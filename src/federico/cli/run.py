@@ -64,6 +64,8 @@ def perform(grid: "Grid", options: RunOptions, typed: list[str], team: "ProcessG
     _check_jobs(options.jobs, team)
     known = _known_results(grid, options)
     _say_known_rates(grid, options, known)
+    if options.save:
+        _refuse_changed(grid, options)
     if options.dry_run:
         _show_estimate(grid, options, known)
         return
@@ -183,6 +185,18 @@ def _say_known_rates(grid: "Grid", options: RunOptions, known: "KnownResults") -
     if rates:
         source = f"note: best learning rates from {KEPT / grid.name}, not tuned again: "
         err.print(source + "; ".join(rates), **PLAIN)
+
+
+def _refuse_changed(grid: "Grid", options: RunOptions) -> None:
+    """Refuse to run what could not be saved, before it takes hours."""
+    from federico.runs.kept_results import Place, refuse_changed
+
+    settings: dict[Place, str] = {}
+    for row, column in options.selection.places(grid):
+        for rate_kind in options.selection.kinds(grid):
+            cell = grid.cells(row, column, rate_kind)[0]
+            settings[row.name, column.name, rate_kind] = cell.settings
+    refuse_changed(KEPT / grid.name, settings)
 
 
 def _save(grid: "Grid", folder: Path) -> Path:

@@ -37,9 +37,19 @@ class PrivacyOptions(Options):
     """With `epsilon`: the deviation of the noise in every step, in units of `clip`. If not set, the
     least with which the budget lasts for all rounds, however many collaborators there are."""
 
-    def meaning(self) -> dict[str, Any]:
-        """The settings that differ from the defaults: they can change a number."""
-        return self.model_dump(mode="json", exclude_defaults=True)
+    def meaning(self, method: str) -> dict[str, Any]:
+        """The settings that can change a number of this method.
+
+        Left out is what changes nothing: a floor of one sample or batch, any floor where nobody
+        sends anything, and what differential privacy is like where there is none.
+        """
+        changed = self.model_dump(mode="json", exclude_defaults=True)
+        for name in ("least_samples", "least_batches"):
+            changed.pop(name, None)
+            least = getattr(self, name)
+            if least > 1 and method != "local":
+                changed[name] = least
+        return changed
 
     @property
     def floor(self) -> Floor:

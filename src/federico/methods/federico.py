@@ -6,7 +6,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import ceil
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, NonNegativeInt, PositiveFloat, model_validator
@@ -88,6 +88,14 @@ class FedericoOptions(Options):
 
     `docs/explanation-open-points.md` gives the reasons for the defaults.
     """
+
+    implied_before: ClassVar[Mapping[str, Any]] = {
+        "trust": "gain",
+        "accept": "reach",
+        "reach": REACH,
+        "trim": 0.25,
+        "loss_check": False,
+    }
 
     preset: Literal["federico", "paper", "literal"] = "federico"
     """Sets the options you do not set yourself. `paper`: the paper's rule (`evidence`, `say`,

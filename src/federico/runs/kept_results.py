@@ -5,13 +5,14 @@ the same key replaces the earlier one.
 """
 
 import fcntl
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeAlias
 
 from federico.errors import RunError
 from federico.runs.atomic import disk_errors
-from federico.runs.results import CellResult, merge_results, read_results
+from federico.runs.results import CellResult, RateKind, merge_results, read_results
 from federico.runs.table import TABLE, TableDescription, merge_tables, read_table, write_table
 
 LOCK = ".lock"
@@ -22,25 +23,33 @@ def keep_results(target: Path, table: TableDescription, results: Sequence[CellRe
     with _locked(target.parent):
         with disk_errors(target):
             target.mkdir(exist_ok=True)
-        _refuse_changed(target, results)
+        refuse_changed(target, {place_of(line): line.settings for line in results})
         if (target / TABLE).exists():
             table = merge_tables(read_table(target), table)
         merge_results(target, results)
         write_table(target, table)
 
 
-def _refuse_changed(target: Path, results: Sequence[CellResult]) -> None:
-    """Refuse results of a row whose kept results come from other settings."""
+Place: TypeAlias = tuple[str, str, RateKind]
+"""A row, a column, and a kind of learning rate."""
+
+
+def place_of(line: CellResult) -> Place:
+    """Where a result stands in its table."""
+    return (line.row, line.column, line.rate_kind)
+
+
+def refuse_changed(target: Path, settings: Mapping[Place, str]) -> None:
+    """Refuse results whose settings are not those of the kept results in the same place."""
     kept, _ = read_results(target)
-    settings = {(line.row, line.column, line.rate_kind): line.settings for line in kept}
-    for line in results:
-        place = (line.row, line.column, line.rate_kind)
-        if settings.get(place, line.settings) != line.settings:
-            column = f", column {line.column!r}" if line.column else ""
+    for line in kept:
+        row, column, _ = place_of(line)
+        if settings.get(place_of(line), line.settings) != line.settings:
+            in_column = f", column {column!r}" if column else ""
             raise RunError(
-                f"{target}: holds another experiment (row {line.row!r}{column} had other "
-                "settings). "
-                "Choose another --name, or move the folder away"
+                f"{target}: holds results of other settings (row {row!r}{in_column}: an option, or "
+                "the default of one, has changed since). Choose another --name, or move the folder "
+                "away"
             )
 
 
