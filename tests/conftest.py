@@ -8,7 +8,6 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -27,7 +26,7 @@ from federico.cli.main import main
 from federico.exchange.protocol import Hosting
 from federico.exchange.simulated import SimulatedExchange
 from federico.experiment.build import Connect, build_method
-from federico.learning.layout import ModelLayout
+from federico.learning.layout import ModelLayout, Shared
 from federico.learning.learner import ClientData, Learner
 from federico.learning.models import Factory, perceptron
 from federico.learning.optimizers import Adam, Optimizer
@@ -102,6 +101,7 @@ def make_learner(
     batch_size: int = 4,
     seed: int = 0,
     dtype: torch.dtype = torch.float64,
+    shared: Shared = "all",
 ) -> Learner:
     """A learner in double precision with `model`, or a perceptron (linear if nothing is hidden)."""
     x, y = clients[0].train
@@ -111,7 +111,7 @@ def make_learner(
     factory = model or (lambda: perceptron((int(np.prod(x.shape[1:])), *hidden, outputs)))
     chosen = optimizer or Adam()
     return Learner(
-        ModelLayout(factory, dtype),
+        ModelLayout(factory, dtype, shared=shared),
         clients,
         task,
         outputs,
@@ -136,6 +136,7 @@ def make_method(
     hosting: Hosting | None = None,
     connect: Connect | None = None,
     floor: Floor | None = None,
+    shared: Shared = "all",
     **options: object,
 ) -> Method:
     """A method before its first round, of all clients in one process; `options` are its own."""
@@ -147,18 +148,18 @@ def make_method(
         batch_size=batch_size,
         seed=seed,
         dtype=dtype,
+        shared=shared,
     )
     cls = METHODS[kind] if isinstance(kind, str) else kind
     names = tuple(client.name for client in clients)
     chosen = cls.options(**options)
-    part = cls.shared_part(chosen, learner.layout)
     return build_method(
         cls,
         chosen,
         names=names,
         learner=learner,
         hosting=hosting or Hosting(len(names)),
-        connect=connect or partial(SimulatedExchange, part=part),
+        connect=connect or SimulatedExchange,
         local_epochs=local_epochs,
         rounds=rounds,
         floor=floor,

@@ -9,27 +9,21 @@ from federico.exchange import mpi
 from federico.exchange.processes import SingleProcess
 from federico.exchange.protocol import Exchange, Hosting
 from federico.learning.bank import Bank
-from federico.learning.parts import ModelPart
 from tests.support.exchange_contract import (
     Connect,
-    ConnectPart,
     ExchangeContract,
     PartOfModelContract,
 )
 
 
-def connect_alone(bank: Bank, participants: int, part: ModelPart | None = None) -> Exchange:
+def connect_alone(bank: Bank, participants: int) -> Exchange:
     """The exchange of a job with one rank."""
-    return mpi.MpiExchange(bank, participants, Hosting(participants), MPI.COMM_SELF, part)
+    return mpi.MpiExchange(bank, participants, Hosting(participants), MPI.COMM_SELF)
 
 
 class TestMpiExchange(ExchangeContract, PartOfModelContract):
     @pytest.fixture
     def connect(self) -> Connect:
-        return connect_alone
-
-    @pytest.fixture
-    def connect_part(self) -> ConnectPart:
         return connect_alone
 
 

@@ -4,7 +4,6 @@ from federico.exchange.protocol import Exchange
 from federico.exchange.simulated import SimulatedExchange
 from tests.support.exchange_contract import (
     Connect,
-    ConnectPart,
     ExchangeContract,
     PartOfModelContract,
     updates_of,
@@ -14,10 +13,6 @@ from tests.support.exchange_contract import (
 class TestSimulatedExchange(ExchangeContract, PartOfModelContract):
     @pytest.fixture
     def connect(self) -> Connect:
-        return SimulatedExchange
-
-    @pytest.fixture
-    def connect_part(self) -> ConnectPart:
         return SimulatedExchange
 
     def test_collecting_before_anybody_pushed_is_a_mistake(self, exchange: Exchange) -> None:

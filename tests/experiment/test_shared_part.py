@@ -13,8 +13,10 @@ import federico
 from federico.errors import ConfigError
 from federico.experiment.build import prepare
 from federico.experiment.config import validate
+from federico.experiment.memory_plan import plan_simulation
 from federico.learning.bank import Bank
 from federico.learning.layout import ModelLayout
+from federico.methods import METHODS
 from federico.network.wire.schema import ModelSchema
 from federico.runs.bundle import open_folder
 from federico.types import Array
@@ -130,6 +132,77 @@ def test_a_model_that_is_all_frozen_is_refused() -> None:
     experiment = validate({"training": {"shared": "trainable"}})
     with pytest.raises(ConfigError, match="all its parameters are frozen"):
         prepare(experiment, 0, factory=frozen)
+
+
+def deep() -> nn.Module:
+    return nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 2))
+
+
+BODY_BYTES = (6 * 8 + 8) * 4
+
+
+@pytest.mark.parametrize("shared", ["body", ["0"], ["0.weight", "0.bias"]])
+def test_the_body_alone_travels_under_federico(
+    clients: Clients, tmp_path: Path, shared: str | list[str]
+) -> None:
+    training = {"shared": shared, "batch_size": 20}
+    done = run(clients, tmp_path, deep, training=training, federico={"start": "same"}, rounds=6)
+    for record in done.records("federico")[1:]:  # in the first round everybody trains alone
+        pulled = sum(map(len, record.neighbors)) * BODY_BYTES
+        pushed = record.moved - pulled
+        assert pulled > 0
+        assert pushed % (BODY_BYTES + 8) == 0
+
+    # What a client predicts with has its own head, in memory as on the disk.
+    x, _ = clients["north"]
+    personal = done.client("north")
+    personal.save(tmp_path / "away")
+    moved = open_folder(tmp_path / "away", deep)
+    np.testing.assert_array_equal(moved.probabilities(x), personal.probabilities(x))
+    assert done.client("south", method="fedavg").predict(x).shape == (60,)
+
+
+def test_what_is_saved_is_what_was_measured(clients: Clients, tmp_path: Path) -> None:
+    """All methods; clients whose models differ in the head alone must not be mixed up."""
+    training = {"shared": "body", "batch_size": 20}
+    names = {name: np.full(60, place, dtype=np.int64) for place, name in enumerate(clients)}
+    split = {"test_fraction": 0.3}
+    told_apart = {
+        name: (x, (names[name] + y) % 2) for name, (x, y) in clients.items()
+    }  # south has all labels the other way round: one head cannot serve all
+    done = run(
+        told_apart, tmp_path, deep, training=training, split=split, rounds=15, methods=list(METHODS)
+    )
+    for method in METHODS:
+        figures = done.records(method)[-1].figures
+        assert figures is not None
+        for place, (name, (x, y)) in enumerate(told_apart.items()):
+            right = (done.client(name, method=method).predict(x) == y).mean()
+            measured = figures["accuracy"][place]
+            assert measured is not None
+            assert right == pytest.approx(measured, abs=0.25), (method, name)
+
+
+def test_a_part_that_the_model_does_not_have_is_named(clients: Clients, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no part of it is called 'tail'"):
+        run(clients, tmp_path, deep, training={"shared": ["tail"]})
+    with pytest.raises(ConfigError, match="nothing is left to share"):
+        run(clients, tmp_path, lambda: nn.Linear(6, 2), training={"shared": "body"})
+
+
+def test_memory_is_planned_for_the_part(clients: Clients) -> None:
+    def large() -> nn.Module:
+        return nn.Sequential(nn.Linear(64, 1000), nn.ReLU(), nn.Linear(1000, 10))
+
+    whole, head = (
+        plan_simulation(prepare(validate({"training": {"shared": shared}}), 0, factory=large)).parts
+        for shared in ("all", "head")
+    )
+    model, part = 64 * 1000 + 1000 + 10 * 1000 + 10, 10 * 1000 + 10
+    assert head["models"] == whole["models"] * part // model
+    assert head["updates"] == whole["updates"] * part // model
+    assert whole["personal parts"] == 0
+    assert head["personal parts"] > 0
 
 
 class TinyTransformer(nn.Module):

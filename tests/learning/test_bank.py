@@ -108,16 +108,6 @@ def test_only_the_part_named_is_moved(
     torch.testing.assert_close(bank.rows - before, torch.stack([torch.zeros_like(wanted), wanted]))
 
 
-def test_an_owner_gets_the_part_of_another_owners_model(layout: ModelLayout) -> None:
-    bank = Bank.start(layout, 0, {0: "a", 4: "d", 6: "f"}, CPU)
-    before = bank.rows.clone()
-    bank.copy_models(np.array([6, 6]), np.array([0, 4]), ModelPart.body(layout))
-    assert torch.equal(bank.rows[:2, :9], before[[2, 2], :9])
-    assert torch.equal(bank.rows[:2, 9:], before[:2, 9:])
-    bank.copy_models(np.array([6]), np.array([0]))
-    assert torch.equal(bank.rows[0], before[2])
-
-
 def test_rows_on_disk_are_those_in_memory_with_their_guests(
     layout: ModelLayout, tmp_path: Path
 ) -> None:

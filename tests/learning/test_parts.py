@@ -80,9 +80,20 @@ def test_an_unknown_name_is_refused_with_the_names_there_are(
         ModelPart.named(layout, ["head", unknown])
 
 
-def test_only_the_part_is_copied(layout: ModelLayout) -> None:
-    source = torch.ones(2, layout.size)
-    target = torch.zeros(2, layout.size)
-    ModelPart.body(layout).copy(source, target)
-    assert target[:, 17:21].eq(0).all()
-    assert target.sum() == 2 * 23
+def test_the_rest_is_what_a_part_is_not(layout: ModelLayout) -> None:
+    body, head = ModelPart.body(layout), ModelPart.head(layout)
+    assert body.rest(layout) == head
+    assert head.rest(layout) == body
+    assert ModelPart.whole(layout).rest(layout).size == 0
+
+
+def test_a_part_is_laid_out_as_rows_of_its_own(layout: ModelLayout) -> None:
+    body = ModelPart.body(layout)
+    rows = body.laid_out(layout)
+    assert (rows.size, rows.parameters) == (body.size, layout.parameters - 4)
+    whole = torch.arange(layout.size)
+    cut = body.cut(whole[None])[0]
+    starts = {slot.name: slot.start for slot in layout.slots}
+    for slot in rows.slots:
+        assert cut[slot.start] == whole[starts[slot.name]]
+    assert ModelPart.whole(layout).laid_out(layout) is layout

@@ -8,7 +8,6 @@ from torch import nn
 from federico.exchange.protocol import Updates
 from federico.learning.bank import Bank
 from federico.learning.layout import ModelLayout
-from federico.learning.parts import ModelPart
 from federico.learning.rows import RowFile, Rows, RowsInFiles
 from federico.methods.averaging import Buffers, average_into, compare_with_own, finite
 
@@ -106,11 +105,6 @@ def test_rows_one_by_one_are_averaged_like_rows_side_by_side(buffers: Buffers) -
         torch.testing.assert_close(bank.rows - start, expected)
         results.append(bank.rows)
     assert torch.equal(*results)
-
-
-def test_only_a_part_is_averaged_where_one_is_given(bank: Bank) -> None:
-    average_into(bank, updates_of(RECEIVED, MOVES), part=ModelPart((slice(1, 3),)))
-    assert bank.rows.tolist() == [[0, 5, 6, 0], [0, 0, 0, 0], [0, 10, 11, 0]]
 
 
 def test_updates_are_compared_with_what_the_owner_sends_itself() -> None:

@@ -52,14 +52,18 @@ def test_a_method_needs_what_it_then_holds(
     moves: list[int] = []
     plain = at_work.learner.new_deltas
     monkeypatch.setattr(
-        at_work.learner, "new_deltas", lambda count: moves.append(count) or plain(count)
+        at_work.learner, "new_deltas", lambda bank, count: moves.append(count) or plain(bank, count)
     )
     for index in (1, 2, 3):
         at_work.round(index)
     needs = METHODS[name].memory(at_work.opt, 4, 3)
-    size = at_work.learner.layout.size
-    saved = at_work.state().values()
-    held = sum(len(rows) for rows in saved if rows.ndim == 2 and rows.shape[1] == size)
+    size = at_work.bank.row_layout.size
+    saved = at_work.state()
+    held = 0
+    for key, rows in saved.items():
+        is_of_models = rows.ndim == 2 and rows.shape[1] == size
+        if is_of_models and not key.startswith("personal."):
+            held += len(rows)
     assert (needs.models, needs.updates) == (held, max(moves))
     kept = len(at_work.learner.states)
     if name == "ifca":  # a client may come to train every model, and here does not

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import zenoh
@@ -16,6 +17,7 @@ import zenoh
 from federico.exchange.protocol import Hosting
 from federico.experiment.build import Setup
 from federico.learning.bank import Bank
+from federico.learning.personal_parts import PersonalParts
 from federico.learning.visits import Visits
 from federico.network.exchange import NetworkExchange
 from federico.network.wire.signing import Signer
@@ -35,7 +37,9 @@ class Neighbor:
 
     def __init__(self, site: Site, setup: Setup, session: zenoh.Session) -> None:
         index = site.member_index
-        self._bank = Bank.start(setup.layout, 0, {index: site.name}, torch.device("cpu"))
+        starts = {index: site.name}
+        parts = PersonalParts(setup.layout, setup.shared_part("federico"), 0, starts, 3)
+        self._bank = Bank.start(setup.layout, 0, starts, torch.device("cpu"), personal=parts)
         self._exchange = exchange_of(site, session)(self._bank, len(setup.clients))
         self._round_index = 1
         self._publish()
@@ -252,6 +256,28 @@ def test_a_better_model_of_a_round_after_the_last_checkpoint_is_not_forgotten(
     assert last.kept_rounds == [99]
     assert last.without_gain == [3]
     assert last.figures == noted["figures"]
+
+
+def test_only_the_shared_part_travels_between_sites(
+    site: Site, sites: dict[str, Path], bus: zenoh.Session
+) -> None:
+    training = site.federation.training.model_copy(update={"shared": "body"})
+    options = site.federation.model_copy(update={"training": training})
+    site = replace(site, federation=options)
+    setup = prepare_site(site)
+    body_bytes = setup.shared_part("federico").size * 4
+    assert 0 < body_bytes < setup.layout.size * 4
+
+    other = replace(load_site(sites["1"]), federation=options)
+    neighbor = Neighbor(other, setup, bus)
+    run_until(threading.Event(), site, setup, bus, neighbor.change_model)
+    neighbor.close()
+    records = read_records(site.state)
+    # A model that has not changed is not sent again.
+    assert {record.received[0] for record in records} == {0, body_bytes}
+    assert {record.evaluation_received[0] for record in records} == {body_bytes}
+    personal = open_folder(site.state / "clients" / site.name)
+    assert np.isfinite(personal.probabilities(setup.clients[site.member_index].test.x)).all()
 
 
 def test_a_certificate_renewed_between_rounds_is_joined_with_before_the_next(

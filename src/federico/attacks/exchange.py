@@ -172,7 +172,8 @@ class HostileExchange:
         model = self._bank.rows[int(self._bank.places(np.array([owner]))[0])]
         replacement = model
         if self._attack.kind == "model-replacement":
-            replacement = self._bank.layout.initial(self._seed, f"replacement by {sender}")
+            whole = self._bank.layout.initial(self._seed, f"replacement by {sender}")
+            replacement = self._bank.shared.cut(whole)
         chance = Opportunity(
             model=model,
             own_move=own,

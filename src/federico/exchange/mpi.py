@@ -22,7 +22,6 @@ from federico.exchange.protocol import (
     without_withheld,
 )
 from federico.learning.bank import Bank
-from federico.learning.parts import ModelPart
 from federico.learning.rows import Rows
 from federico.learning.visits import Visits
 from federico.types import IntArray
@@ -69,9 +68,9 @@ class MpiProcessGroup:
         same_machine = comm.Split_type(MPI.COMM_TYPE_SHARED)
         self.processes_here = same_machine.Get_size()
 
-    def connect(self, hosting: Hosting, part: ModelPart, bank: Bank, participants: int) -> Exchange:
+    def connect(self, hosting: Hosting, bank: Bank, participants: int) -> Exchange:
         """See `ProcessGroup.connect`: rows travel between ranks."""
-        return MpiExchange(bank, participants, hosting, self._comm, part)
+        return MpiExchange(bank, participants, hosting, self._comm)
 
     def gather(self, value: T) -> list[T]:
         """See `ProcessGroup.gather`. Values are pickled, as the ranks of a job trust each other."""
@@ -132,17 +131,13 @@ class MpiExchange:
         participants: int,
         hosting: Hosting,
         comm: "Intracomm",
-        part: ModelPart | None = None,
     ) -> None:
-        """`participants`: the clients, and whatever else owns a model; `part`: what is carried."""
-        whole = ModelPart.whole(bank.layout)
+        """`participants`: the clients, and whatever else owns a model."""
         self.traffic = Traffic(participants)
         self._bank = bank
         self._hosting = hosting
         self._comm = comm
-        self._part = part or whole
-        self._is_whole = self._part == whole
-        self._model_bytes = self._part.size * bank.rows.element_size()
+        self._model_bytes = bank.row_layout.size * bank.rows.element_size()
         self._arrived: Updates | None = None
         self._withheld: IntArray = np.empty(0, np.int64)
 
@@ -178,7 +173,7 @@ class MpiExchange:
         coefficients = self._send(torch.from_numpy(updates.coefficients[order]), hosts)
 
         positions = torch.from_numpy(order)
-        rows = self._send_rows(updates.rows.as_tensor()[positions], hosts)
+        rows = self._send(updates.rows.as_tensor()[positions], hosts)
 
         owners = arrived_pairs[:, 0].numpy()
         contributors = arrived_pairs[:, 1].numpy()
@@ -215,29 +210,12 @@ class MpiExchange:
 
         # Answers arrive in the order of the requests, which is that of the visiting rows.
         visiting = self._bank.replace_visiting_rows(owners)
-        if self._is_whole:
-            swap(self._comm, torch.split(answers, counts), out=visiting)
-        else:
-            carried = self._part.cut(answers)
-            arrived, _ = swap(self._comm, torch.split(carried, counts))
-            self._part.paste(arrived, visiting)
+        swap(self._comm, torch.split(answers, counts), out=visiting)
         return visits
 
     def _send(self, column: Tensor, hosts: IntArray) -> Tensor:
         """Send entry k to rank hosts[k], where hosts are sorted; returns what has arrived here."""
         arrived, _ = swap(self._comm, self._by_rank(column, hosts))
-        return arrived
-
-    def _send_rows(self, rows: Tensor, hosts: IntArray) -> Tensor:
-        """`_send` for rows: only the part that is carried is sent, the rest arrives as zeros."""
-        if self._is_whole:
-            return self._send(rows, hosts)
-
-        carried = self._part.cut(rows)
-        received = self._send(carried, hosts)
-        size = rows.shape[1]
-        arrived = rows.new_zeros(len(received), size)
-        self._part.paste(received, arrived)
         return arrived
 
     def _by_rank(self, column: Tensor, hosts: IntArray) -> Sequence[Tensor]:

@@ -7,7 +7,6 @@ from torch import Tensor
 from federico.exchange.protocol import Exchange, Hosting
 from federico.exchange.simulated import SimulatedExchange
 from federico.learning.bank import Bank
-from federico.learning.parts import ModelPart
 
 T = TypeVar("T")
 
@@ -20,8 +19,8 @@ class ProcessGroup(Protocol):
     processes_here: int
     """How many processes share this machine, this one included."""
 
-    def connect(self, hosting: Hosting, part: ModelPart, bank: Bank, participants: int) -> Exchange:
-        """The exchange that carries this part of the bank's models."""
+    def connect(self, hosting: Hosting, bank: Bank, participants: int) -> Exchange:
+        """The exchange that carries the bank's models."""
 
     def gather(self, value: T) -> list[T]:
         """Everybody's value in order of rank, at the first process; an empty list elsewhere."""
@@ -49,9 +48,9 @@ class SingleProcess:
         """`processes_here`: processes that share this machine, each with its own experiment."""
         self.processes_here = processes_here
 
-    def connect(self, hosting: Hosting, part: ModelPart, bank: Bank, participants: int) -> Exchange:
+    def connect(self, hosting: Hosting, bank: Bank, participants: int) -> Exchange:
         """See `ProcessGroup.connect`: all models are in memory."""
-        return SimulatedExchange(bank, participants, part)
+        return SimulatedExchange(bank, participants)
 
     def gather(self, value: T) -> list[T]:
         """See `ProcessGroup.gather`: there is one value."""

@@ -141,9 +141,6 @@ class Hosting:
 class Exchange(Protocol):
     """Carries models to visitors and updates to owners, for the peers that this process hosts.
 
-    An exchange may be made to carry only a part of each model: the rest of a model that it brings
-    holds anything, and the rest of an update that arrives is zero.
-
     Every verb is told the round it belongs to: an exchange keeps no round counter of its own.
     """
 

@@ -1,12 +1,9 @@
 """All peers in one process: every model is there already, so messages are only counted."""
 
 import numpy as np
-import torch
 
 from federico.exchange.protocol import COEFFICIENT_BYTES, Traffic, Updates, without_withheld
 from federico.learning.bank import Bank
-from federico.learning.parts import ModelPart
-from federico.learning.rows import Rows
 from federico.learning.visits import Visits
 from federico.types import IntArray
 
@@ -14,12 +11,10 @@ from federico.types import IntArray
 class SimulatedExchange:
     """The exchange of a simulation in one process."""
 
-    def __init__(self, bank: Bank, participants: int, part: ModelPart | None = None) -> None:
-        """`participants`: the clients, and whatever else owns a model; `part`: what is carried."""
+    def __init__(self, bank: Bank, participants: int) -> None:
+        """`participants`: the clients, and whatever else owns a model."""
         self.traffic = Traffic(participants)
-        self._whole = ModelPart.whole(bank.layout)
-        self._part = part or self._whole
-        self._model_bytes = self._part.size * bank.rows.element_size()
+        self._model_bytes = bank.row_layout.size * bank.rows.element_size()
         self._pushed: Updates | None = None
         self._withheld: IntArray = np.empty(0, np.int64)
 
@@ -43,7 +38,7 @@ class SimulatedExchange:
         """Hold the updates until they are collected."""
         size = self._model_bytes + COEFFICIENT_BYTES
         self.traffic.count(updates.contributors, updates.owners, size)
-        self._pushed = self._carried(updates)
+        self._pushed = updates
 
     def collect(self, round_index: int) -> Updates:
         """What was pushed, in the order that does not depend on who pushed first."""
@@ -54,12 +49,3 @@ class SimulatedExchange:
         order = np.lexsort((updates.contributors, updates.owners))
         is_in_order = (np.diff(order) == 1).all()
         return updates if is_in_order else updates.take(order)
-
-    def _carried(self, updates: Updates) -> Updates:
-        """The updates as they arrive: only the part that is carried, and zeros for the rest."""
-        if self._part == self._whole:
-            return updates
-        sent = updates.rows.as_tensor()
-        arrived = torch.zeros_like(sent)
-        self._part.copy(sent, arrived)
-        return Updates(updates.owners, updates.contributors, updates.coefficients, Rows.of(arrived))

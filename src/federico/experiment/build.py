@@ -31,6 +31,8 @@ from federico.learning.batches import to_input
 from federico.learning.layout import ModelLayout
 from federico.learning.learner import ClientData, Learner, held_out
 from federico.learning.models import Factory
+from federico.learning.parts import ModelPart
+from federico.learning.personal_parts import PersonalParts
 from federico.learning.pretrained import read_pretrained, start_hints
 from federico.learning.privacy import Floor, PrivacyAccount
 from federico.learning.rows import RowStorage
@@ -80,11 +82,14 @@ class Setup:
         _check_team(team, len(self.clients), device(self.experiment.system.device))
         hosting = Hosting(len(self.clients), team.rank, team.ranks)
 
-        options = self.experiment.method_options(name)
-        part = self.experiment.method(name).shared_part(options, self.layout)
-        connect = partial(team.connect, hosting, part)
+        connect = partial(team.connect, hosting)
         account = self.account(name, secret=self.seed)
         return self.hosted_method(name, hosting, connect, storage, account)
+
+    def shared_part(self, name: str) -> ModelPart:
+        """Which part of a model clients exchange under the method of that name."""
+        options = self.experiment.method_options(name)
+        return self.experiment.method(name).shared_part(options, self.layout)
 
     def account(
         self, name: str, *, secret: int, keep: Callable[[IntArray], None] | None = None
@@ -254,8 +259,15 @@ def build_method(
             starts[model.owner] = model.start
             if model.private_to is not None:
                 private[model.owner] = model.private_to
+    personal = None
+    shared_part = kind.shared_part(options, learner.layout)
+    if shared_part != ModelPart.whole(learner.layout):
+        all_starts = {model.owner: model.start for model in models}
+        personal = PersonalParts(
+            learner.layout, shared_part, learner.seed, all_starts, len(names), learner.device
+        )
     bank = Bank.start(
-        learner.layout, learner.seed, starts, learner.device, learner.storage, private
+        learner.layout, learner.seed, starts, learner.device, learner.storage, private, personal
     )
 
     # Nobody but its client ever sees a private model: it takes no part in an exchange.
@@ -402,8 +414,16 @@ def _model_layout(
         refuse_too_large(make, dtype)
 
     mixed = experiment.training.precision == "bfloat16"
-    freeze = experiment.training.shared == "trainable"
-    return ModelLayout(make, dtype, mixed=mixed, start=start, freeze=freeze, seed=seed)
+    shared = experiment.training.shared
+    freeze = shared != "all"
+    layout = ModelLayout(
+        make, dtype, mixed=mixed, start=start, freeze=freeze, seed=seed, shared=shared
+    )
+    if ModelPart.shared(layout).size == 0:
+        raise ConfigError(
+            f"training.shared = {shared!r}: nothing is left to share; the model has only a head"
+        )
+    return layout
 
 
 def _check_precision(experiment: Experiment) -> None:

@@ -37,6 +37,8 @@ SESSION_BYTES = 8 << 20
 PAIR_BYTES = 512
 """What Python keeps of a client and a model that it has met, however small the model is: its
 losses, its weight, its place among the optimizers."""
+COPIES_OF_PARTS = 3
+"""What stays with a client is there, in a checkpoint that is written, and tuned by FedAvg+."""
 HEAP_LOSS = 1.4
 """How much of the heap large blocks of different sizes take for each byte that they hold."""
 ROWS = ("models", "optimizers", "updates", "checkpoint")
@@ -74,14 +76,22 @@ def plan_simulation(setup: Setup, *, seeds_held: int = 1, ranks: int = 1) -> Mem
 
     It is that of the first of so many ranks, which gathers what is saved.
     """
-    all_needs = [_needs(setup, method) for method in setup.experiment.methods]
-    all_rows = [_simulated_rows(setup, needs, ranks) for needs in all_needs]
+    methods = setup.experiment.methods
+    all_needs = [_needs(setup, method) for method in methods]
+    all_rows = [
+        _simulated_rows(setup, needs, ranks, _row_bytes(setup, method))
+        for method, needs in zip(methods, all_needs, strict=True)
+    ]
     most_rows = max(all_rows, key=lambda parts: sum(parts.values()))
     most_copies = max(needs.copies for needs in all_needs)
 
     in_memory = _in_memory(setup, seeds_held=seeds_held, ranks=ranks)
-    in_memory["workspace"] += most_copies * _row_bytes(setup)
+    in_memory["workspace"] += most_copies * _model_bytes(setup)
     in_memory["bookkeeping"] = max(_pairs_met(needs) for needs in all_needs) * PAIR_BYTES
+    in_memory["personal parts"] = max(
+        _personal_parts(setup, method, needs)
+        for method, needs in zip(methods, all_needs, strict=True)
+    )
     return MemoryPlan(in_memory | most_rows)
 
 
@@ -104,12 +114,14 @@ def plan_peer(setup: Setup, limits: Limits) -> MemoryPlan:
     optimizers = pairs * _moments_bytes(setup)
     in_memory = _in_memory(setup)
     in_memory["bookkeeping"] = _divided(_pairs_met(needs), members) * PAIR_BYTES
-    in_memory["network"] = _network(setup, limits, neighbors=visits - 1)
+    in_memory["personal parts"] = _divided(_personal_parts(setup, method, needs), members)
+    row_bytes = _row_bytes(setup, method)
+    in_memory["network"] = _network(setup, limits, visits - 1, row_bytes)
     rows = {
-        "models": (own + others) * _row_bytes(setup),
+        "models": (own + others) * row_bytes,
         "optimizers": optimizers,
         "updates": fresh * _moments_bytes(setup),
-        "checkpoint": own * _row_bytes(setup) + optimizers,
+        "checkpoint": own * row_bytes + optimizers,
     }
     return MemoryPlan(in_memory | rows)
 
@@ -201,9 +213,28 @@ def _pairs_met(needs: Needs) -> int:
     return max(needs.pairs, needs.updates)
 
 
-def _row_bytes(setup: Setup) -> int:
-    """Bytes of one model's row."""
+def _model_bytes(setup: Setup) -> int:
+    """Bytes of one model."""
     return setup.layout.size * setup.layout.dtype.itemsize
+
+
+def _row_bytes(setup: Setup, method: str) -> int:
+    """Bytes of one model's row, which holds what clients exchange of it."""
+    return setup.shared_part(method).size * setup.layout.dtype.itemsize
+
+
+def _personal_parts(setup: Setup, method: str, needs: Needs) -> int:
+    """Bytes of what stays with the clients, in a checkpoint and for a moment while it is tried."""
+    experiment = setup.experiment
+    options = experiment.method_options(method)
+    clients = [client.id for client in setup.clients]
+    models = experiment.method(method).models(options, clients)
+    own = sum(model.owner < len(clients) for model in models)
+    private = sum(model.private_to is not None for model in models)
+    shared = len(models) - own - private
+    parts = own + private + min(len(clients) * shared, needs.pairs)
+    rest = _model_bytes(setup) - _row_bytes(setup, method)
+    return COPIES_OF_PARTS * parts * rest
 
 
 def _moments_bytes(setup: Setup) -> int:
@@ -212,11 +243,11 @@ def _moments_bytes(setup: Setup) -> int:
     return moments * setup.layout.parameters * setup.layout.dtype.itemsize
 
 
-def _simulated_rows(setup: Setup, needs: Needs, ranks: int) -> dict[str, int]:
+def _simulated_rows(setup: Setup, needs: Needs, ranks: int, row_bytes: int) -> dict[str, int]:
     """Bytes of the rows of numbers that a method holds, on the first of so many ranks."""
-    models = needs.models * _row_bytes(setup)
+    models = needs.models * row_bytes
     optimizers = needs.pairs * _moments_bytes(setup)
-    updates = (needs.updates + needs.private_updates) * _row_bytes(setup)
+    updates = (needs.updates + needs.private_updates) * row_bytes
     updates += needs.fresh * _moments_bytes(setup)
     # A copy of all that is saved, written to the disk while the next round goes on.
     checkpoint = models + optimizers
@@ -289,19 +320,19 @@ def _workspace(setup: Setup) -> int:
     # Both: what one leaves free in the heap hardly fits the other.
     activations = rows * (trained * per_sample.training + measured * per_sample.measuring)
 
-    models_and_gradients = 2 * rows * _row_bytes(setup)
+    models_and_gradients = 2 * rows * _model_bytes(setup)
     threads = setup.experiment.system.threads or compat.thread_count()
     return threads * (models_and_gradients + int(HEAP_LOSS * activations))
 
 
-def _network(setup: Setup, limits: Limits, neighbors: int) -> int:
+def _network(setup: Setup, limits: Limits, neighbors: int, row_bytes: int) -> int:
     """Chunks on their way out and in, and the own model in other numbers where those are sent."""
     chunks = 2 * neighbors * limits.window * limits.chunk_bytes
     packed = 0
     if limits.precision is not None:
         sent: torch.dtype = getattr(torch, limits.precision)
         if sent != setup.layout.dtype:
-            packed = setup.layout.size * sent.itemsize
+            packed = row_bytes // setup.layout.dtype.itemsize * sent.itemsize
     return SESSION_BYTES + chunks + packed
 
 

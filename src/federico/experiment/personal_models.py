@@ -15,7 +15,6 @@ from federico.exchange.processes import ProcessGroup
 from federico.experiment.build import Setup
 from federico.learning.bank import Bank
 from federico.learning.calibration import Calibration
-from federico.learning.layout import ModelLayout
 from federico.methods.method import Method, Mixtures
 from federico.runs.atomic import PARTIAL, disk_errors, sync
 from federico.runs.bundle import (
@@ -64,7 +63,7 @@ def save_clients(
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
         save_tensors(partial / MODELS_FILE, tensors)
-        index = _index(setup, method, mixtures.bank.layout, everything["owners"], tensors)
+        index = _index(setup, method, everything["owners"], tensors)
         index["comparisons"] = None if comparisons is None else asdict(comparisons)
         (partial / INDEX_FILE).write_text(json.dumps(index), encoding="utf-8")
         for written in (partial / MODELS_FILE, partial / INDEX_FILE, partial):
@@ -104,9 +103,9 @@ def save_hosted_clients(
             **_calibration_header(mixtures.calibration, mine),
             **_common_header(setup, method.name),
         )
-        rows = [mixtures.bank.rows[place] for place in mixtures.bank.places(owners).tolist()]
+        rows = list(mixtures.bank.whole(mixtures.visits[mine]))
         target = folder / folder_name(client.id)
-        save_folder(target, header, mixtures.bank.layout, rows)
+        save_folder(target, header, setup.layout, rows)
 
 
 def _calibration_header(calibration: Calibration | None, mine: IntArray) -> dict[str, Any]:
@@ -137,11 +136,17 @@ def _assemble(mixtures: Mixtures, processes: ProcessGroup) -> dict[str, Tensor]:
     Every process brings the models that it hosts.
     """
     visits = mixtures.visits
-    by_rank = processes.gather(np.unique(visits.owners))
-    used = processes.broadcast(np.unique(np.concatenate(by_rank)) if by_rank else visits.owners)
-    here = np.intersect1d(mixtures.bank.owners, used)
+    if mixtures.bank.personal is None:
+        by_rank = processes.gather(np.unique(visits.owners))
+        used = processes.broadcast(np.unique(np.concatenate(by_rank)) if by_rank else visits.owners)
+        here = np.intersect1d(mixtures.bank.owners, used)
+        rows = _rows(mixtures.bank, here)
+    else:
+        # Whom a client visits is completed by what is the client's own: no two have the same model.
+        here = visits.owners
+        rows = torch.stack(list(mixtures.bank.whole(visits))).cpu()
     parts = {
-        "rows": _rows(mixtures.bank, here),
+        "rows": rows,
         "owners": torch.from_numpy(here),
         "visits.clients": torch.from_numpy(visits.clients),
         "visits.owners": torch.from_numpy(visits.owners),
@@ -165,7 +170,10 @@ def _tensors(setup: Setup, everything: dict[str, Tensor]) -> dict[str, Tensor]:
     """What goes into the file of models."""
     owners = everything["owners"].numpy()
     rows = everything["rows"]
-    if (np.diff(owners) < 0).any():  # several processes: models that no client owns come early
+    one_each = len(np.unique(owners)) == len(owners)
+    if (
+        one_each and (np.diff(owners) < 0).any()
+    ):  # several processes: models that no client owns come early
         order = np.argsort(owners)
         rows = rows[torch.from_numpy(order)]
         owners = owners[order]
@@ -173,7 +181,9 @@ def _tensors(setup: Setup, everything: dict[str, Tensor]) -> dict[str, Tensor]:
 
     clients = everything["visits.clients"].numpy()
     order = np.argsort(clients, kind="stable")
-    models = np.searchsorted(owners, everything["visits.owners"].numpy()[order])
+    models = order
+    if one_each:
+        models = np.searchsorted(owners, everything["visits.owners"].numpy()[order])
     counts = np.bincount(clients, minlength=len(setup.clients))
     tensors = {
         "rows": rows,
@@ -208,7 +218,6 @@ def _stacked(prefix: str, names: Sequence[str], fitted: Sequence[object]) -> dic
 def _index(
     setup: Setup,
     method: Method,
-    layout: ModelLayout,
     owners: Tensor,
     tensors: dict[str, Tensor],
 ) -> dict[str, Any]:
@@ -228,7 +237,7 @@ def _index(
         "common": common,
         "clients": [client.id for client in setup.clients],
         "owners": [names[owner] for owner in owners.tolist()],
-        "slots": slots_of(layout),
+        "slots": slots_of(setup.layout),
         "sha256": [row_digest(row) for row in tensors["rows"]],
         "mixtures_sha256": mixtures_digest(tensors),
     }

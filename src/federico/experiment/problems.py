@@ -67,7 +67,7 @@ def model_key(cell: Cell) -> str:
         training.pretrained,
         training.shared,
     ]
-    if training.shared == "trainable":
+    if training.shared != "all":
         parts.append(cell.seed)  # what is frozen may be drawn
     return f"{parts} {model}"
 

@@ -8,6 +8,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, model_validator
 
 from federico.learning.augmentation import Augmentation
+from federico.learning.layout import Shared
 from federico.learning.optimizers import Adam, OptimizerOptions
 from federico.learning.schedules import Constant, Schedule
 from federico.learning.training_rules import TrainingRules, import_loss
@@ -36,10 +37,12 @@ class Training(Options):
     """Precision in which layers compute. `bfloat16` halves the time for convolutions on processors
     that support it; results differ by more than rounding. Models, losses, optimizers and messages
     keep their precision, and `federico predict` does not use it."""
-    shared: Literal["all", "trainable"] = "all"
-    """What of a model is learned and sent: `all`, or with `trainable` only the parameters that have
-    `requires_grad`, such as a head on a frozen backbone, or LoRA. The rest is the same for all
-    clients and held once."""
+    shared: Shared = "all"
+    """What of a model clients exchange: `all`; with `trainable` the parameters that have
+    `requires_grad`, such as a head on a frozen backbone, or LoRA; `head` (the last module with
+    parameters of its own) or `body` (all but the head); or a list of names of modules and tensors.
+    What is not `all` leaves out what is frozen: it is the same for all clients and held once. The
+    rest of what is learned stays with each client, which completes with it every model it meets."""
     pretrained: Path | None = None
     """A safetensors file with weights that every model starts from, named as in the model's
     `state_dict` and looked for beside this file. Tensors that are not in it start at random."""

@@ -3,14 +3,16 @@
 Rows make aggregation plain arithmetic, and one row is what a message carries.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from federico.learning.layout import ModelLayout
+from federico.learning.layout import ModelLayout, RowLayout
 from federico.learning.parts import ModelPart
+from federico.learning.personal_parts import PersonalParts
 from federico.learning.rows import Rows, RowStorage
 from federico.learning.visits import Visits
 from federico.types import BoolArray, FloatArray, IntArray
@@ -30,12 +32,19 @@ class Bank:
         rows: Tensor,
         storage: RowStorage | None = None,
         private: Mapping[int, int] | None = None,
+        personal: PersonalParts | None = None,
     ) -> None:
         """`owners` are hosted here, sorted; `rows[k]` is the model of `owners[k]`.
 
-        `private` gives the client that a private model belongs to, by its owner's number.
+        `private` gives the client that a private model belongs to, by its owner's number. Where
+        clients exchange only a part of each model, rows hold that part, and `personal` the rest.
         """
         self.layout = layout
+        self.personal = personal
+        self.row_layout: RowLayout = layout if personal is None else personal.row_layout
+        """Which tensors the rows hold."""
+        self.shared = ModelPart.whole(layout) if personal is None else personal.shared
+        """Which columns of a whole model the rows hold."""
         self.owners = owners
         self.rows = rows
         self.storage = storage or RowStorage()
@@ -57,6 +66,7 @@ class Bank:
         device: torch.device,
         storage: RowStorage | None = None,
         private: Mapping[int, int] | None = None,
+        personal: PersonalParts | None = None,
     ) -> "Bank":
         """A new model for each owner, drawn from the random stream of the owner's name.
 
@@ -64,7 +74,8 @@ class Bank:
         """
         storage = storage or RowStorage()
         owners = np.array(sorted(names), dtype=np.int64)
-        rows = storage.empty(len(owners), layout.size, dtype=layout.dtype, device=device)
+        size = layout.size if personal is None else personal.row_layout.size
+        rows = storage.empty(len(owners), size, dtype=layout.dtype, device=device)
 
         # Making a model takes far longer than copying one.
         first_row: dict[str, Tensor] = {}
@@ -72,9 +83,19 @@ class Bank:
             name = names[owner]
             if name in first_row:
                 row.copy_(first_row[name])
-            else:
+            elif personal is None:
                 first_row[name] = layout.initial(seed, name, row)
-        return cls(layout, owners, rows, storage, private)
+            else:
+                first_row[name] = row.copy_(personal.shared_of(layout.initial(seed, name)))
+        return cls(layout, owners, rows, storage, private, personal)
+
+    def beside(
+        self, owners: IntArray, rows: Tensor, personal: PersonalParts | None = None
+    ) -> "Bank":
+        """Other models of the same kind, with the personal parts that are here or with others."""
+        return Bank(
+            self.layout, owners, rows, self.storage, self._private, personal or self.personal
+        )
 
     def trainer(self, owner: int) -> int:
         """The client that a model belongs to: its owner, unless it is a private model."""
@@ -124,6 +145,45 @@ class Bank:
             echoed = np.isin(owners, self.echoing) & ~np.isin(visits.clients, self.echoing)
             owners = np.where(echoed, visits.clients, owners)
         return self.places(owners)
+
+    @contextmanager
+    def parts_put_back(self) -> Iterator[PersonalParts | None]:
+        """What stays with clients may be trained in the block, and is as it was after it.
+
+        Gives the parts that are trained, if there are any.
+        """
+        before = self.personal
+        if before is not None:
+            self.personal = before.copied()
+        try:
+            yield self.personal
+        finally:
+            self.personal = before
+
+    def meet(self, visits: Visits) -> None:
+        """Get ready for these visits, which may then be loaded by several threads."""
+        if self.personal is not None:
+            self.personal.meet(visits)
+
+    def load(self, visits: Visits, models: Tensor) -> None:
+        """Copy the models that these visits meet, whole, into the rows of `models`."""
+        places = self.places_met(visits)
+        if self.personal is None:
+            torch.index_select(self.rows, 0, places, out=models)
+        else:
+            self.personal.complete(visits, self.rows.index_select(0, places), models)
+
+    def whole(self, visits: Visits) -> Iterator[Tensor]:
+        """The model of each visit, one after the other, as its visitor completes it."""
+        self.meet(visits)
+        if self.personal is None:
+            for place in self.places(visits.owners).tolist():
+                yield self.rows[place]
+            return
+        for position in range(len(visits)):
+            row = self.rows.new_empty(1, self.layout.size)
+            self.load(visits[np.array([position])], row)
+            yield row[0]
 
     def are_finite(self, owners: IntArray) -> BoolArray:
         """Whether all numbers of each of these owners' models are finite, [owners].
@@ -197,7 +257,7 @@ class Bank:
         If `part` is given, the rest of the model stays as it is.
         """
         if part is None:
-            part = ModelPart.whole(self.layout)
+            part = ModelPart.whole(self.row_layout)
         places = self.places(owners)
         for columns in part.slices:
             deltas.add_to(self.rows, places, shares, columns)
@@ -208,21 +268,9 @@ class Bank:
         The contents of `trained` may be lost.
         """
         places = self.places_met(visits)
+        if self.personal is not None:
+            trained = self.personal.shared_of(trained)
         deltas.write_differences(which, trained, self.rows, places)
-
-    def copy_models(
-        self, sources: IntArray, targets: IntArray, part: ModelPart | None = None
-    ) -> None:
-        """Copy the model of owner sources[k] to owner targets[k], for all k in order.
-
-        If `part` is given, the rest of the model stays as it is.
-        """
-        if part is None:
-            part = ModelPart.whole(self.layout)
-        source_places = self.places(sources).tolist()
-        target_places = self.places(targets).tolist()
-        for source, target in zip(source_places, target_places, strict=True):
-            part.copy(self.rows[source], self.rows[target])
 
     def copy_rows(self) -> Tensor:
         """A copy of the rows of the owners hosted here, as they are now."""

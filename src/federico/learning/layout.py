@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
+from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +15,9 @@ from torch import Tensor, nn
 from federico import compat, rng
 from federico.errors import ConfigError
 from federico.learning.pretrained import refuse_strange_start
+
+Shared: TypeAlias = Literal["all", "trainable", "body", "head"] | tuple[str, ...]
+"""What clients exchange of a model: see `training.shared`."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,20 @@ class Slot:
         return place.copy_(view)
 
 
-class ModelLayout:
+class RowLayout:
+    """Which tensors a row holds, in which order: parameters first, then float buffers."""
+
+    def __init__(self, slots: tuple[Slot, ...], parameters: int) -> None:
+        """`parameters`: how many of the slots are those of parameters."""
+        self.slots = slots
+        self.parameter_slots = slots[:parameters]
+        self.parameters = sum(slot.size for slot in self.parameter_slots)
+        """How many numbers of a row are parameters; they come first."""
+        self.size = sum(slot.size for slot in slots)
+        """How many numbers a row has."""
+
+
+class ModelLayout(RowLayout):
     """How to make a model: new ones from named streams, and modules around rows.
 
     A row holds the parameters, then the float buffers (batch-norm statistics travel and average
@@ -78,14 +95,17 @@ class ModelLayout:
         freeze: bool = False,
         seed: int = 0,
         base: Mapping[str, Tensor] | None = None,
+        shared: Shared = "all",
     ) -> None:
         """`mixed`: products of layers in bfloat16, all else in `dtype`.
 
         Every new model has the tensors of `start`; what is not there is drawn. With `freeze`, all
         that gradients cannot move is in the base: as in a new model of this seed, or as in `base`
-        where that is given.
+        where that is given. `shared` says which part of a model clients exchange, unless their
+        method knows better.
         """
         self._make = make
+        self.shared = shared
         self._start = start or {}
         self.dtype = dtype
         self.mixed = mixed
@@ -110,12 +130,7 @@ class ModelLayout:
             raise ConfigError("model: all its parameters are frozen, so there is nothing to learn")
         moving = {name: tensor for name, tensor in float_buffers.items() if name not in frozen}
 
-        self.slots = _lay_out(learned | moving)
-        self.parameter_slots = self.slots[: len(learned)]
-        self.parameters = sum(slot.size for slot in self.parameter_slots)
-        """How many numbers of a row are parameters; they come first."""
-        self.size = sum(slot.size for slot in self.slots)
-        """How many numbers a row has."""
+        super().__init__(_lay_out(learned | moving), len(learned))
 
         self.base_slots = _lay_out(frozen)
         self.base = self._make_base(base, seed)

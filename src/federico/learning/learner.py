@@ -6,7 +6,7 @@ visits and never loop over batches; the learner knows nothing about methods.
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -22,6 +22,8 @@ from federico.learning.metrics import classification_figures, regression_figures
 from federico.learning.mixing import FARTHEST, counted, rest_weighs_more
 from federico.learning.objectives import Objective, OwnObjective, mixable, objective_for
 from federico.learning.optimizers import Optimizer, OptimizerStates, PairStates
+from federico.learning.parts import ModelPart
+from federico.learning.personal_parts import Learned
 from federico.learning.privacy import Noise, PrivacyAccount
 from federico.learning.rows import Rows, RowStorage
 from federico.learning.training_rules import TrainingRules, class_weight_table
@@ -138,14 +140,21 @@ class Proximal:
         towards = self.towards.index_select(0, index)
         return Proximal(self.strength, towards)
 
-    def add_to(self, gradients: Tensor, parameters: Tensor) -> None:
+    def add_to(self, gradients: Tensor, parameters: Tensor, shared: ModelPart) -> None:
         """Add the proximal term of the first visits to their gradients, in place.
 
-        `gradients` and `parameters` are [visits, parameters].
+        `gradients` and `parameters` are [visits, parameters]; `shared` says which columns of a
+        whole model `towards` has.
         """
         visits, size = parameters.shape
-        towards = self.towards[:visits, :size]
-        gradients.add_(parameters - towards, alpha=self.strength)
+        first = 0
+        for columns in shared.slices:
+            width = columns.stop - columns.start
+            some = slice(columns.start, min(columns.stop, size))
+            there = parameters[:, some]
+            towards = self.towards[:visits, first : first + there.shape[1]]
+            gradients[:, some].add_(there - towards, alpha=self.strength)
+            first += width
 
 
 @dataclass(frozen=True)
@@ -157,6 +166,8 @@ class LocalTraining:
     part: DataPart
     sample_weights: FloatArray | None
     proximal: Proximal | None
+    shared: ModelPart
+    """Which columns of a whole model are exchanged, and have something to be pulled to."""
 
     def take(self, positions: IntArray) -> "LocalTraining":
         """The training of the visits at these positions."""
@@ -167,7 +178,7 @@ class LocalTraining:
         proximal = self.proximal
         if proximal is not None:
             proximal = proximal.take(positions)
-        return LocalTraining(self.round_index, self.epochs, self.part, sample_weights, proximal)
+        return replace(self, sample_weights=sample_weights, proximal=proximal)
 
 
 class Learner:
@@ -250,12 +261,12 @@ class Learner:
         size = self.layout.parameters
         return OptimizerStates(moments, size, self.layout.dtype, self.device, self.storage)
 
-    def new_deltas(self, count: int) -> Rows:
-        """Uninitialised rows for `count` deltas of this round.
+    def new_deltas(self, bank: Bank, count: int) -> Rows:
+        """Uninitialised rows for `count` deltas of the bank's models in this round.
 
         Deltas that will be sent over a network may be stored in files.
         """
-        size = self.layout.size
+        size = bank.row_layout.size
         dtype = self.layout.dtype
         return self.storage.deltas(count, size, dtype=dtype, device=self.device)
 
@@ -333,7 +344,7 @@ class Learner:
                 total[: len(losses)] += batch_total
             return total
 
-        stacks = self._stacks(visits, data)
+        stacks = self._stacks(bank, visits, data)
         totals = self.workers.map(measure, stacks)
 
         mean_losses = np.zeros(len(visits))
@@ -365,7 +376,7 @@ class Learner:
                 all_losses[positions, columns] = losses.cpu().numpy()
                 first += length
 
-        stacks = self._stacks(visits, data)
+        stacks = self._stacks(bank, visits, data)
         self.workers.map(measure, stacks)
         return all_losses
 
@@ -376,7 +387,7 @@ class Learner:
         clients visited must have the same number of samples. Models run in evaluation mode.
         """
         data = self.data[part]
-        stacks = self._stacks(visits, data)
+        stacks = self._stacks(bank, visits, data)
 
         @torch.no_grad()
         def predict(workspace: Workspace, stack: Stack) -> Tensor:
@@ -497,7 +508,7 @@ class Learner:
         # Added up in the order of the stacks, so that no sum depends on which thread was first.
         mixed: Tensor | None = None
         weight = torch.zeros((len(data), 2), dtype=self._precise, device=self.device)
-        stacks = self._stacks(visits, data)
+        stacks = self._stacks(bank, visits, data)
         for parts in self.workers.map(predict, stacks):
             for batch, weighted, added_weight in parts:
                 if mixed is None:
@@ -539,7 +550,9 @@ class Learner:
     ) -> Rows:
         """Train a copy of each visited model on a part of the client's data; returns the deltas.
 
-        The delta of a visit, a row of [visits, size], is the trained copy minus the model.
+        The delta of a visit, a row of [visits, size], is the trained copy minus the model. What
+        stays with the client moves at once where the visit is to its own model, or to one that
+        belongs to nobody.
 
         The optimizer's moments are kept for the next visit of the same (client, owner) pair, unless
         `fresh`. In each (round, epoch) a client goes through its samples in one order, the same for
@@ -547,17 +560,19 @@ class Learner:
         sample's loss; a batch's loss is still divided by its number of samples. `proximal` pulls
         every step of a visit towards a given model.
         """
-        deltas = self.new_deltas(len(visits))
+        deltas = self.new_deltas(bank, len(visits))
         states = self.new_states() if fresh else self.states
-        training = LocalTraining(round_index, epochs, part, sample_weights, proximal)
+        training = LocalTraining(round_index, epochs, part, sample_weights, proximal, bank.shared)
         account = self.account
         if all(bank.is_private(owner) for owner in visits.owners.tolist()):
             account = None  # nobody sees these models
         if account is not None:
             account.charge(visits.clients, self.data[part].counts[visits.clients])
 
-        def learn(workspace: Workspace, work: tuple[Stack, PairStates]) -> tuple[Tensor, Tensor]:
-            """Train a stack's visits; returns which stayed finite, and the model's counters."""
+        def learn(
+            workspace: Workspace, work: tuple[Stack, PairStates]
+        ) -> tuple[Tensor, Tensor, Learned]:
+            """Train a stack's visits; returns which stayed finite, the counters, and what stays."""
             stack, pair_states = work
             stack_training = training.take(stack.positions)
             self._load(workspace, bank, stack.visits)
@@ -572,23 +587,29 @@ class Learner:
             trained = workspace.work[:count]  # [visits, size]
             # A sum is finite only if all its terms are.
             finite = trained.sum(1).isfinite()
+            learned: Learned = []
+            if bank.personal is not None:
+                learned = bank.personal.learned(stack.visits, trained)
             bank.write_deltas(stack.visits, trained, deltas, stack.positions)
-            return finite, workspace.engine.counters.clone()
+            return finite, workspace.engine.counters.clone(), learned
 
         # Made here, by one thread: creating the state of a new pair is not thread-safe.
-        stacks = self._stacks(visits, self.data[part])
+        stacks = self._stacks(bank, visits, self.data[part])
         work = [(stack, states.of(stack.visits.pairs)) for stack in stacks]
         done = self.workers.map(learn, work)
 
-        for stack, (finite, counters) in zip(stacks, done, strict=True):
+        # Only now, so that every visit starts from the same.
+        for stack, (finite, counters, learned) in zip(stacks, done, strict=True):
             self._keep_counters(bank, stack.visits, counters)
+            if bank.personal is not None:
+                bank.personal.move(learned)
             self._forget_diverged(stack.visits, finite, states)
         return deltas
 
     def gradient(self, bank: Bank, visits: Visits, round_index: int) -> Rows:
         """The gradient of the loss summed over the client's training samples, [visits, size]."""
         data = self.data["train"]
-        gradients = self.new_deltas(len(visits))
+        gradients = self.new_deltas(bank, len(visits))
 
         def differentiate(workspace: Workspace, stack: Stack) -> None:
             """Write the gradients of a stack's visits into their rows of `gradients`."""
@@ -609,7 +630,7 @@ class Learner:
                     total[:count] += workspace.grad[:count]
             gradients.write(stack.positions, total)
 
-        stacks = self._stacks(visits, data)
+        stacks = self._stacks(bank, visits, data)
         self.workers.map(differentiate, stacks)
         return gradients
 
@@ -666,7 +687,7 @@ class Learner:
                     # Visits whose clients have no samples left come last, and take no step.
                     active = len(batch.weights)
                     if training.proximal is not None:
-                        training.proximal.add_to(grad[:active], work[:active])
+                        training.proximal.add_to(grad[:active], work[:active], training.shared)
                     self.rules.prepare_step(work[:active], grad[:active], rate)
                     self.optimizer.step(
                         parameters[:active], gradients[:active], states.first(active), factor
@@ -718,7 +739,7 @@ class Learner:
                         # By the expected number of samples: the real one is nobody's business.
                         gradients[k].div_(account.rate(counts[k]) * counts[k])
                     if training.proximal is not None:
-                        training.proximal.add_to(grad[:active], work[:active])
+                        training.proximal.add_to(grad[:active], work[:active], training.shared)
                     self.rules.prepare_step(work[:active], grad[:active], rate)
                     self.optimizer.step(
                         parameters[:active], gradients[:active], states.first(active), factor
@@ -796,12 +817,13 @@ class Learner:
 
     # Stacks of visits, and loading models for them.
 
-    def _stacks(self, visits: Visits, data: ClientSamples) -> list[Stack]:
-        """Cut the visits into stacks that are executed together.
+    def _stacks(self, bank: Bank, visits: Visits, data: ClientSamples) -> list[Stack]:
+        """Cut visits to models of the bank into stacks that are executed together.
 
         Clients with the most samples come first, so that clients in one stack have similar numbers
         of samples and few batches are left partly empty.
         """
+        bank.meet(visits)
         counts = data.counts[visits.clients]
         order = np.lexsort((visits.owners, visits.clients, -counts))
 
@@ -814,21 +836,19 @@ class Learner:
 
     def _load(self, workspace: Workspace, bank: Bank, visits: Visits) -> None:
         """Copy the visited models into the workspace."""
-        places = bank.places_met(visits)
-        copies = workspace.work[: len(visits)]  # [visits, size]
-        torch.index_select(bank.rows, 0, places, out=copies)
+        bank.load(visits, workspace.work[: len(visits)])
         workspace.engine.hold(workspace.work)
 
         # Models with counters run one at a time, so there is a single owner.
-        counters = bank.counters[places[0]]
+        counters = bank.counters[bank.places_met(visits)[0]]
         workspace.engine.counters.copy_(counters)
 
     def _load_for_evaluation(self, workspace: Workspace, bank: Bank, visits: Visits) -> None:
         """Let the engine work on the visited models, which will not be changed.
 
-        A model that is alone in its stack is read from the bank, without a copy.
+        A model that is alone in its stack, and lies in the bank whole, is read without a copy.
         """
-        if len(visits) > 1:
+        if len(visits) > 1 or bank.personal is not None:
             self._load(workspace, bank, visits)
             return
 

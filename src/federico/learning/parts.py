@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from federico.errors import ConfigError
-from federico.learning.layout import ModelLayout, Slot
+from federico.learning.layout import ModelLayout, RowLayout, Slot
 
 
 @dataclass(frozen=True)
@@ -23,17 +23,28 @@ class ModelPart:
         return sum(columns.stop - columns.start for columns in self.slices)
 
     @classmethod
-    def whole(cls, layout: ModelLayout) -> "ModelPart":
+    def shared(cls, layout: ModelLayout) -> "ModelPart":
+        """What clients exchange of a model."""
+        if layout.shared == "body":
+            return cls.body(layout)
+        if layout.shared == "head":
+            return cls.head(layout)
+        if isinstance(layout.shared, tuple):
+            return cls.named(layout, layout.shared)
+        return cls.whole(layout)
+
+    @classmethod
+    def whole(cls, layout: RowLayout) -> "ModelPart":
         """The complete row."""
         return cls._of_slots(layout.slots)
 
     @classmethod
-    def parameters(cls, layout: ModelLayout) -> "ModelPart":
+    def parameters(cls, layout: RowLayout) -> "ModelPart":
         """What gradients move, without batch-norm statistics and other buffers."""
         return cls._of_slots(layout.parameter_slots)
 
     @classmethod
-    def buffers(cls, layout: ModelLayout) -> "ModelPart":
+    def buffers(cls, layout: RowLayout) -> "ModelPart":
         """The float buffers, such as batch-norm statistics."""
         return cls._of_slots(layout.slots[len(layout.parameter_slots) :])
 
@@ -52,6 +63,27 @@ class ModelPart:
         """Everything but the head; empty where a model consists of nothing else."""
         head = _head_slots(layout, names)
         return cls._of_slots([slot for slot in layout.slots if slot not in head])
+
+    def rest(self, layout: RowLayout) -> "ModelPart":
+        """All that is not in this part."""
+        return self._of_slots([slot for slot in layout.slots if not self._has(slot)])
+
+    def laid_out(self, layout: RowLayout) -> RowLayout:
+        """The layout of rows that hold this part alone."""
+        if self == self.whole(layout):
+            return layout
+        slots: list[Slot] = []
+        start = 0
+        parameters = 0
+        for slot in layout.slots:
+            if self._has(slot):
+                slots.append(Slot(slot.name, slot.shape, start))
+                start += slot.size
+                parameters += slot in layout.parameter_slots
+        return RowLayout(tuple(slots), parameters)
+
+    def _has(self, slot: Slot) -> bool:
+        return any(part.start <= slot.start < part.stop for part in self.slices)
 
     @classmethod
     def _of_slots(cls, slots: Sequence[Slot]) -> "ModelPart":
@@ -79,11 +111,6 @@ class ModelPart:
             width = columns.stop - columns.start
             rows[..., columns] = narrow[..., first : first + width]
             first += width
-
-    def copy(self, source: Tensor, target: Tensor) -> None:
-        """Write this part of the rows of `source` over the same part of the rows of `target`."""
-        for columns in self.slices:
-            target[..., columns] = source[..., columns]
 
 
 def _slots_named(layout: ModelLayout, prefixes: Sequence[str]) -> list[Slot]:

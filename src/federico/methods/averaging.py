@@ -23,10 +23,9 @@ def average_into(
     updates: Updates,
     anchor: float = 0.0,
     buffers: Buffers = "average",
-    part: ModelPart | None = None,
     scales: FloatArray | None = None,
 ) -> None:
-    """phi_b += sum_i c_ib delta_ib / sum_i c_ib, or only `part` of phi_b.
+    """phi_b += sum_i c_ib delta_ib / sum_i c_ib.
 
     A model that got no update does not move. Each delta is multiplied by its scale, if there are
     any, but the sum of coefficients stays.
@@ -35,10 +34,9 @@ def average_into(
     if len(kept) < len(updates):
         updates = updates.take(kept)
         scales = None if scales is None else scales[kept]
-    if part is None:
-        part = ModelPart.whole(bank.layout)
+    part = ModelPart.whole(bank.row_layout)
     if buffers != "average":
-        part = ModelPart.parameters(bank.layout)
+        part = ModelPart.parameters(bank.row_layout)
 
     share = shares(updates.owners, updates.contributors, updates.coefficients, anchor)
     if scales is not None:
@@ -47,7 +45,7 @@ def average_into(
 
     if buffers == "owner":
         own = updates.owners == updates.contributors
-        statistics = ModelPart.buffers(bank.layout)
+        statistics = ModelPart.buffers(bank.row_layout)
         bank.add(updates.owners, updates.rows, own.astype(np.float64), statistics)
 
 

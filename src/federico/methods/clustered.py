@@ -85,7 +85,7 @@ class Clustered(Method):
 
         A cluster waits if an update of one of its members is missing.
         """
-        size = self.bank.layout.parameters
+        size = self.bank.row_layout.parameters
         for first in np.unique(self.clusters):
             members = np.flatnonzero(self.clusters == first)
             from_members = np.isin(updates.contributors, members)

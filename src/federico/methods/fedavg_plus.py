@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 from pydantic import PositiveInt
 
-from federico.learning.bank import Bank
 from federico.methods.fedavg import FedAvg
 from federico.methods.method import Mixtures, Needs
 from federico.options import Options
@@ -38,11 +37,13 @@ class FedAvgPlus(FedAvg):
         """Tuned copies, with a fresh optimizer; the global model stays as it is."""
         visits = self.read(round_index, self.to_shared()).visits
         epochs = self.opt.tune_epochs
-        deltas = self.learner.train(self.bank, visits, round_index, epochs=epochs, fresh=True)
+        with self.bank.parts_put_back() as parts:
+            deltas = self.learner.train(self.bank, visits, round_index, epochs=epochs, fresh=True)
+            tuned_parts = None if parts is None else parts.as_own(visits)
 
         # The deltas become the tuned models in place: nothing of them is sent.
         tuned = deltas.as_tensor()
         for row, place in zip(tuned, self.bank.places(visits.owners).tolist(), strict=True):
             row.add_(self.bank.rows[place])
-        copies = Bank(self.bank.layout, visits.clients, tuned)
+        copies = self.bank.beside(visits.clients, tuned, tuned_parts)
         return Mixtures(copies, self.to_own(), np.ones(len(visits)))

@@ -302,6 +302,11 @@ class Federico(Method):
         if options.sampler != "everyone":
             default = FedericoOptions().neighbors
             check_neighbors(cls.name, options.neighbors, default, clients)
+        if options.m_step == "gradient" and layout.shared not in ("all", "trainable"):
+            raise ConfigError(
+                "federico.m_step = 'gradient': it sends gradients of all that is learned; use "
+                "'epochs', or take training.shared out"
+            )
         if options.m_step == "gradient" and layout.size > layout.parameters:
             raise ConfigError(
                 "federico.m_step = 'gradient': it cannot train float buffers "

@@ -9,7 +9,6 @@ from pydantic import Field, NonNegativeFloat, NonNegativeInt
 from torch import Tensor
 
 from federico.algorithm.sampling import EpsilonGreedy, View
-from federico.learning.bank import Bank
 from federico.learning.layout import ModelLayout
 from federico.learning.learner import held_out
 from federico.learning.visits import Visits
@@ -121,7 +120,7 @@ class FedFomo(Local):
         It is NaN if one of the losses is NaN, or if both are infinite.
         """
         hosted = self.context.hosted
-        first_models = Bank(self.bank.layout, hosted, self.first, self.bank.storage)
+        first_models = self.bank.beside(hosted, self.first)
         first_losses = self.learner.evaluate(first_models, self.to_own(), "held_out")  # [hosted]
         losses = self.learner.evaluate(self.bank, visits, "held_out")  # [visits]
 
@@ -154,7 +153,7 @@ class FedFomo(Local):
         moves = self.bank.rows[candidate_places] - first  # [candidates, size]
 
         # Batch-norm statistics say nothing about how far apart two models are.
-        size = self.bank.layout.parameters
+        size = self.bank.row_layout.parameters
         lengths = torch.linalg.vector_norm(moves[:, :size], dim=1)
         distances = lengths.double().cpu().numpy()  # [candidates]
 

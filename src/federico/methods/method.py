@@ -161,8 +161,8 @@ class Method(ABC):
 
     @classmethod
     def shared_part(cls, options: Any, layout: ModelLayout) -> ModelPart:
-        """The part of a model that is sent and counted as traffic: all of it, unless overridden."""
-        return ModelPart.whole(layout)
+        """The part of a model that is sent and counted as traffic: what `training.shared` says."""
+        return ModelPart.shared(layout)
 
     @classmethod
     def check(cls, options: Any, clients: int, layout: ModelLayout) -> None:
@@ -343,17 +343,16 @@ class Method(ABC):
             average_into(self.bank, updates)
 
     @timed("update")
-    def move_own_models(self, deltas: Rows, part: ModelPart | None = None) -> None:
-        """Move each hosted client's own model, or `part` of it, by its delta if that is finite."""
+    def move_own_models(self, deltas: Rows) -> None:
+        """Move each hosted client's own model by its delta if that is finite."""
         own = self.to_own()
         updates = Updates(own.owners, own.clients, np.ones(len(own)), deltas)
-        average_into(self.bank, updates, part=part)
+        average_into(self.bank, updates)
 
     @timed("update")
     def collect_and_average(self, round_index: int) -> None:
         """Move every model by the weighted average of the updates that came for it."""
-        part = self.shared_part(self.opt, self.bank.layout)
-        average_into(self.bank, self.exchange.collect(round_index), part=part)
+        average_into(self.bank, self.exchange.collect(round_index))
 
     def read(self, round_index: int, visits: Visits, weights: FloatArray | None = None) -> Mixtures:
         """Predictors made of these models, which are fetched; without `weights`, one model each.
@@ -394,6 +393,9 @@ class Method(ABC):
             "bank.rows": self.bank.copy_rows(),
             "bank.counters": self.bank.counters[:hosted_models].clone(),
         }
+        if self.bank.personal is not None:
+            for key, value in self.bank.personal.state().items():
+                saved[f"personal.{key}"] = value
         for key, value in self.learner.states.state().items():
             saved[f"optimizer.{key}"] = value
         if self.learner.account is not None:
@@ -416,6 +418,9 @@ class Method(ABC):
         hosted_models = len(self.bank.owners)
         self.bank.counters[:hosted_models] = state["bank.counters"][torch.from_numpy(places.models)]
 
+        if self.bank.personal is not None:
+            parts = {key: state[f"personal.{key}"] for key in ("places", "rows")}
+            self.bank.personal.restore(parts, self.context.hosted.tolist())
         self._restore_optimizers(state)
         if self.learner.account is not None:
             steps = state["privacy.steps"].numpy()[places.clients]

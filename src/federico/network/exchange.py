@@ -74,7 +74,7 @@ class NetworkExchange:
 
         `flooded` is called with the name of a member that sends far more than is answered.
         """
-        schema = ModelSchema.of_layout(bank.layout, limits.precision)
+        schema = ModelSchema.of_layout(bank.layout, limits.precision, bank.row_layout)
         incarnation = secrets.randbits(INCARNATION_BITS)
         terms = Terms(me, roster, schema, limits, signer, incarnation)
         plan = terms.chunk_plan  # refuses chunks that are too small for the model

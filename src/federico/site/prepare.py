@@ -56,7 +56,9 @@ def prepare_site(site: Site) -> Setup:
 def _check_chunks(site: Site, setup: Setup) -> None:
     """Refuse chunks that are too small for the model to be announced."""
     limits = site.federation.limits
-    ChunkPlan.of(ModelSchema.of_layout(setup.layout, limits.precision), limits.chunk_bytes)
+    rows = setup.shared_part(setup.experiment.methods[0]).laid_out(setup.layout)
+    schema = ModelSchema.of_layout(setup.layout, limits.precision, rows)
+    ChunkPlan.of(schema, limits.chunk_bytes)
 
 
 def _own_partition(site: Site, dataset: Dataset, data_seed: int) -> Partition:

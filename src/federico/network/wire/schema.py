@@ -11,7 +11,7 @@ from functools import cached_property
 from math import ceil, prod
 
 from federico.errors import ConfigError
-from federico.learning.layout import ModelLayout
+from federico.learning.layout import ModelLayout, RowLayout
 from federico.network.wire.encoding import WIDTHS
 from federico.network.wire.messages import DIGEST_BYTES, LARGEST_MESSAGE
 
@@ -36,9 +36,11 @@ class ModelSchema:
     Rows mean nothing to a member with another base."""
 
     @classmethod
-    def of_layout(cls, layout: ModelLayout, wire: str | None = None) -> "ModelSchema":
-        """The schema of the rows that this layout describes."""
-        shapes = {slot.name: slot.shape for slot in layout.slots}
+    def of_layout(
+        cls, layout: ModelLayout, wire: str | None = None, rows: RowLayout | None = None
+    ) -> "ModelSchema":
+        """The schema of whole models of this layout, or of `rows` that hold a part of them."""
+        shapes = {slot.name: slot.shape for slot in (rows or layout).slots}
         dtype = str(layout.dtype).removeprefix("torch.")
         schema = cls.of(shapes, dtype, wire)
         if not layout.base_slots:
