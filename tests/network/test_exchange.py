@@ -614,7 +614,7 @@ def test_models_moments_and_deltas_on_the_disk_are_the_same_to_the_byte(
     monkeypatch.setattr(rows_module, "LARGE", 1)
     on_disk, _ = lock_step(options, lambda: RowStorage(tmp_path, outbox=tmp_path))
     for mine, theirs in zip(in_memory, on_disk, strict=True):
-        assert isinstance(theirs.learner.new_deltas(1), RowsInFiles)
+        assert isinstance(theirs.learner.new_deltas(theirs.bank, 1), RowsInFiles)
         expected, found = mine.state(), theirs.state()
         assert expected.keys() == found.keys()
         for name, value in expected.items():
