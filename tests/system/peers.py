@@ -85,6 +85,12 @@ class Site:
         assert self.process is not None
         return self.process
 
+    @property
+    def pid(self) -> int:
+        pid = self.running.pid
+        assert pid is not None
+        return pid
+
     def wait(self) -> int:
         """Its exit code; negative: the signal it died of."""
         self.running.join(PATIENCE)

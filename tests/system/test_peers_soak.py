@@ -292,3 +292,69 @@ def test_a_member_is_cut_off_and_back(tmp_path: Path, islands: list[str]) -> Non
                 peer.send_signal(signal.SIGTERM)
             codes = [peer.wait(PATIENCE) for peer in peers]
     assert codes == [0, 0, 0]
+
+
+SOAK_SECONDS = float(os.environ.get("FEDERICO_SOAK", "3600"))
+"""How long eight members live with a hostile, a slow and a flapping one."""
+SOAK_RECORD = os.environ.get("FEDERICO_SOAK_RECORD")
+"""The file for what was seen; none if not set."""
+FLAP_SECONDS = 20.0
+"""How long the flapping member is there before it is killed and started again."""
+
+
+def test_an_hour_with_a_hostile_a_slow_and_a_flapping_member(tmp_path: Path) -> None:
+    """The five others play on, blame nobody but the hostile one, and do not grow."""
+    setup = small(8, groups=2, rounds=1_000_000, **HARD)
+    with Federation(tmp_path, setup, limits={"deadline": 10.0, "patience": 5.0}) as federation:
+        *honest, slow, flapping, hostile = federation  # all sites dial the first ones
+        for site in federation:
+            site.set(wait_for_members=30.0, keep_serving=1.0)
+        for site in (*honest, slow, flapping):
+            site.start()
+        hostile.start("nan")
+        until("rounds", lambda: all(site.round >= 3 for site in honest))
+
+        ends = time.monotonic() + SOAK_SECONDS
+        settled = time.monotonic() + SOAK_SECONDS / 4
+        flaps = time.monotonic() + FLAP_SECONDS
+        memory: list[list[int]] = []
+        rounds = [[site.round for site in honest]]
+        while time.monotonic() < ends:
+            os.kill(slow.pid, signal.SIGSTOP)
+            time.sleep(3)
+            os.kill(slow.pid, signal.SIGCONT)
+            time.sleep(3)
+            if time.monotonic() > flaps:
+                flapping.running.kill()
+                flapping.wait()
+                flapping.start()
+                flaps = time.monotonic() + FLAP_SECONDS
+                rounds.append([site.round for site in honest])
+                assert np.greater(rounds[-1], rounds[-2]).all(), rounds[-2:]
+            if time.monotonic() > settled:
+                memory.append([resident(site) for site in honest])
+
+        for site in honest:
+            status = site.status
+            assert status is not None
+            assert status.members[hostile.name].reason, "it is noticed"
+            blamed = {name for name, member in status.members.items() if member.strikes}
+            blamed |= {n for n, member in status.members.items() if member.reputation != "good"}
+            assert blamed <= {hostile.name}, blamed
+            site.running.terminate()
+        for site in honest:
+            site.succeeds()
+            played = [record.round for record in site.records]
+            assert played == [*range(1, len(played) + 1)]
+            assert (site.state / "clients" / site.name).exists()
+        third = len(memory) // 3
+        grown = np.min(memory[-third:], axis=0) - np.min(memory[:third], axis=0)
+        said = {
+            "seconds": SOAK_SECONDS,
+            "rounds": rounds[-1],
+            "starts of the flapping member": len(rounds),
+            "grown in bytes": grown.tolist(),
+        }
+        if SOAK_RECORD:
+            Path(SOAK_RECORD).write_text(json.dumps(said, indent=1) + "\n")
+        assert grown.max() < 16 << 20, said
