@@ -32,6 +32,7 @@ from federico.network.protocol import (
     IncomingUpdate,
     MakeRoom,
     OwnerConversation,
+    OwnLengths,
     Publication,
     Refuse,
     SendChunk,
@@ -424,12 +425,12 @@ class TestUploads:
 )
 def test_a_long_update_is_shortened_to_a_multiple_of_ones_own(length: float, factor: float) -> None:
     limits = Limits(clip=2, refuse=100)
-    assert length_factor(length, own_length=3.0, limits=limits) == pytest.approx(factor)
+    assert length_factor(length, own=OwnLengths(3.0, 3.0), limits=limits) == pytest.approx(factor)
 
 
 def test_an_absurd_length_is_a_violation() -> None:
     with pytest.raises(ProtocolError, match="length 301"):
-        length_factor(301.0, own_length=3.0, limits=Limits(clip=2, refuse=100))
+        length_factor(301.0, own=OwnLengths(3.0, 3.0), limits=Limits(clip=2, refuse=100))
 
 
 class TestVisitor:

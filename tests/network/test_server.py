@@ -11,7 +11,7 @@ import zenoh
 
 from federico.exchange.protocol import Traffic
 from federico.network.model_store import ModelStore
-from federico.network.protocol import StoreChunk, Terms, Topic
+from federico.network.protocol import OwnLengths, StoreChunk, Terms, Topic
 from federico.network.reputation import Reputation
 from federico.network.server import MOST_WAITING, PeerServer
 from federico.network.update_store import UpdateStore
@@ -216,10 +216,10 @@ def test_an_update_is_acknowledged_chunk_by_chunk_and_collected_once(serve: Serv
     server = serve()
     server.publish(1, np.ones(SIZE, np.float32))
     assert upload() == [b""] * 4
-    ((contributor, coefficient, row),) = server.collect(own_length=100.0)
+    ((contributor, coefficient, row),) = server.collect(OwnLengths(100.0, 100.0))
     assert (contributor, coefficient) == (1, 3.0)
     assert np.array_equal(row.look(), np.ones(SIZE, np.float32))
-    assert server.collect(own_length=100.0) == []
+    assert server.collect(OwnLengths(100.0, 100.0)) == []
 
 
 def test_an_update_much_longer_than_ones_own_is_shortened(
@@ -228,7 +228,7 @@ def test_an_update_much_longer_than_ones_own_is_shortened(
     server = serve()
     server.publish(1, np.ones(SIZE, np.float32))
     upload()
-    ((_, _, row),) = server.collect(own_length=3.0)
+    ((_, _, row),) = server.collect(OwnLengths(3.0, 3.0))
     assert np.linalg.norm(row.look()) == pytest.approx(3.0 * LIMITS.clip, rel=1e-5)
     assert reputation.standings() == {}
 
@@ -239,8 +239,19 @@ def test_an_absurd_update_is_not_collected_and_counts(
     server = serve()
     server.publish(1, np.ones(SIZE, np.float32))
     upload()
-    assert server.collect(own_length=1e-3) == []
+    assert server.collect(OwnLengths(1e-3, 1e-3)) == []
     assert reputation.standing("b").strikes == 1
+
+
+def test_an_owner_that_hardly_moves_any_more_blames_nobody_who_does(
+    serve: Serve, upload, reputation: Reputation
+) -> None:
+    server = serve()
+    server.publish(1, np.ones(SIZE, np.float32))
+    upload()
+    ((_, _, row),) = server.collect(OwnLengths(last=1e-6, longest=1.0))
+    assert np.linalg.norm(row.look()) == pytest.approx(1e-6 * LIMITS.clip, rel=1e-5)
+    assert reputation.standings() == {}
 
 
 def test_where_there_is_no_room_the_offer_is_refused(
@@ -253,7 +264,7 @@ def test_where_there_is_no_room_the_offer_is_refused(
     server = serve(updates=NoRoom(make_terms("a").chunk_plan, "float32"))
     server.publish(1, np.ones(SIZE, np.float32))
     assert upload()[0] == b"-no room for it"
-    assert server.collect(own_length=100.0) == []
+    assert server.collect(OwnLengths(100.0, 100.0)) == []
     assert reputation.standings() == {}
 
 
@@ -264,7 +275,7 @@ def test_a_disk_that_fails_refuses_a_chunk_which_may_come_again(
     server.publish(1, np.ones(SIZE, np.float32))
     assert upload() == [b"", b"-no room for it", b"", b""]
     assert upload() == [b""] * 4
-    assert len(server.collect(own_length=100.0)) == 1
+    assert len(server.collect(OwnLengths(100.0, 100.0))) == 1
 
 
 def test_a_flood_is_answered_to_a_bounded_extent_and_delays_nobody_else(

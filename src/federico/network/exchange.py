@@ -30,7 +30,7 @@ from federico.network.limits import Limits
 from federico.network.model_store import ModelStore
 from federico.network.pace import Pace
 from federico.network.presence import Presence
-from federico.network.protocol import Terms
+from federico.network.protocol import OwnLengths, Terms
 from federico.network.reputation import Reputation
 from federico.network.roster import Roster
 from federico.network.server import PeerServer, log_flood
@@ -108,6 +108,7 @@ class NetworkExchange:
         self._predicted_with: IntArray = np.empty(0, dtype=np.int64)
         """The owners whose models were last read for an evaluation."""
         self._own_update: tuple[float, RowFile] | None = None
+        self._longest_own = 0.0
         self._own_length = 0.0
         """Length of the last own update, by which those of others are measured."""
 
@@ -166,8 +167,12 @@ class NetworkExchange:
             self._wait_until_finished(round_index)
 
         # Before there is an update of one's own, the model itself is the measure.
-        own_length = self._own_length or float(self._bank.hosted_rows[0].norm())
-        arrived = self._server.collect(own_length)
+        model_length = float(self._bank.hosted_rows[0].norm())
+        own = OwnLengths(
+            last=self._own_length or model_length,
+            longest=max(self._longest_own, model_length),
+        )
+        arrived = self._server.collect(own)
         if self._own_update is not None:
             coefficient, row = self._own_update
             arrived.append((self._terms.number, coefficient, row))
@@ -351,6 +356,7 @@ class NetworkExchange:
         length = self._updates.length(row)
         if 0 < length < np.inf:
             self._own_length = length
+            self._longest_own = max(length, self._longest_own)
 
     def _visits_to(self, visits: Visits, owners: Sequence[int]) -> Visits:
         """Those of the visits that go to the own model or to one of these owners."""

@@ -39,7 +39,8 @@ class Limits(Options):
     clip: PositiveFloat = 10.0
     """An update longer than this many times the owner's own is shortened to it."""
     refuse: PositiveFloat = 1000.0
-    """An update longer than this many times the owner's own is refused, and counts as a strike."""
+    """An update longer than this many times the longest that the owner has made itself, and than as
+    many times its model, is refused, and counts as a strike."""
     samples: PositiveFloat = 1e6
     """The most training samples anybody has: the largest coefficient an update may claim."""
     strikes: PositiveInt = 3

@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from enum import Enum, StrEnum, auto
 from functools import cached_property
 from math import sqrt
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -546,14 +546,26 @@ class OwnerConversation:
         return StoreChunk(update, index, numbers, square)
 
 
-def length_factor(length: float, own_length: float, limits: Limits) -> float:
-    """What to multiply an update by, as its owner's own update is this long: 1, or less.
+class OwnLengths(NamedTuple):
+    """What an owner measures the lengths of others' updates by."""
+
+    last: float
+    """Length of the owner's last own update."""
+    longest: float
+    """Of all its own updates and of its model, the longest: an owner that hardly moves any more
+    must not blame those who still do."""
+
+
+def length_factor(length: float, own: OwnLengths, limits: Limits) -> float:
+    """What to multiply an update of this length by: 1, or less.
 
     Raises a ProtocolError if the update is too long to be an honest one.
     """
-    if length > limits.refuse * own_length:
-        raise ProtocolError(f"update of length {length:.3g}, one's own is {own_length:.3g}")
-    longest = limits.clip * own_length
+    if length > limits.refuse * own.longest:
+        raise ProtocolError(
+            f"update of length {length:.3g}, one's own are at most {own.longest:.3g}"
+        )
+    longest = limits.clip * own.last
     if length > longest:
         return longest / length
     return 1.0

@@ -28,6 +28,7 @@ from federico.network.protocol import (
     IncomingUpdate,
     MakeRoom,
     OwnerConversation,
+    OwnLengths,
     Refuse,
     SendChunk,
     StoreChunk,
@@ -146,14 +147,14 @@ class MemberServer:
         with self._lock:
             yield self._conversation
 
-    def collect(self, own_length: float) -> tuple[IncomingUpdate, RowFile] | None:
+    def collect(self, own: OwnLengths) -> tuple[IncomingUpdate, RowFile] | None:
         """The complete update of this member, shortened where it is much longer than one's own."""
         with self.conversation() as conversation:
             update = conversation.collect()
         if update is None:
             return None
         try:
-            factor = length_factor(update.length, own_length, self._terms.limits)
+            factor = length_factor(update.length, own, self._terms.limits)
         except ProtocolError as error:
             self._reputation.strike(self._name, str(error))
             return None
@@ -311,11 +312,11 @@ class PeerServer:
             with member.conversation() as conversation:
                 conversation.withdraw(remaining)
 
-    def collect(self, own_length: float) -> list[tuple[int, float, RowFile]]:
+    def collect(self, own: OwnLengths) -> list[tuple[int, float, RowFile]]:
         """The complete updates as (contributor, coefficient, row), ordered by contributor."""
         arrived = []
         for member in self._members.values():
-            collected = member.collect(own_length)
+            collected = member.collect(own)
             if collected is not None:
                 update, row = collected
                 arrived.append((update.header.visitor, update.header.coefficient, row))
