@@ -156,3 +156,18 @@ def test_versions_of_federico_that_speak_another_protocol_are_named_on_both_side
     assert "a speaks protocol 1, this site 2: upgrade the federico of the older" in caplog.text
     newer.close()
     eventually(lambda: older.with_another_protocol() == set())
+
+
+def test_a_second_process_of_a_member_is_noticed_by_both_unless_it_is_leaving(
+    bus: zenoh.Session,
+) -> None:
+    now = [100.0]
+    first, second = (Presence(bus, ROSTER, "a", clock=lambda: now[0]) for _ in range(2))
+    other = Presence(bus, ROSTER, "b", clock=lambda: now[0])
+    assert other.wait(["a"], 60)
+    assert not first.has_double, "it may be what an earlier start has left"
+    now[0] += 20
+    eventually(lambda: first.has_double and second.has_double)
+    assert not other.has_double
+    second.close()
+    eventually(lambda: not first.has_double)

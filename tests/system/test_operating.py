@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -11,7 +12,7 @@ import time
 import urllib.request
 from pathlib import Path
 
-from peers import PATIENCE, Federation, small, until
+from peers import PATIENCE, Federation, Site, small, until
 from prometheus_client.parser import text_string_to_metric_families
 
 from federico.site.local_federation import free_addresses
@@ -175,3 +176,28 @@ def test_a_log_for_programs(tmp_path: Path) -> None:
         assert any(line["message"].startswith("round 1/1: ") for line in lines)
         in_file = (site.state / "peer.log").read_text().splitlines()
         assert [json.loads(line) for line in in_file] == lines
+
+
+def test_a_site_that_runs_twice_says_so_itself(tmp_path: Path) -> None:
+    """Such as one that was restored on a new machine, while the old one was not dead."""
+    with Federation(tmp_path, small(2, rounds=100_000)) as federation:
+        other, site = federation
+        (address,) = free_addresses(1)
+        double = Site(shutil.copytree(site.file.parent, tmp_path / "restored") / "site.toml")
+        double.set(listen=[address])
+        federation.start()
+        double.start()
+        try:
+            for each in (site, double):
+                until("it is noticed", lambda each=each: each.status and each.status.has_double)  # type: ignore[misc]
+                until("it is said", lambda each=each: "another process runs" in each.said)  # type: ignore[misc]
+            shown = federico("peer", "status", site.file)
+            assert "Another process runs with this site's key" in shown.stdout
+            assert other.status is not None
+            assert not other.status.has_double
+            assert other.status.members[site.name].strikes == 0, "nobody is blamed for it"
+            assert not other.status.members[site.name].reason
+        finally:
+            double.running.kill()
+            double.running.join()
+        until("one is left", lambda: site.status is not None and not site.status.has_double)

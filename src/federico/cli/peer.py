@@ -23,6 +23,7 @@ from federico.runs.comparison import Comparison, describe_comparison, share_in_w
 from federico.runs.lock import is_locked
 from federico.site.life import peer_fault
 from federico.site.status import (
+    TWO_PROCESSES,
     MemberStatus,
     Status,
     describe_privacy,
@@ -228,6 +229,8 @@ def _print_status(status: Status, *, running: bool) -> None:
         out.print(_worth(status, status.comparison), **PLAIN)
     if running and status.waits:
         out.print(f"Waits for {describe_waits(status.waits, now)}", **PLAIN)
+    if running and status.has_double:
+        out.print(TWO_PROCESSES[0].upper() + TWO_PROCESSES[1:], **PLAIN)
     if describe_privacy(status):
         out.print(describe_privacy(status).capitalize(), **PLAIN)
     if status.certificate_ends is not None:

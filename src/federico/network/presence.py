@@ -1,6 +1,7 @@
 """Who is here, and who has finished which round, by tokens that vanish with their session."""
 
 import logging
+import secrets
 import threading
 import time
 from collections.abc import Callable, Collection
@@ -10,6 +11,10 @@ import zenoh
 from federico.network.roster import Roster
 
 log = logging.getLogger(__name__)
+
+DOUBLE_AFTER = 15.0
+"""Seconds after which another process with one's own key is no remainder of an earlier start."""
+MOST_DOUBLES = 16
 
 
 class Presence:
@@ -37,8 +42,14 @@ class Presence:
         self._other_file: set[str] = set()
         self._other_protocol: set[str] = set()
         self._waits = True
+        self._process = secrets.token_hex(8)
+        """Drawn at each start, to tell this process from another one with its key."""
+        self._doubles: dict[str, float] = {}
+        """Other processes with this member's key, and since when they are there."""
 
         self._alive_token = session.liveliness().declare_token(roster.alive_key(me))
+        process_key = roster.process_key(me, self._process)
+        self._process_token = session.liveliness().declare_token(process_key)
         self._finished_token: zenoh.LivelinessToken | None = None
         everything = f"{roster.root}/**"
         self._watch = session.liveliness().declare_subscriber(
@@ -71,6 +82,16 @@ class Presence:
             vanished = self._vanished.get(member, 0.0)
         silence = max(0.0, vanished - last_heard)
         return self._clock() - vanished > grace + silence
+
+    @property
+    def has_double(self) -> bool:
+        """Whether another process runs with the key of this member.
+
+        One that has just ended may be in the way of its successor for a moment.
+        """
+        with self._changed:
+            oldest = min(self._doubles.values(), default=self._clock())
+        return self._clock() - oldest > DOUBLE_AFTER
 
     def with_another_file(self) -> set[str]:
         """The members that are here with another federation file; they count as away."""
@@ -123,6 +144,7 @@ class Presence:
         """Leave, for all to see."""
         self._watch.undeclare()
         self._alive_token.undeclare()
+        self._process_token.undeclare()
         if self._finished_token is not None:
             self._finished_token.undeclare()
 
@@ -135,10 +157,12 @@ class Presence:
         """A token appeared or vanished. What is no member's, or is no known token, is ignored."""
         key = str(sample.key_expr).removeprefix(f"{self._roster.root}/")
         member, what, detail, protocol = [*key.split("/"), "", "", ""][:4]
+        appeared = sample.kind == zenoh.SampleKind.PUT
+        if member == self._me and what == "process" and detail != self._process:
+            self._note_double(detail, appeared)
         if member not in self._roster.members or member == self._me:
             return
 
-        appeared = sample.kind == zenoh.SampleKind.PUT
         with self._changed:
             if what == "alive" and protocol != str(self._roster.protocol):
                 self._note_other_protocol(member, protocol, appeared)
@@ -149,6 +173,13 @@ class Presence:
             elif what == "finished" and appeared and detail.isdecimal():
                 self._note_finished(member, int(detail[:9]))
             self._changed.notify_all()
+
+    def _note_double(self, process: str, appeared: bool) -> None:
+        with self._changed:
+            if not appeared:
+                self._doubles.pop(process, None)
+            elif len(self._doubles) < MOST_DOUBLES:
+                self._doubles.setdefault(process, self._clock())
 
     def _note_presence(self, member: str, appeared: bool) -> None:
         self._last_seen[member] = time.time()

@@ -81,3 +81,7 @@ class Roster:
     def finished_key(self, member: str, round_index: int | str) -> str:
         """The token that is there once the member has pushed all its updates of a round."""
         return f"{self.member_key(member)}/finished/{round_index}"
+
+    def process_key(self, member: str, process: str) -> str:
+        """The token of one process of a member: two of them at a time are one too many."""
+        return f"{self.member_key(member)}/process/{process}"

@@ -118,7 +118,9 @@ def access_rules(me: str, roster: Roster) -> ConfigTable:
         if name != me:
             requests[name] = _request_keys(roster, me, name)
     relayed = dict.fromkeys(roster.relays, _request_keys(roster, me, "*"))
-    return _rules(roster, requests, relayed)
+    rules = _rules(roster, requests, relayed)
+    _let_in_double(rules, me, roster)
+    return rules
 
 
 def relay_rules(roster: Roster) -> ConfigTable:
@@ -144,6 +146,7 @@ def _answer_keys(roster: Roster, member: str) -> list[str]:
     return [
         f"{roster.requests_key(member)}/**",
         f"{roster.member_key(member)}/alive/*/*",
+        roster.process_key(member, "*"),
         roster.finished_key(member, "*"),
     ]
 
@@ -174,6 +177,16 @@ def _rules(
         "subjects": subjects,
         "policies": policies,
     }
+
+
+def _let_in_double(rules: ConfigTable, me: str, roster: Roster) -> None:
+    """Let another process with one's own certificate say that it is there, and nothing else."""
+    token = _rule(
+        f"process of {me}", "ingress", ["liveliness_token"], [roster.process_key(me, "*")]
+    )
+    rules["rules"].append(token)
+    rules["subjects"].append({"id": me, "cert_common_names": [me]})
+    rules["policies"].append({"rules": ["send", "watch", token["id"]], "subjects": [me]})
 
 
 def _rule(name: str, flow: str, messages: list[str], keys: list[str]) -> ConfigTable:

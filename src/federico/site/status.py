@@ -104,12 +104,20 @@ class Status:
     """What it may cost at most: then the site sends nothing more."""
     delta: float | None = None
     """The probability with which the bound of `epsilon` may fail."""
+    has_double: bool = False
+    """Whether another process runs with this site's key, on this machine or elsewhere."""
     train_samples: int | None = None
     """Samples that the site trains on."""
     test_samples: int | None = None
     """Samples that its figures are about."""
     judged: Literal["held_out", "training", ""] = ""
     """What the posterior is made of: gains on held-out samples, or losses on training samples."""
+
+
+TWO_PROCESSES = (
+    "another process runs with this site's key, here or on another machine: stop one of the two, "
+    "as others cannot tell them apart"
+)
 
 
 def find_state_folder(site_file: Path) -> Path:

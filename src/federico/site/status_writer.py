@@ -21,6 +21,7 @@ from federico.site.site_file import Site
 from federico.site.status import (
     EXPIRES_SOON_DAYS,
     SECONDS_A_DAY,
+    TWO_PROCESSES,
     MemberStatus,
     Phase,
     Status,
@@ -33,6 +34,7 @@ from federico.site.status import (
 log = logging.getLogger(__name__)
 SECONDS_BETWEEN_WRITES = 2.0
 """Members come and go during a round, which can take much longer than this."""
+SECONDS_AN_HOUR = 3600.0
 AFTER_THE_ROUNDS: tuple[Phase, ...] = ("serving", "finished", "stopped")
 
 
@@ -61,6 +63,7 @@ class StatusWriter:
         self._started = time.time()
         self._certificate_ends = read_certificate(site.identity.certificate).last.timestamp()
         self._warned_of_end = 0.0
+        self._warned_of_double = 0.0
         self._phase: Phase = "joining"
         self._last_record: Record | None = None
         self._last_evaluated: Record | None = None
@@ -129,6 +132,7 @@ class StatusWriter:
     def _write_regularly(self) -> None:
         while not self._closed.wait(SECONDS_BETWEEN_WRITES):
             self._warn_of_certificate()
+            self._warn_of_double()
             self._write()
 
     def _warn_of_certificate(self) -> None:
@@ -138,6 +142,13 @@ class StatusWriter:
         if ends_soon and now - self._warned_of_end > SECONDS_A_DAY:
             self._warned_of_end = now
             log.warning(describe_renewal(self._certificate_ends, now))
+
+    def _warn_of_double(self) -> None:
+        """Once an hour say in the log that the site runs twice, as long as it does."""
+        now = time.time()
+        if self._exchange.presence.has_double and now - self._warned_of_double > SECONDS_AN_HOUR:
+            self._warned_of_double = now
+            log.warning(TWO_PROCESSES)
 
     def _write(self) -> None:
         with self._lock:
@@ -174,6 +185,7 @@ class StatusWriter:
             waits=self._exchange.waits.current,
             certificate_ends=self._certificate_ends,
             epsilon_budget=federation.privacy.epsilon,
+            has_double=self._exchange.presence.has_double,
             train_samples=len(self._client.train),
             test_samples=len(self._client.test),
             judged=self._judged,
