@@ -9,14 +9,11 @@ from federico.experiment.build import Setup, prepare
 from federico.experiment.config import validate
 from tests.support.hostile_peers import (
     Attack,
-    a_little_is_enough,
     broken_model,
     echo,
-    noise,
     play_apart,
     play_beside,
     random_model,
-    turned_round,
 )
 
 MEMBERS = (0, 1)
@@ -24,22 +21,22 @@ HONEST = slice(2, 8)
 MOST_LOST = 0.02
 
 TRICKS = {
-    "turned round, ten times as long": Attack(turned_round(10.0)),
-    "turned round": Attack(turned_round(1.0), coefficient=60.0),
-    "noise": Attack(noise(10.0)),
-    "a little is enough": Attack(a_little_is_enough(1.5)),
+    "turned round, ten times as long": Attack("good-model-bad-moves"),
+    "turned round": Attack("good-model-bad-moves", 1.0, coefficient=60.0),
+    "noise": Attack("noise"),
+    "a little is enough": Attack("alie", 1.5),
     "random models": Attack(serve=random_model),
-    "random models, turned round": Attack(turned_round(10.0), serve=random_model),
-    "broken models, turned round": Attack(turned_round(10.0), serve=broken_model),
-    "sleeping until trust is final": Attack(turned_round(10.0), first_round=14),
+    "random models, turned round": Attack("good-model-bad-moves", serve=random_model),
+    "broken models, turned round": Attack("good-model-bad-moves", serve=broken_model),
+    "sleeping until trust is final": Attack("good-model-bad-moves", first_round=14),
     "broken models once trust is final": Attack(serve=broken_model, first_round=14),
 }
 """All hostile peers train an honest model of their own, and serve it unless they serve another."""
 ECHOES = {
-    "turned round, ten times as long": Attack(turned_round(10.0), serve=echo),
-    "turned round": Attack(turned_round(1.0), coefficient=60.0, serve=echo),
-    "noise": Attack(noise(10.0), serve=echo),
-    "a little is enough": Attack(a_little_is_enough(1.5), serve=echo),
+    "turned round, ten times as long": Attack("good-model-bad-moves", serve=echo),
+    "turned round": Attack("good-model-bad-moves", 1.0, coefficient=60.0, serve=echo),
+    "noise": Attack("noise", serve=echo),
+    "a little is enough": Attack("alie", 1.5, serve=echo),
 }
 """They serve everybody its own model, which nobody can distrust."""
 

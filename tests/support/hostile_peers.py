@@ -13,6 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from federico.attacks.moves import MOVES, Opportunity
+from federico.attacks.options import AttackKind
 from federico.exchange.protocol import Exchange, Hosting, Traffic, Updates
 from federico.exchange.simulated import SimulatedExchange
 from federico.experiment.build import Setup
@@ -21,48 +23,11 @@ from federico.learning.bank import Bank
 from federico.learning.rows import Rows
 from federico.learning.visits import Visits
 from federico.methods.method import Method
+from federico.rng import stream
+from federico.types import IntArray
 
 SECONDS = 300.0
 """Until a peer gives up waiting for another whose thread has failed."""
-
-
-@dataclass(frozen=True)
-class Victim:
-    """What a hostile peer knows about an owner when it sends it something."""
-
-    own_move: Tensor
-    """How the owner itself moves its model in this round, [size]."""
-    honest_moves: Tensor
-    """What honest peers, the owner among them, send the owner, [moves, size]."""
-
-
-Move = Callable[[Victim, torch.Generator], Tensor]
-"""What a hostile peer sends an owner."""
-
-
-def turned_round(times: float) -> Move:
-    """The owner's own move backwards, so many times as long."""
-    return lambda victim, random: -times * victim.own_move
-
-
-def noise(times: float) -> Move:
-    """A random direction, so many times as long as the owner's own move."""
-
-    def move(victim: Victim, random: torch.Generator) -> Tensor:
-        drawn = torch.randn(len(victim.own_move), generator=random)
-        return times * victim.own_move.norm() * drawn / drawn.norm()
-
-    return move
-
-
-def a_little_is_enough(deviations: float) -> Move:
-    """The mean of what honest peers send, less some of their standard deviations (ALIE)."""
-
-    def move(victim: Victim, random: torch.Generator) -> Tensor:
-        spread = victim.honest_moves.std(0, unbiased=False)
-        return victim.honest_moves.mean(0) - deviations * spread
-
-    return move
 
 
 Serve = Callable[[Tensor, Tensor, torch.Generator], Tensor]
@@ -89,7 +54,9 @@ def echo(own: Tensor, reader: Tensor, random: torch.Generator) -> Tensor:
 class Attack:
     """What hostile peers do; what is not given they do as honest peers do."""
 
-    move: Move | None = None
+    sends: AttackKind | None = None
+    """What they send to the owners of models, as in `federico.attacks`."""
+    strength: float = 10.0
     coefficient: float = 1e6
     """What a move is said to count for."""
     serve: Serve | None = None
@@ -105,12 +72,13 @@ class Hostile:
     def __init__(self, members: Sequence[int], attack: Attack, seed: int) -> None:
         self.members = np.array(members, dtype=np.int64)
         self.attack = attack
+        self._seed = seed
         self._random = torch.Generator().manual_seed(seed)
 
     def changed(self, round_index: int, updates: Updates) -> Updates:
         """All updates of a round, with what hostile peers send to honest owners instead."""
         attack = self.attack
-        sends_as_usual = attack.move is None or round_index < attack.first_round
+        sends_as_usual = attack.sends is None or round_index < attack.first_round
         if sends_as_usual and not attack.absent:
             return updates
 
@@ -118,7 +86,7 @@ class Hostile:
         to_honest = ~np.isin(updates.owners, self.members)
         honest = updates.take(np.flatnonzero(~is_theirs))
         kept = updates.take(np.flatnonzero(~(is_theirs & to_honest)))
-        if attack.move is None or attack.absent:
+        if attack.sends is None or attack.absent:
             return kept
 
         owners: list[int] = []
@@ -128,11 +96,21 @@ class Hostile:
         for owner in np.setdiff1d(honest.owners, self.members).tolist():
             for_owner = honest.owners == owner
             own = np.flatnonzero(for_owner & (honest.contributors == owner))
-            victim = Victim(rows[own[0]], rows[np.flatnonzero(for_owner)])
+            own_move = rows[own[0]]
             for member in self.members.tolist():
+                chance = Opportunity(
+                    model=torch.zeros_like(own_move),
+                    own_move=own_move,
+                    honest_moves=rows[np.flatnonzero(for_owner)],
+                    mimicked=own_move,
+                    computed=own_move,
+                    replacement=own_move,
+                    strength=attack.strength,
+                    rng=stream(self._seed, "hostile peers", member, owner, round_index),
+                )
                 owners.append(owner)
                 contributors.append(member)
-                moves.append(attack.move(victim, self._random))
+                moves.append(MOVES[attack.sends](chance))
         return Updates(
             np.append(kept.owners, owners),
             np.append(kept.contributors, contributors),
@@ -244,6 +222,9 @@ class SquareExchange:
         self._square = square
         self._peer = peer
         self._bank = bank
+
+    def withhold(self, owners: IntArray) -> None:
+        assert len(owners) == 0, "everybody has enough samples to show its model"
 
     def pull(self, round_index: int, wanted: Visits) -> Visits:
         return self._fetch(round_index, wanted)

@@ -93,6 +93,8 @@ def test_metrics_health_and_drain_of_a_running_peer(tmp_path: Path) -> None:
                 values[sample.name, *sample.labels.values()] = sample.value
         assert values["federico_round",] >= 2
         assert values["federico_member_here", other.name] == 1
+        assert values["federico_member_standing", other.name] == 1
+        assert values["federico_member_refused_moves", other.name] == 0
         assert 0 <= values["federico_figure", "accuracy"] <= 1
         assert values["federico_bytes_total", "received", "training"] > 0
         assert values["federico_certificate_expiry_timestamp_seconds",] > time.time()
