@@ -10,8 +10,8 @@ STYLE = "style.css"
 SCRIPTS = (
     "elements.js",
     "words.js",
-    "charts.js",
     "source.js",
+    "charts.js",
     "runs.js",
     "compare.js",
     "worth.js",
@@ -20,6 +20,7 @@ SCRIPTS = (
     "cost.js",
     "data.js",
     "network.js",
+    "live.js",
     "app.js",
 )
 """Each after those that it imports from."""

@@ -3,6 +3,7 @@ import { showCompare } from "./compare.js";
 import { showCost } from "./cost.js";
 import { showData } from "./data.js";
 import { element } from "./elements.js";
+import { follow } from "./live.js";
 import { showNetwork } from "./network.js";
 import { showRuns } from "./runs.js";
 import { address, frozen, link } from "./source.js";
@@ -19,7 +20,12 @@ const OF_A_RUN = [
 const HIDDEN = [["compare", "Compare", showCompare]];
 const main = document.getElementById("main");
 const live = document.getElementById("live");
+const LOOK_AGAIN = 300;
+const LONGEST_CHOICE = 15000;
 let drawing = 0;
+let isPressed = false;
+let choosingUntil = 0;
+let isWaiting = false;
 
 async function show() {
   drawing += 1;
@@ -29,6 +35,7 @@ async function show() {
   const current = view || (frozen ? "worth" : "runs");
   const found = [...OF_THE_FOLDER, ...OF_A_RUN, ...HIDDEN].find(([name]) => name === current);
   showLinks(current, current === "compare" ? null : run);
+  const slow = setTimeout(() => main.setAttribute("aria-busy", "true"), LOOK_AGAIN);
   let made;
   try {
     if (!found) throw new Error("There is no such view.");
@@ -36,8 +43,11 @@ async function show() {
   } catch (error) {
     made = problem(error);
   }
+  clearTimeout(slow);
   // A later call has begun: what this one found is out of date.
-  if (mine === drawing) replace(made.flat().filter(Boolean));
+  if (mine !== drawing) return;
+  main.removeAttribute("aria-busy");
+  replace(made.flat().filter(Boolean));
 }
 
 function showLinks(current, run) {
@@ -70,22 +80,48 @@ function replace(made) {
   window.scrollTo(0, top);
 }
 
-// The server says when files have changed. The browser connects again by itself.
-function follow() {
-  const events = new EventSource("api/events");
-  const say = (text) => { if (live.textContent !== text) live.textContent = text; };
-  events.onopen = () => {
-    say("Following");
-    show();
-  };
-  events.onmessage = () => {
-    if (document.documentElement.dataset.playing) return;
-    say(`Updated ${new Date().toLocaleTimeString("en", { hour12: false })}`);
-    show();
-  };
-  events.onerror = () => say("The server does not answer. Start federico ui again and open its new link.");
+// What changed concerns the view if it shows that run, or all of them; null is for everything.
+function concerns(names) {
+  if (names === null) return true;
+  const { view, given } = address();
+  const runs = given.getAll("run");
+  return view === "" || view === "runs" || view === "network" || runs.some((run) => names.includes(run));
 }
 
+// Nothing is taken from under a person's hands: not a slider, not an open list, not a selected text.
+function isBusy() {
+  const selection = getSelection();
+  const reads = !selection.isCollapsed && main.contains(selection.anchorNode);
+  return isPressed || Date.now() < choosingUntil || reads || Boolean(document.documentElement.dataset.playing);
+}
+
+function update(names) {
+  if (!concerns(names) || isWaiting) return;
+  isWaiting = true;
+  const showWhenFree = () => {
+    if (isBusy()) {
+      setTimeout(showWhenFree, LOOK_AGAIN);
+      return;
+    }
+    isWaiting = false;
+    show();
+  };
+  showWhenFree();
+}
+
+function say(text) {
+  if (live.textContent !== text) live.textContent = text;
+}
+
+main.addEventListener("pointerdown", (event) => {
+  if (event.target.closest("select")) choosingUntil = Date.now() + LONGEST_CHOICE;
+  else isPressed = true;
+});
+main.addEventListener("keydown", (event) => {
+  if (event.target.closest("select")) choosingUntil = Date.now() + LONGEST_CHOICE;
+});
+for (const end of ["change", "focusout"]) main.addEventListener(end, () => { choosingUntil = 0; });
+for (const end of ["pointerup", "pointercancel", "blur"]) addEventListener(end, () => { isPressed = false; });
 document.getElementById("skip").addEventListener("click", (event) => {
   event.preventDefault();
   main.focus();
@@ -98,5 +134,6 @@ if (frozen) {
   live.textContent = "Report";
   show();
 } else {
-  follow();
+  show();
+  follow(update, say);
 }

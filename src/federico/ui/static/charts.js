@@ -1,5 +1,6 @@
 // Pictures. Colours never stand alone: lines differ in dashes, groups in shapes, bars in signs.
 import { drawn, element } from "./elements.js";
+import { address } from "./source.js";
 import { shortened } from "./words.js";
 
 // Okabe and Ito's palette, told apart with every kind of colour vision.
@@ -13,8 +14,11 @@ const BAR_STEP = 22;
 const BAR_NAMES = 140;
 const BAR_FIGURES = 70;
 const MOST_IN_KEY = 16;
-// What a person has zoomed into, by the title of the chart: it stays while new rounds arrive.
+// A number below the axis with the gap to the next one.
+const TICK_ROOM = 60;
+// What a person has zoomed into and points at, by chart: it stays while new rounds arrive.
 const zooms = new Map();
+const marks = new Map();
 
 function extent(values) {
   let low = Infinity;
@@ -25,8 +29,17 @@ function extent(values) {
     high = Math.max(high, value);
   }
   if (low > high) return [0, 1];
-  if (low === high) return [low - 0.5, high + 0.5];
-  return [low, high];
+  if (low < high) return [low, high];
+  // A single value is drawn in the middle; nothing at all stands on the floor.
+  if (low === 0) return [0, 1];
+  const around = Math.abs(low) / 10;
+  return [low - around, low + around];
+}
+
+// Which chart it is: one of the same name in another run, or of another cell, is another one.
+function identity(title) {
+  const { view, given } = address();
+  return [view, ...given.getAll("run"), given.get("cell"), title].join("\n");
 }
 
 // Round numbers from low to high.
@@ -74,6 +87,7 @@ export function lineChart(title, xName, yName, lines, { whole = true } = {}) {
     return holder;
   }
   const full = extent(known.flatMap((line) => line.x));
+  const chart = identity(title);
   const told = element("p", { class: "told", "aria-live": "polite" }, "Point at a line, or use the arrow keys. Drag or press + to zoom.");
   const all = element("button", { type: "button", "data-keep": `all ${title}`, onclick: () => zoomTo(null) }, "Show all");
   const svg = drawn("svg", {
@@ -89,14 +103,14 @@ export function lineChart(title, xName, yName, lines, { whole = true } = {}) {
   let right;
 
   function zoomTo(range) {
-    if (range === null) zooms.delete(title);
-    else zooms.set(title, range);
+    if (range === null) zooms.delete(chart);
+    else zooms.set(chart, range);
     paint();
   }
 
   function paint() {
-    shown = zooms.get(title) || full;
-    all.hidden = !zooms.has(title);
+    shown = zooms.get(chart) || full;
+    all.hidden = !zooms.has(chart);
     const points = known.map((line) => pointsOf(line, shown));
     const [low, high] = extent(points.flat().flatMap(([, y, sd]) => [y - sd, y + sd]));
     right = (x) => EDGE.left + ((x - shown[0]) / (shown[1] - shown[0])) * (width - EDGE.left - EDGE.right);
@@ -119,10 +133,12 @@ export function lineChart(title, xName, yName, lines, { whole = true } = {}) {
     });
     parts.push(drawn("line", { class: "mark", visibility: "hidden", y1: EDGE.top, y2: HEIGHT - EDGE.bottom }));
     svg.replaceChildren(...parts);
+    if (marks.has(chart)) tell(marks.get(chart));
   }
 
   function tell(x) {
     marked = Math.min(Math.max(x, shown[0]), shown[1]);
+    marks.set(chart, marked);
     const place = nearest(known[0].x, marked);
     const at = known[0].x[place];
     const mark = svg.querySelector(".mark");
@@ -178,12 +194,13 @@ function pointsOf(line, [from, to]) {
 }
 
 function axes(width, across, [low, high], right, up, xName, whole) {
+  const most = Math.max(2, Math.floor((width - EDGE.left - EDGE.right) / TICK_ROOM));
   const parts = [];
   for (const y of ticks(low, high)) {
     parts.push(drawn("line", { class: "grid", x1: EDGE.left, x2: width - EDGE.right, y1: up(y), y2: up(y) }));
     parts.push(drawn("text", { x: EDGE.left - 6, y: up(y) + 4, "text-anchor": "end" }, String(y)));
   }
-  for (const x of ticks(across[0], across[1])) {
+  for (const x of ticks(across[0], across[1], Math.min(5, most))) {
     if (whole && !Number.isInteger(x)) continue;
     parts.push(drawn("text", { x: right(x), y: HEIGHT - EDGE.bottom + 17, "text-anchor": "middle" }, String(x)));
   }

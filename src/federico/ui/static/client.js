@@ -17,12 +17,12 @@ export function aboutClient(client, groupOf) {
   const figures = client.figures.map((metric) => usedAndAlone(`${metric.name} of ${client.client}`, metric));
   return [
     element("h2", {}, `Client ${client.client}`),
-    element("p", { id: "sentence" }, client.sentence || "This method has no weights over clients' models."),
+    element("p", { id: "sentence" }, client.sentence ? `After round ${client.last_round}: ${client.sentence}` : "This method has no weights over clients' models."),
     lines.length ? lineChart(`Whose models ${client.client} trusts`, "round", "weight (%)", lines) : null,
     element("h3", {}, "Why its trust moved"),
     ...moves(client),
     element("h3", {}, "Its data and bytes"),
-    element("p", {}, `${countText(client.train, "training sample")}, ${countText(client.test, "test sample")}; it sent ${bytesText(client.sent)} and received ${bytesText(client.received)} to train.`),
+    element("p", {}, `${countText(client.train, "training sample")}, ${countText(client.test, "test sample")}; it sent ${bytesText(client.sent)} and received ${bytesText(client.received)} to train, and sent ${bytesText(client.evaluation_sent)} and received ${bytesText(client.evaluation_received)} to evaluate.`),
     ...histogram(client),
     figures.length ? folded("Its figures over the rounds", figures) : null,
   ];

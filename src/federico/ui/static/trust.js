@@ -13,6 +13,8 @@ const MOST_LISTED = 400;
 const MOST_IN_TABLE = 64;
 const PLAY_EVERY = 250;
 const MOST_NAMES = 40;
+const MOST_LINES = 1000;
+const TABLE_AFTER = 150;
 // From no weight to all of it, on a light and on a dark page.
 const SHADES = { light: [[240, 244, 248], [0, 48, 92]], dark: [[35, 42, 51], [160, 220, 255]] };
 
@@ -46,6 +48,7 @@ class TrustView {
     this.threshold = Number(given.get("threshold") || 0.1);
     this.client = given.get("client");
     this.playing = null;
+    this.positions = this.nodes.map((_, number) => this.position(this.order.indexOf(number)));
   }
 
   weight(from, to) {
@@ -58,8 +61,10 @@ class TrustView {
     this.shapes = this.nodes.map((_, number) => this.node(number));
     this.about = element("section", { id: "about", "aria-label": "What was chosen" });
     this.said = element("output", { for: "round" });
-    this.told = element("p", { class: "told", "aria-live": "polite" }, "Point at a square to read it.");
+    this.told = element("p", { class: "told", "aria-live": "polite" });
+    this.drawnLines = element("p", { class: "told" });
     this.heat = element("canvas", { width: this.nodes.length, height: this.nodes.length, role: "img", "aria-label": "Weights: a row for who trusts, a column for whose model; the same is in a table below" });
+    this.table = this.asTable();
     this.followHeat();
     this.paint();
     if (this.client !== null) await this.choose(this.client);
@@ -68,18 +73,27 @@ class TrustView {
       this.controls(),
       this.key(),
       element("div", { class: "beside" },
-        element("figure", { class: "card" }, element("figcaption", {}, element("strong", {}, "Graph"), " A line leads to the model that is trusted; thicker is more."), this.graph()),
+        element("figure", { class: "card" }, element("figcaption", {}, element("strong", {}, "Graph"), this.trust.by_group ? ` Beside a node: its number and how many clients it has. A line leads to the ${this.trust.group_word} whose models are trusted.` : " A line leads to the model that is trusted; thicker is more."), this.graph(), this.drawnLines),
         element("figure", { class: "card" }, element("figcaption", {}, element("strong", {}, "Weights"), " Row: who trusts. Column: whose model."), this.namedHeat(), scale(), this.told)),
       element("p", { class: "soft" }, hint),
+      ...paragraphs([this.notRecorded()], "soft"),
       this.about,
-      this.asTable(),
+      this.table,
     ];
+  }
+
+  // Of many clients the records hold only the largest weights.
+  notRecorded() {
+    const kept = this.trust.weights_kept;
+    if (kept >= this.cell.clients.length) return "";
+    return `With so many clients the records hold the ${countText(kept, "largest weight")} of each client; what is missing to 100 % is spread over the others.`;
   }
 
   // Rows and columns have their names where there is room for them.
   namedHeat() {
     if (this.nodes.length > MOST_NAMES) return this.heat;
-    const names = () => this.order.map((node) => element("span", {}, shortened(this.nodes[node].name, 8)));
+    const nameOf = (node) => (this.trust.by_group ? node.label : shortened(node.name, 8));
+    const names = () => this.order.map((node) => element("span", {}, nameOf(this.nodes[node])));
     return element("div", { class: "heat" },
       element("div", { class: "columns", "aria-hidden": "true" }, names()),
       element("div", { class: "rows", "aria-hidden": "true" }, names()),
@@ -138,14 +152,14 @@ class TrustView {
     if (this.least) this.least.textContent = percentText(this.threshold);
   }
 
-  position(number, radius = RADIUS) {
-    const angle = (2 * Math.PI * this.order.indexOf(number)) / this.nodes.length - Math.PI / 2;
+  position(place, radius = RADIUS) {
+    const angle = (2 * Math.PI * place) / this.nodes.length - Math.PI / 2;
     return [MIDDLE + radius * Math.cos(angle), MIDDLE + radius * Math.sin(angle)];
   }
 
   node(number) {
     const { name, group, size } = this.nodes[number];
-    const [x, y] = this.position(number);
+    const [x, y] = this.positions[number];
     const choose = () => (this.trust.by_group ? this.chooseGroup(number) : this.choose(name));
     const radius = this.trust.by_group ? 6 + 14 * Math.sqrt(size / this.cell.clients.length) : nodeSize(this.nodes.length);
     return shape(group, x, y, radius, {
@@ -167,9 +181,9 @@ class TrustView {
 
   graph() {
     const labels = this.nodes.length > MOST_LABELLED ? [] : this.nodes.map((each, number) => {
-      const [x, y] = this.position(number, RADIUS + 28);
+      const [x, y] = this.position(this.order.indexOf(number), RADIUS + 28);
       const side = x > MIDDLE + 40 ? "start" : x < MIDDLE - 40 ? "end" : "middle";
-      return drawn("text", { class: "name", x, y: y + 5, "text-anchor": side, "aria-hidden": "true" }, shortened(each.name, 10));
+      return drawn("text", { class: "name", x, y: y + 5, "text-anchor": side, "aria-hidden": "true" }, each.label);
     });
     return drawn("svg", { class: "graph", viewBox: `-30 -30 ${SIZE + 60} ${SIZE + 60}`, role: "group", "aria-label": "Collaboration graph" }, this.edges, this.shapes, labels);
   }
@@ -179,22 +193,43 @@ class TrustView {
     const context = this.heat.getContext("2d");
     const pixels = context.createImageData(count, count);
     const lines = [];
-    const shades = SHADES[matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"];
+    const shades = allShades();
     this.order.forEach((from, row) => this.order.forEach((to, column) => {
-      const value = this.weight(from, to);
-      pixels.data.set(shade(value, shades), 4 * (row * count + column));
-      if (from !== to && value >= this.threshold) lines.push(this.line(from, to, value));
+      const value = this.weights[(this.place * count + from) * count + to];
+      pixels.data.set(shades[value], 4 * (row * count + column));
+      if (from !== to && value >= 255 * this.threshold) lines.push([from, to, value / 255]);
     }));
     context.putImageData(pixels, 0, 0);
-    this.edges.replaceChildren(...lines);
+    lines.sort((one, other) => other[2] - one[2]);
+    this.edges.replaceChildren(...lines.slice(0, MOST_LINES).map(([from, to, value]) => this.line(from, to, value)));
+    this.drawnLines.textContent = this.aboutLines(lines.length);
     this.shapes.forEach((node, number) => node.setAttribute("aria-pressed", String(this.nodes[number].name === this.client)));
     this.say();
+    this.tell();
+    this.fillTableSoon();
+  }
+
+  aboutLines(count) {
+    if (count > MOST_LINES) return `The heaviest ${MOST_LINES.toLocaleString("en")} of ${count.toLocaleString("en")} lines are drawn.`;
+    if (count) return "";
+    return `No line: nobody gives another ${this.trust.by_group ? this.trust.group_word : "client"} ${percentText(this.threshold)} or more in this round.`;
   }
 
   line(from, to, value) {
-    const [x1, y1] = this.position(from);
-    const [x2, y2] = this.position(to);
+    const [x1, y1] = this.positions[from];
+    const [x2, y2] = this.positions[to];
     return drawn("path", { d: `M${x1},${y1} Q${MIDDLE},${MIDDLE} ${x2},${y2}`, class: "edge", stroke: colorOf(this.nodes[to].group), "stroke-width": 0.5 + 6 * value });
+  }
+
+  // What the square says that was pointed at last, in the round that is shown.
+  tell() {
+    const { from, to } = pointedAt;
+    if (!this.nodes[from] || !this.nodes[to]) {
+      this.told.textContent = "Point at a square to read it.";
+      return;
+    }
+    const owner = from === to ? `${this.nodes[to].name} itself` : this.nodes[to].name;
+    this.told.textContent = `${this.nodes[from].name} gives ${owner} ${percentText(this.weight(from, to))} of its weight`;
   }
 
   followHeat() {
@@ -208,7 +243,8 @@ class TrustView {
     this.heat.addEventListener("pointermove", (event) => {
       const [from, to] = at(event);
       if (from === undefined || to === undefined) return;
-      this.told.textContent = `${this.nodes[from].name} gives ${this.nodes[to].name} ${percentText(this.weight(from, to))} of its weight`;
+      pointedAt = { from, to };
+      this.tell();
     });
     this.heat.addEventListener("click", (event) => {
       const [from] = at(event);
@@ -251,30 +287,50 @@ class TrustView {
   }
 
   asTable() {
-    const shown = this.order.slice(0, MOST_IN_TABLE);
     const fold = folded("Weights as a table");
+    this.filled = null;
     // Thousands of cells are made only for those who open it.
-    fold.addEventListener("toggle", () => {
-      if (!fold.open || fold.childElementCount > 1) return;
-      const lines = shown.map((from) => [this.nodes[from].name, ...shown.map((to) => percentText(this.weight(from, to)))]);
-      const round = this.trust.rounds[this.place];
-      fold.append(table(`Weights after round ${round}`, ["who trusts", ...shown.map((to) => this.nodes[to].name)], lines));
-    });
+    fold.addEventListener("toggle", () => this.fillTable());
     return fold;
   }
+
+  // Not at every step of the slider.
+  fillTableSoon() {
+    clearTimeout(this.filling);
+    this.filling = setTimeout(() => this.fillTable(), TABLE_AFTER);
+  }
+
+  fillTable() {
+    if (!this.table.open || this.filled === this.place) return;
+    this.filled = this.place;
+    const shown = this.order.slice(0, MOST_IN_TABLE);
+    const lines = shown.map((from) => [this.nodes[from].name, ...shown.map((to) => percentText(this.weight(from, to)))]);
+    const round = this.trust.rounds[this.place];
+    const made = table(`Weights after round ${round}`, ["who trusts", ...shown.map((to) => this.nodes[to].name)], lines);
+    const before = this.table.querySelector(".card");
+    made.scrollLeft = before ? before.scrollLeft : 0;
+    this.table.replaceChildren(this.table.querySelector("summary"), made);
+  }
 }
+
+// What was pointed at: it stays while new rounds arrive.
+let pointedAt = {};
 
 // The nodes of the graph: clients, or groups of them where there are too many.
 function nodesOf(cell) {
   const trust = cell.trust;
-  if (!trust.by_group) return cell.clients.map((name, place) => ({ name, group: trust.groups[place], size: 1 }));
+  if (!trust.by_group) {
+    return cell.clients.map((name, place) => ({ name, label: shortened(name, 10), group: trust.groups[place], size: 1 }));
+  }
   const count = Math.max(...trust.nodes) + 1;
   const found = [];
   for (let node = 0; node < count; node += 1) {
     const members = trust.groups.filter((_, place) => trust.nodes[place] === node);
     const distinct = new Set(members).size;
     const name = distinct > 1 ? `${distinct} small ${trust.group_word}s` : `${trust.group_word} ${members[0]}`;
-    found.push({ name, group: members[0], size: members.length });
+    // The word for the groups is in the key: beside a node there is room for its number only.
+    const label = `${distinct > 1 ? "small" : members[0]}: ${members.length.toLocaleString("en")}`;
+    found.push({ name, label, group: members[0], size: members.length });
   }
   return found;
 }
@@ -292,8 +348,13 @@ function nearestPlace(rounds, wanted) {
   return best;
 }
 
-function shade(value, [none, all]) {
-  return [...none.map((light, place) => light + (all[place] - light) * Math.sqrt(value)), 255];
+// The colour of every weight that a byte can hold.
+function allShades() {
+  const [none, all] = SHADES[matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"];
+  return Array.from({ length: 256 }, (_, byte) => {
+    const part = Math.sqrt(byte / 255);
+    return [...none.map((light, place) => light + (all[place] - light) * part), 255];
+  });
 }
 
 function scale() {
