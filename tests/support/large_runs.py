@@ -33,6 +33,11 @@ def write_large_run(run: Path, clients: int, rounds: int) -> None:
         for client in range(clients):
             row = {names[owner]: float(weights[client, owner]) for owner in largest[client]}
             posterior.append(row)
+        # What the records of many clients say of the weights that they do not hold.
+        said = {}
+        if kept < clients:
+            said["effective_collaborators"] = (1 / (weights**2).sum(axis=1)).tolist()
+            said["on_own_distribution"] = (weights * alike).sum(axis=1).tolist()
         alone = (0.5 + 0.1 * rng.random(clients)).tolist()
         used = (0.5 + 0.3 * learned + 0.1 * rng.random(clients)).tolist()
         return {
@@ -41,6 +46,7 @@ def write_large_run(run: Path, clients: int, rounds: int) -> None:
             "together": {"accuracy": used, "loss": [1.0] * clients},
             "together_share": [0.8] * clients,
             "posterior": posterior,
+            **said,
             "neighbors": [[names[(client + 1) % clients]] for client in range(clients)],
             "sent": [40_000] * clients,
             "received": [40_000] * clients,
