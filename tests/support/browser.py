@@ -25,7 +25,7 @@ FLAGS = [
     "--disable-sync",
     "--no-first-run",
 ]
-WIDTHS = {"phone": 390, "desk": 1280}
+WIDTHS = {"phone": 390, "desk": 1280, "projector": 1920}
 PATIENCE = 60_000
 """Milliseconds until a test gives up on something that should be shown; machines may be busy."""
 
@@ -109,3 +109,11 @@ def picture(page: "Page", name: str) -> None:
 def home_of(link: str) -> str:
     """The address without the token, as it stands in the browser."""
     return link.split("?", maxsplit=1)[0]
+
+
+def show(page: "Page", link: str, view: str) -> None:
+    """Go to a view and wait until it is there."""
+    page.goto("about:blank")
+    page.goto(f"{home_of(link)}#/{view}")
+    page.locator("main h1").wait_for()
+    page.get_by_text("Reading the rounds").wait_for(state="detached")

@@ -1,6 +1,7 @@
 """Run directories made by hand, with records, seconds and results as a real run leaves them."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,9 @@ from federico.runs.cell_result import cell_result
 from federico.runs.layout import CellDir, Description
 from federico.runs.records import Journal, Record
 from federico.runs.results import append_result
+from federico.runs.table import write_table
 from federico.stopwatch import Spent
-from tests.support.results import TITLES
+from tests.support.results import TITLES, make_table
 
 ABOUT: dict[str, Any] = {
     "method": "federico",
@@ -85,3 +87,56 @@ def learning(*accuracy: float) -> list[dict[str, Any]]:
         {"figures": {"accuracy": [value] * 3}, "posterior": POSTERIORS[min(number, 1)], "moved": 50}
         for number, value in enumerate(accuracy)
     ]
+
+
+EVIL = "<img src=x onerror=document.title='broken'>"
+"""A name that would break a page that does not take it for text."""
+
+
+def evil_learning(*accuracy: float) -> list[dict[str, Any]]:
+    """Rounds in which the second client has an evil name."""
+    rounds = learning(*accuracy)
+    for values in rounds:
+        renamed = []
+        for row in values["posterior"]:
+            renamed.append({EVIL if owner == "b" else owner: row[owner] for owner in row})
+        values["posterior"] = renamed
+    return rounds
+
+
+def going_on(run: Path, accuracy: float, seeds: Sequence[int] = (0,)) -> None:
+    """A run at round 2 of 9 that compares with training alone, with names that hold HTML."""
+    run.mkdir(parents=True)
+    table = make_table("federico", rounds=9, title=EVIL, seeds=tuple(seeds))
+    write_table(run, table)
+    for seed in seeds:
+        rounds = evil_learning(0.5, accuracy + 0.01 * seed)
+        rounds[-1] |= {
+            "alone": {"accuracy": [0.5, 0.6, 0.95], "loss": [1.0] * 3},
+            "together": {"accuracy": [0.9] * 3, "loss": [1.0] * 3},
+            "together_share": [0.9] * 3,
+            "gains": [{"a": 4.2, EVIL: 3.1}, {EVIL: 2.0, "a": -0.4}, {"c": 1.5, "a": None}],
+            "sent": [300, 200, 100],
+            "received": [100, 200, 300],
+            "evaluation_sent": [30, 20, 10],
+            "evaluation_received": [10, 20, 30],
+            "evaluation_moved": 60,
+        }
+        options = {"data": {"kind": "made up"}, "momentum": accuracy}
+        options["federico"] = {"evidence": "held_out"}
+        write_cell(
+            run,
+            "federico",
+            *rounds,
+            finished=False,
+            clients=["a", EVIL, "c"],
+            options=options,
+            seed=seed,
+        )
+
+
+def next_round(run: Path, number: int) -> None:
+    """A round as a running experiment writes it."""
+    values = QUIET_ROUND | evil_learning(0.5, 0.9)[1] | {"round": number}
+    values["figures"]["loss"] = [1.0] * 3
+    Journal(run / "federico-0").append(Record(**values))

@@ -9,6 +9,7 @@ from federico.runs.comparison import Comparison
 from federico.site.status import MemberStatus, Status, write_status
 
 DAY = 24 * 3600
+NOW = time.time()
 
 
 def member(**changes: Any) -> MemberStatus:

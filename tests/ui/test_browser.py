@@ -4,25 +4,14 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 
 from federico.report import summarize
-from federico.runs.layout import CellDir
-from federico.runs.records import Journal, Record
-from federico.runs.table import write_table
 from federico.ui.frozen import write_report
-from tests.support.browser import WIDTHS, OpenPage, Serve, home_of, picture
-from tests.support.results import make_table
-from tests.support.run_folders import QUIET_ROUND, learning, write_cell
+from tests.support.browser import OpenPage, Serve, picture, show
+from tests.support.run_folders import EVIL, going_on, next_round
 
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
-
-EVIL = "<img src=x onerror=document.title='broken'>"
-CLIENTS = ["a", EVIL, "c"]
 LIVE = """
 methods = ["federico"]
 rounds = 100000
@@ -47,46 +36,11 @@ threads = 1
 def folder(tmp_path: Path) -> Path:
     """Two runs that go on, with names that hold HTML, and one that is broken."""
     runs = tmp_path / "runs"
-    for name, accuracy in (("one", 0.9), ("two", 0.8)):
-        run = runs / name
-        run.mkdir(parents=True)
-        write_table(run, make_table("federico", rounds=9, title=EVIL))
-        rounds = evil_learning(0.5, accuracy)
-        rounds[-1] |= {
-            "alone": {"accuracy": [0.5, 0.6, 0.95], "loss": [1.0] * 3},
-            "together": {"accuracy": [0.9] * 3, "loss": [1.0] * 3},
-            "together_share": [0.9] * 3,
-        }
-        options = {"data": {"kind": "made up"}, "momentum": accuracy}
-        write_cell(run, "federico", *rounds, finished=False, clients=CLIENTS, options=options)
+    going_on(runs / "one", 0.9)
+    going_on(runs / "two", 0.8)
     (runs / "broken").mkdir()
     (runs / "broken" / "table.json").write_text("{")
     return runs
-
-
-def evil_learning(*accuracy: float) -> list[dict[str, Any]]:
-    """Rounds in which the second client has an evil name."""
-    rounds = learning(*accuracy)
-    for values in rounds:
-        renamed = []
-        for row in values["posterior"]:
-            renamed.append({EVIL if owner == "b" else owner: row[owner] for owner in row})
-        values["posterior"] = renamed
-    return rounds
-
-
-def next_round(run: Path, number: int) -> None:
-    """A round as a running experiment writes it."""
-    values = QUIET_ROUND | evil_learning(0.5, 0.9)[1] | {"round": number}
-    values["figures"]["loss"] = [1.0] * 3
-    Journal(CellDir(run / "federico-0").path).append(Record(**values))
-
-
-def show(page: "Page", link: str, view: str) -> None:
-    """Go to a view and wait until it is there."""
-    page.goto("about:blank")
-    page.goto(f"{home_of(link)}#/{view}")
-    page.locator("main h1").wait_for()
 
 
 def test_a_person_follows_an_experiment_until_it_is_deleted(
@@ -177,41 +131,6 @@ def test_a_chart_is_read_and_zoomed_with_the_keyboard(
     chart.press("+")
     figure.get_by_role("button", name="Show all").click()
     assert figure.get_by_role("button", name="Show all").is_hidden()
-
-
-VIEWS = [
-    "runs",
-    "network",
-    "compare?run=one&run=two",
-    "worth?run=one",
-    "trust?run=one&client=a",
-    "cost?run=one",
-    "data?run=one",
-    "worth?run=broken",
-    "nothing",
-]
-
-
-@pytest.mark.parametrize(("device", "scheme"), [("phone", "dark"), ("desk", "light")])
-def test_everybody_can_read_every_view(
-    folder: Path, serve: Serve, open_page: OpenPage, device: str, scheme: str
-) -> None:
-    link = serve(folder)
-    page = open_page(link, WIDTHS[device], scheme)
-    for view in VIEWS:
-        show(page, link, view)
-        page.get_by_text("Reading the rounds").wait_for(state="detached")
-        picture(page, f"{view.split('?')[0]}-{device}-{scheme}")
-
-        # Nothing is wider than the screen, and axe finds nothing serious.
-        assert page.evaluate("document.documentElement.scrollWidth") == WIDTHS[device]
-        found = Axe().run(page).response["violations"]
-        serious = [each for each in found if each["impact"] in ("serious", "critical")]
-        assert [(each["id"], each["nodes"][0]["html"]) for each in serious] == []
-
-        # Names that hold HTML are text.
-        assert page.title() != "broken"
-        assert page.locator("main img").count() == 0
 
 
 def test_a_mailed_report_opens_without_server_and_network(

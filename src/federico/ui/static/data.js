@@ -80,6 +80,6 @@ function picture(cell) {
   const note = left.length ? ` Not drawn: ${left.join(" and ")}.` : "";
   const lines = clients.map((client, row) => [client, ...counts[row].map(String)]);
   return element("div", {},
-    element("figure", { class: "card chart" }, element("figcaption", {}, element("strong", {}, "Who has what"), ` The area is the number of samples; the largest are ${most}.${note}`), svg),
+    element("figure", { class: "card chart", tabindex: "0", "aria-label": "Who has what", "data-keep": "who has what" }, element("figcaption", {}, element("strong", {}, "Who has what"), ` The area is the number of samples; the largest are ${most}.${note}`), svg),
     folded("Counts as a table", table("Training samples", ["client", ...labels], lines)));
 }
