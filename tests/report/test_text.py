@@ -208,7 +208,7 @@ def test_cells_that_are_going_on_say_how_far_they_are() -> None:
     one = aggregate(make_table(rounds=30), [], unfinished=going_on[:1])
     many = aggregate(make_table(rounds=30), [], unfinished=going_on)
 
-    assert text.progress(one) == "Still running: FedeRiCo with seed 0 is at round 12 of 30."
+    assert text.progress(one) == "Not finished: FedeRiCo with seed 0 is at round 12 of 30."
     assert text.progress(many).endswith("FedeRiCo with seed 4 is at round 12 of 30 and 2 more.")
     assert text.progress(two_columns()) == ""
 

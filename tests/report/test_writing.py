@@ -30,6 +30,12 @@ def test_tables_and_pictures_are_files_too(run: Path) -> None:
     names = {"overview", "rounds", "cost", "clients", "collaboration", "partition"}
     for_dark_pages = {f"{name}-dark" for name in names}
     assert {file.stem for file in (run / "figures").iterdir()} == names | for_dark_pages
+    for_papers = {file.stem for file in (run / "figures").glob("*.pdf")}
+    assert for_papers == names
+    for name in for_papers:
+        paper = (run / "figures" / f"{name}.pdf").read_bytes()
+        assert paper.startswith(b"%PDF")
+        assert b"/Type3" not in paper  # fonts that journals refuse
     assert "| FedeRiCo | **90.0** | +40.0 (1 of 1) |" in (run / "table.md").read_text()
     assert r"FedeRiCo & \textbf{90.0} & +40.0 (1 of 1)" in (run / "table.tex").read_text()
     assert "federico,federico,,given,0.01,2,0,0.9" in (run / "runs.csv").read_text()

@@ -29,7 +29,6 @@ WIDTHS = {"phone": 390, "desk": 1280, "projector": 1920}
 PATIENCE = 60_000
 """Milliseconds until a test gives up on something that should be shown; machines may be busy."""
 
-Serve = Callable[[Path], str]
 OpenPage = Callable[..., "Page"]
 
 
@@ -47,22 +46,32 @@ def browser() -> "Iterator[Browser]":
         launched.close()
 
 
-@pytest.fixture
-def serve() -> Iterator[Serve]:
+class Serve:
     """Runs `federico ui` over a folder and gives the printed link."""
-    servers = []
 
-    def start(folder: Path) -> str:
+    def __init__(self) -> None:
+        self._servers: list[subprocess.Popen[str]] = []
+
+    def __call__(self, folder: Path) -> str:
         command = [sys.executable, "-m", "federico", "ui", str(folder)]
         server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        servers.append(server)
+        self._servers.append(server)
         assert server.stdout is not None
         return server.stdout.readline().strip()
 
-    yield start
-    for server in servers:
-        server.terminate()
-        server.communicate()
+    def end(self) -> None:
+        """End all servers."""
+        for server in self._servers:
+            server.terminate()
+            server.communicate()
+        self._servers.clear()
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    servers = Serve()
+    yield servers
+    servers.end()
 
 
 @pytest.fixture

@@ -75,13 +75,13 @@ def test_a_person_follows_an_experiment_until_it_is_deleted(
 def test_a_person_looks_closer(folder: Path, serve: Serve, open_page: OpenPage) -> None:
     link = serve(folder)
     page = open_page(link)
-    page.get_by_text("unfinished, round 2 of 9").first.wait_for()
+    page.get_by_text("running, round 2 of 9").first.wait_for()
     page.get_by_text("broken cannot be read").wait_for()
 
     # A tick and the place on the page stay when a new round arrives.
     page.get_by_label("Compare one").check()
     next_round(folder / "one", 3)
-    page.get_by_text("unfinished, round 3 of 9").wait_for()
+    page.get_by_text("running, round 3 of 9").wait_for()
     assert page.get_by_label("Compare one").is_checked()
 
     # Two runs side by side.

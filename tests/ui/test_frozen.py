@@ -95,7 +95,7 @@ def test_a_run_that_is_going_on_says_so(tmp_path: Path) -> None:
 
     shown = held_by(write_report(tmp_path, summarize(tmp_path)))[f"run\n{tmp_path.name}"]
 
-    assert shown["progress"] == "Still running: FedeRiCo with seed 0 is at round 2 of 30."
+    assert shown["progress"] == "Not finished: FedeRiCo with seed 0 is at round 2 of 30."
 
 
 def test_cells_that_fit_are_held_without_clients_that_do_not(run: Path) -> None:

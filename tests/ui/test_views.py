@@ -31,14 +31,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     hostile = member(reputation="paused", strikes=3, reason=f"an update that is not finite {EVIL}")
     twice = member(twice=True)
-    away = member(here=False, last_seen=NOW - 60)
+    away = member(here=False, last_seen=NOW - 660)
     other_file = member(same_file=False)
     ends = {"certificate_ends": NOW + 3 * DAY}
     north = {"south": hostile, "west": away, "east": twice}
     write_site(runs / "sites", "north", north, **ends)
     write_site(runs / "sites", "east", {"north": member(), "south": member(), "west": away})
     write_site(runs / "sites", "south", {"north": other_file, "east": member()}, round=2)
-    write_site(runs / "sites", "west", {}, updated=NOW - 120, posterior={"west": 1.0})
+    write_site(runs / "sites", "west", {}, updated=NOW - 3600, posterior={"west": 1.0})
     state = write_site(runs / "sites", "torn", {})
     (state / "status.json").write_text('{"updated": ')
     return runs

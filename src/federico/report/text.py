@@ -311,7 +311,7 @@ def progress(summary: Summary) -> str:
     more = len(summary.pending) - MOST_NAMED
     if more > 0:
         named.append(f"{more} more")
-    return f"Still running: {listed(named)}."
+    return f"Not finished: {listed(named)}."
 
 
 def _progress_of(summary: Summary, cell: Pending) -> str:

@@ -8,7 +8,7 @@ from federico.errors import RunError
 from federico.report import tables
 from federico.report.dark import darken, darkened
 from federico.report.details import RunDetails, read_details, summarize
-from federico.report.drawing import render
+from federico.report.drawing import render, render_for_paper
 from federico.report.figures import draw_all
 from federico.report.table_summary import Summary
 from federico.runs.atomic import disk_errors, publish_bytes, publish_text
@@ -34,6 +34,7 @@ def write_tables_and_pictures(folder: Path, summary: Summary) -> None:
         pictures.mkdir(exist_ok=True)
     _copy_picture(folder, pictures, OWN_FIGURE)
     for name, figure in draw_all(summary, details):
+        publish_bytes(pictures / f"{name}.pdf", render_for_paper(figure))
         publish_picture(pictures, name, figure)
 
     in_markdown = []

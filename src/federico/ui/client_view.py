@@ -8,6 +8,7 @@ import numpy as np
 from federico.report.about_client import about_client, evidence_of
 from federico.report.drawing import true_groups
 from federico.runs.metric import METRICS
+from federico.runs.records import weights_kept
 from federico.ui import plain
 from federico.ui.plain import Plain
 from federico.ui.rounds import ShownCell, ShownRound
@@ -71,13 +72,18 @@ def _series(shown: ShownCell, place: int) -> list[Plain]:
         owners, given = each.trust.of(place)
         weights[owners, column] = given
     highest = weights.max(axis=1)
+    # Of many clients only the largest weights are recorded: one that is missing is small.
+    count = len(shown.about.clients)
+    is_cut = weights_kept(count) < count
 
     found = []
     for owner in np.argsort(-highest, kind="stable")[:MOST_SERIES].tolist():
         if highest[owner] < LEAST_SHOWN:
             break
-        in_percent = np.round(100 * weights[owner].astype(np.float64), 1)
-        found.append({"owner": shown.owners.names[owner], "weights": in_percent.tolist()})
+        in_percent: list[float | None] = []
+        for weight in weights[owner].tolist():
+            in_percent.append(None if weight == 0 and is_cut else round(100 * weight, 1))
+        found.append({"owner": shown.owners.names[owner], "weights": in_percent})
     return found
 
 

@@ -44,6 +44,9 @@ def site_view(name: str, state_folder: Path) -> Plain:
         "trusts": describe_posterior(status.posterior, 4),
         "sent": status.sent,
         "received": status.received,
+        "evaluation_sent": status.evaluation_sent,
+        "evaluation_received": status.evaluation_received,
+        "up": max(0.0, status.updated - status.started),
         "members": _members(status),
     }
 

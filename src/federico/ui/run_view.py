@@ -18,7 +18,7 @@ from federico.runs.layout import CellDir, Description, RunDir
 from federico.runs.table import OURS
 from federico.ui import plain
 from federico.ui.plain import Plain
-from federico.ui.runs_view import alone_of
+from federico.ui.runs_view import alone_of, pace
 
 FEDAVG = "fedavg"
 
@@ -35,6 +35,7 @@ def run_view(name: str, path: Path) -> Plain:
         "trust": text.trust(summary),
         "extent": text.extent(summary),
         "progress": text.progress(summary),
+        "pace": pace(path) if summary.unfinished else None,
         "warning": text.worse_than_mean(summary),
         "beside": text.beside(summary),
         "differences": text.differences(summary),

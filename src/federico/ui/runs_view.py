@@ -6,7 +6,8 @@ from federico.report import summarize, text
 from federico.report.entry import Entry
 from federico.report.table_summary import Summary
 from federico.report.worth_it import worth_to_all
-from federico.runs.layout import RunDir
+from federico.runs.layout import CellDir, RunDir
+from federico.runs.records import RECORDS
 from federico.runs.table import OURS
 from federico.ui import plain
 from federico.ui.plain import Plain
@@ -28,6 +29,7 @@ def run_line(name: str, path: Path) -> Plain:
         "error": "",
         "rounds": summary.table.rounds,
         "done": _rounds_done(summary),
+        "pace": pace(path) if summary.unfinished else None,
         "clients": summary.clients,
         "methods": [row.title for row in summary.table.rows],
         "data": _data(path),
@@ -67,6 +69,28 @@ def alone_of(summary: Summary, entry: Entry) -> float | None:
         if reference is not None:
             return reference.mean
     return None
+
+
+def pace(path: Path) -> Plain | None:
+    """When the last round of a run that is not finished was written, and what a round takes.
+
+    None before the first round. Whether somebody works on the run is nowhere written down, and a
+    process that was killed could not say so: the time since then tells.
+    """
+    newest: tuple[float, CellDir] | None = None
+    for cell in RunDir(path).cells():
+        records = cell.path / RECORDS
+        if cell.rounds_done or not records.exists():
+            continue
+        written = records.stat().st_mtime
+        if newest is None or written > newest[0]:
+            newest = (written, cell)
+    if newest is None:
+        return None
+    written, cell = newest
+    rounds = [sum(spent.seconds.values()) for spent in cell.spent]
+    usual = sum(rounds) / len(rounds) if rounds else 0.0
+    return {"last": written, "usual": round(usual, 3)}
 
 
 def _rounds_done(summary: Summary) -> int:

@@ -109,6 +109,10 @@ function update(names) {
   showWhenFree();
 }
 
+// How long ago the last round came changes while nothing else does.
+const AGAIN_AFTER = 30000;
+if (!frozen) setInterval(() => update(null), AGAIN_AFTER);
+
 function say(text) {
   if (live.textContent !== text) live.textContent = text;
 }

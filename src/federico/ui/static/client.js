@@ -16,7 +16,7 @@ export function aboutClient(client, groupOf) {
   }));
   const figures = client.figures.map((metric) => usedAndAlone(`${metric.name} of ${client.client}`, metric));
   return [
-    element("h2", {}, `Client ${client.client}`),
+    element("h2", {}, /^client\b/i.test(client.client) ? client.client : `Client ${client.client}`),
     element("p", { id: "sentence" }, client.sentence ? `After round ${client.last_round}: ${client.sentence}` : "This method has no weights over clients' models."),
     lines.length ? lineChart(`Whose models ${client.client} trusts`, "round", "weight (%)", lines) : null,
     element("h3", {}, "Why its trust moved"),

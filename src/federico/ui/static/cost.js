@@ -1,13 +1,12 @@
 // What does it cost? Bytes and seconds by round, phase and client, and what they buy.
 import { lineChart } from "./charts.js";
-import { choice, element, paragraphs, table } from "./elements.js";
+import { choice, element, paragraphs, stacked, table } from "./elements.js";
 import { chosenCell, goToCell, load } from "./source.js";
-import { axisName, bytesText, figureText, percentText, scaled, secondsText } from "./words.js";
+import { axisName, bytesText, figureText, percentText, scaled, secondsText, unitOf } from "./words.js";
 import { rowColor } from "./worth.js";
 
 const PHASE_COLORS = ["var(--better)", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00"];
 const MOST_CLIENTS = 200;
-const MEGABYTE = 1e6;
 
 export async function showCost(name, given) {
   const run = await load("run", name);
@@ -18,6 +17,7 @@ export async function showCost(name, given) {
     x: xOf(row),
     y: scaled(row.mean, metric),
   })), { whole: false });
+  const [size, unit] = unitOf(run.rows.flatMap((row) => row.bytes));
   const lines = run.rows.map((row) => [
     row.name,
     figureText(row.value, metric),
@@ -27,9 +27,9 @@ export async function showCost(name, given) {
   return [
     element("h1", {}, "What does it cost?"),
     element("div", { class: "beside" },
-      against("What megabytes buy", "MB moved so far", (row) => row.bytes.map((count) => count / MEGABYTE)),
+      against("What bytes buy", `${unit} moved so far`, (row) => row.bytes.map((count) => count / size)),
       against("What seconds buy", "processor seconds so far", (row) => row.seconds)),
-    table("One run of each method", ["method", axisName(metric), "moved", "processor time"], lines),
+    stacked(table("One run of each method", ["method", axisName(metric), "moved to train", "processor time"], lines)),
     ...(await ofCell(run, given)),
   ];
 }
@@ -37,13 +37,18 @@ export async function showCost(name, given) {
 async function ofCell(run, given) {
   if (!run.cells.length) return paragraphs(["Only results were kept of this run: what each round took is not known."], "soft");
   const { wanted, cell } = await chosenCell(run, given);
+  const [size, unit] = unitOf([...cell.moved, ...cell.evaluation_moved]);
+  const bytes = (counts) => counts.map((count) => count / size);
   const phases = Object.entries(cell.phases).map(([phase, seconds]) => [phaseText(phase), seconds]);
   const cells = run.cells.map((each) => [each.cell, each.name]);
   return [
     element("h2", {}, `${cell.name}, seed ${cell.seed}`),
     element("div", { class: "controls" }, choice("Cell", cells, wanted, goToCell)),
     element("div", { class: "beside" },
-      lineChart("Bytes in each round", "round", "MB of all messages", [{ name: "all messages", color: "var(--better)", x: cell.rounds, y: cell.moved.map((count) => count / MEGABYTE) }]),
+      lineChart("Bytes in each round", "round", `${unit} of all messages`, [
+        { name: "to train", color: "var(--better)", x: cell.rounds, y: bytes(cell.moved) },
+        { name: "to evaluate", color: "var(--worse)", x: cell.rounds, y: bytes(cell.evaluation_moved) },
+      ]),
       lineChart("Seconds in each round", "round", "seconds by the clock on the wall", phases.map(([phase, seconds], number) => ({
         name: phase,
         color: PHASE_COLORS[number % PHASE_COLORS.length],
@@ -71,10 +76,10 @@ function phaseTable(phases) {
 }
 
 function clientTable(cell) {
-  const lines = cell.clients.slice(0, MOST_CLIENTS).map((client, place) => [client, bytesText(cell.sent[place]), bytesText(cell.received[place])]);
+  const lines = cell.clients.slice(0, MOST_CLIENTS).map((client, place) => [client, ...[cell.sent, cell.received, cell.evaluation_sent, cell.evaluation_received].map((counts) => bytesText(counts[place]))]);
   const more = cell.clients.length - MOST_CLIENTS;
   return [
-    table("Bytes by client, to train", ["client", "sent", "received"], lines),
+    stacked(table("Bytes by client, in all rounds", ["client", "sent to train", "received to train", "sent to evaluate", "received to evaluate"], lines)),
     ...paragraphs([more > 0 ? `${more} more clients are not listed.` : ""], "soft"),
   ];
 }

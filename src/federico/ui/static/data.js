@@ -8,6 +8,7 @@ const LEFT = 110;
 const MOST_CLIENTS = 64;
 const MOST_LABELS = 40;
 const MOST_IN_TABLE = 300;
+const MOST_OPEN = 40;
 
 export async function showData(name, given) {
   const run = await load("run", name);
@@ -25,13 +26,14 @@ export async function showData(name, given) {
     gaps(data, place),
   ]);
   const more = cell.clients.length - MOST_IN_TABLE;
+  const sizes = table("Sizes and gaps", ["client", "distribution", "training samples", "test samples", "labels it has none of"], lines);
   return [
     element("h1", {}, "Data"),
     element("div", { class: "controls" }, choice("Cell", cells, wanted, goToCell)),
     element("p", {}, `${countText(cell.clients.length, "client")} with ${countText(total, "training sample")}, from ${fewest.toLocaleString("en")} to ${most.toLocaleString("en")} each.`),
     picture(cell),
-    table("Sizes and gaps", ["client", "distribution", "training samples", "test samples", "labels it has none of"], lines),
-    ...paragraphs([more > 0 ? `${more} more clients are not listed.` : ""], "soft"),
+    cell.clients.length > MOST_OPEN ? folded("Sizes and gaps of each client", sizes) : sizes,
+    ...paragraphs([more > 0 ? `${countText(more, "more client")} not listed.` : ""], "soft"),
     element("p", {}, "Hash of the data ", element("code", {}, data.data_hash), ", of the partition ", element("code", {}, data.partition_hash), "."),
   ];
 }

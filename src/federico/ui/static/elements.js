@@ -44,13 +44,21 @@ export function table(title, headings, lines) {
   return element("div", about, made);
 }
 
+// On a narrow screen the cells of a row stand below each other.
+export function stacked(made) {
+  made.classList.add("stacked");
+  return made;
+}
+
 // A table that the server has put into words.
 export function givenTable(given) {
   const lines = given.lines.map((line) => line.map((cell) => {
     if (cell.bold) return element("strong", {}, cell.text);
     return cell.text;
   }));
-  return table(given.title, given.headings, lines);
+  // The first column names the rows, which a table on paper need not say.
+  const [first, ...others] = given.headings;
+  return table(given.title, [first || "method", ...others], lines);
 }
 
 export function folded(title, ...children) {

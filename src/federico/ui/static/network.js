@@ -1,9 +1,9 @@
 // Is the network well? Who is up, in which round, what was refused, and is it worth it at each site.
 import { element, paragraphs, table } from "./elements.js";
 import { load } from "./source.js";
-import { bytesText, listed } from "./words.js";
+import { bytesText, listed, secondsText } from "./words.js";
 
-const SITES = ["site", "state", "round", "last word", "reaches", "alone against together", "trusts", "sent and received", "certificate"];
+const SITES = ["site", "state", "round", "last word", "reaches", "alone against together", "trusts", "sent and received to train", "to evaluate", "running for", "certificate"];
 const REFUSED = ["site", "refuses", "reputation", "strikes", "why"];
 const MOST_IN_MATRIX = 30;
 
@@ -34,16 +34,19 @@ export async function showNetwork() {
 function warnings(sites) {
   const found = [];
   for (const site of sites) {
-    if (site.error) found.push(`${site.name} cannot be read: ${site.error}`);
+    if (site.error) found.push(`${site.name} cannot be read: ${site.error}. The peer writes its status anew when it is started again.`);
     else if (!site.well) found.push(`${site.name}: ${site.failure || site.phase}. Last word ${clock(site.updated)}.`);
     if (site.renew) found.push(`${site.name}: ${site.certificate}.`);
+    for (const member of (site.members || []).filter((each) => each.twice)) {
+      found.push(`${site.name} hears two processes with the key of ${member.name}, such as a restored one beside the lost one: stop one of them.`);
+    }
     if (site.waits) found.push(`${site.name} waits for ${site.waits}.`);
   }
   return found;
 }
 
 function siteLine(site) {
-  if (site.error) return [site.name, "\u2717 broken", "", "", "", "", "", "", ""];
+  if (site.error) return [site.name, "\u2717 broken", ...Array(SITES.length - 2).fill("-")];
   return [
     site.name,
     `${site.well ? "\u2713" : "\u2717"} ${site.phase}`,
@@ -53,6 +56,8 @@ function siteLine(site) {
     site.worth || "-",
     site.trusts || "-",
     `${bytesText(site.sent)} and ${bytesText(site.received)}`,
+    `${bytesText(site.evaluation_sent)} and ${bytesText(site.evaluation_received)}`,
+    secondsText(site.up),
     site.certificate || "-",
   ];
 }
@@ -88,6 +93,7 @@ function refused(sites) {
 }
 
 function presence(member) {
+  if (member.twice) return "\u2717 two processes have its key";
   if (!member.same_protocol) return "\u2717 another protocol";
   if (!member.same_file) return "\u2717 another federation file";
   if (member.here) return "\u2713 here";

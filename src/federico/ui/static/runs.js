@@ -2,7 +2,7 @@
 import { spark } from "./charts.js";
 import { element, paragraphs, table } from "./elements.js";
 import { address, link, load } from "./source.js";
-import { gainText, listed, withUnit } from "./words.js";
+import { agoText, gainText, goesOn, listed, withUnit } from "./words.js";
 
 const HEADINGS = ["run", "compare", "reaches", "against alone", "better off", "over the rounds", "status", "method", "data"];
 
@@ -32,7 +32,7 @@ export async function showRuns() {
   };
   offer();
   const list = table("All runs", HEADINGS, runs.map((run) => line(run, chosen(), tick)));
-  list.classList.add("stacked");
+  list.classList.add("stacked", "runs");
   return [
     element("h1", {}, "Runs"),
     list,
@@ -70,7 +70,10 @@ function methods(run) {
 
 function status(run) {
   if (run.status === "finished") return `finished, ${run.done} rounds`;
-  return `${run.status}, round ${run.done} of ${run.rounds}`;
+  const round = `round ${run.done} of ${run.rounds}`;
+  if (!run.pace) return `begun, ${round}`;
+  if (goesOn(run.pace)) return `\u25b6 running, ${round}`;
+  return `\u25a0 stopped, ${round}; the last came ${agoText(run.pace.last)}`;
 }
 
 function broken(runs) {

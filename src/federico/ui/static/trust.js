@@ -57,6 +57,8 @@ class TrustView {
   }
 
   async parts() {
+    // How much weight stays in each group: no line can show that.
+    this.inside = this.nodes.map(() => document.createTextNode(""));
     this.edges = drawn("g", { "aria-hidden": "true" });
     this.shapes = this.nodes.map((_, number) => this.node(number));
     this.about = element("section", { id: "about", "aria-label": "What was chosen" });
@@ -73,7 +75,7 @@ class TrustView {
       this.controls(),
       this.key(),
       element("div", { class: "beside" },
-        element("figure", { class: "card" }, element("figcaption", {}, element("strong", {}, "Graph"), this.trust.by_group ? ` Beside a node: its number and how many clients it has. A line leads to the ${this.trust.group_word} whose models are trusted.` : " A line leads to the model that is trusted; thicker is more."), this.graph(), this.drawnLines),
+        element("figure", { class: "card" }, element("figcaption", {}, element("strong", {}, "Graph"), this.trust.by_group ? ` Beside a node: its number, how many clients it has, and how much of their weight stays inside. A line leads to the ${this.trust.group_word} whose models are trusted.` : " A line leads to the model that is trusted; thicker is more."), this.graph(), this.drawnLines),
         element("figure", { class: "card" }, element("figcaption", {}, element("strong", {}, "Weights"), " Row: who trusts. Column: whose model."), this.namedHeat(), scale(), this.told)),
       element("p", { class: "soft" }, hint),
       ...paragraphs([this.notRecorded()], "soft"),
@@ -181,9 +183,11 @@ class TrustView {
 
   graph() {
     const labels = this.nodes.length > MOST_LABELLED ? [] : this.nodes.map((each, number) => {
-      const [x, y] = this.position(this.order.indexOf(number), RADIUS + 28);
+      const away = this.trust.by_group ? RADIUS + 36 : RADIUS + 28;
+      const [x, y] = this.position(this.order.indexOf(number), away);
       const side = x > MIDDLE + 40 ? "start" : x < MIDDLE - 40 ? "end" : "middle";
-      return drawn("text", { class: "name", x, y: y + 5, "text-anchor": side, "aria-hidden": "true" }, each.label);
+      return drawn("text", { class: "name", x, y: y + 5, "text-anchor": side, "aria-hidden": "true" },
+        each.label, drawn("tspan", { x, dy: "1.2em" }, this.inside[number]));
     });
     return drawn("svg", { class: "graph", viewBox: `-30 -30 ${SIZE + 60} ${SIZE + 60}`, role: "group", "aria-label": "Collaboration graph" }, this.edges, this.shapes, labels);
   }
@@ -203,6 +207,7 @@ class TrustView {
     lines.sort((one, other) => other[2] - one[2]);
     this.edges.replaceChildren(...lines.slice(0, MOST_LINES).map(([from, to, value]) => this.line(from, to, value)));
     this.drawnLines.textContent = this.aboutLines(lines.length);
+    if (this.trust.by_group) this.inside.forEach((text, node) => { text.data = `${percentText(this.weight(node, node))} inside`; });
     this.shapes.forEach((node, number) => node.setAttribute("aria-pressed", String(this.nodes[number].name === this.client)));
     this.say();
     this.tell();

@@ -2,6 +2,7 @@
 
 const MINUS = "\u2212";
 const MOST_LETTERS = 14;
+const UNITS = [[1e9, "GB"], [1e6, "MB"], [1e3, "kB"]];
 
 export function figureText(value, metric, signed = false) {
   if (value === null || value === undefined) return "-";
@@ -44,16 +45,39 @@ export function natsText(gain) {
 }
 
 export function bytesText(count) {
-  const units = [[1e9, "GB"], [1e6, "MB"], [1e3, "kB"]];
-  for (const [size, name] of units) {
+  for (const [size, name] of UNITS) {
     if (count >= size) return `${Number((count / size).toPrecision(3))} ${name}`;
   }
   return `${count} bytes`;
 }
 
+// The unit that fits the largest of these numbers of bytes: its size and name.
+export function unitOf(counts) {
+  const most = Math.max(0, ...counts.filter((count) => count !== null));
+  return UNITS.find(([size]) => most >= size) || [1, "bytes"];
+}
+
 export function secondsText(seconds) {
   if (seconds >= 120) return `${(seconds / 60).toFixed(1)} min`;
   return `${Number(seconds.toPrecision(3))} s`;
+}
+
+// Whether an unfinished run goes on, by when its last round came.
+const ALIVE_SECONDS = 60;
+const ALIVE_ROUNDS = 5;
+
+export function goesOn(pace) {
+  const age = Date.now() / 1000 - pace.last;
+  return age < Math.max(ALIVE_SECONDS, ALIVE_ROUNDS * pace.usual);
+}
+
+export function agoText(seconds) {
+  const age = Math.max(0, Date.now() / 1000 - seconds);
+  if (age < 10) return "a moment ago";
+  if (age < 120) return `${Math.round(age / 10) * 10} s ago`;
+  if (age < 7200) return `${Math.round(age / 60)} min ago`;
+  if (age < 172800) return `${Math.round(age / 3600)} hours ago`;
+  return `${Math.round(age / 86400)} days ago`;
 }
 
 export function countText(count, noun) {

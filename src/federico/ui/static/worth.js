@@ -1,8 +1,8 @@
 // Is it worth it? The result in a sentence, what each client gains, and any metric over the rounds.
 import { bars, lineChart } from "./charts.js";
 import { choice, element, folded, givenTable, paragraphs, table } from "./elements.js";
-import { chosenCell, goToCell, link, load, remember } from "./source.js";
-import { axisName, countText, figureText, percentText, scaled } from "./words.js";
+import { chosenCell, frozen, goToCell, link, load, remember } from "./source.js";
+import { agoText, axisName, countText, figureText, goesOn, percentText, scaled } from "./words.js";
 
 const MOST_BARS = 100;
 const BLACK = "#000000";
@@ -16,7 +16,7 @@ export async function showWorth(name, given) {
     element("h1", {}, run.headline),
     ...paragraphs([run.trust]),
     ...paragraphs([`${run.extent}.`, run.paper], "soft"),
-    ...paragraphs([run.progress, run.warning, leftOut(run)], "note"),
+    ...paragraphs([run.progress, goingOn(run), run.warning, leftOut(run)], "note"),
     ...differences(run),
     figure(run),
     lineChart("All methods", "round", `${axisName(run.metric)}, mean over clients and seeds`, curves(run)),
@@ -38,6 +38,14 @@ function leftOut(run) {
   if (run.left_out) missing.push(countText(run.left_out, "cell"));
   if (run.without_clients) missing.push(`the clients of ${countText(run.without_clients, "cell")}`);
   return missing.length ? `${missing.join(" and ")} did not fit into this report; look at the run itself with federico ui.` : "";
+}
+
+// A report says how far the run was; whether it still goes on can be seen only where it runs.
+function goingOn(run) {
+  if (frozen || !run.pace) return "";
+  const last = `The last round came ${agoText(run.pace.last)}`;
+  if (goesOn(run.pace)) return `It is running. ${last}.`;
+  return `${last}: nobody seems to work on it any more. Start the same command again to go on.`;
 }
 
 // Black cannot be seen on a dark page.
@@ -112,7 +120,8 @@ function gains(run, row) {
     percentText(each.share),
   ]);
   const values = shown.map((each) => ({ name: each.client, value: each.gain, text: figureText(each.gain, metric, true) }));
-  const title = `${row.name}: ${better} of ${row.clients.length} clients are better off than alone`;
+  const verb = better === 1 ? "is" : "are";
+  const title = `${row.name}: ${better} of ${countText(row.clients.length, "client")} ${verb} better off than alone`;
   const more = row.clients.length - shown.length;
   return [
     bars(title, values),
