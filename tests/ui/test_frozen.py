@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -127,6 +128,34 @@ def test_results_without_cells_have_a_report_too(run: Path) -> None:
     figure = held["run\nkept"]["figure"]
     assert "in the manner of the paper" in figure["caption"]
     assert figure["dark"] != figure["address"], "no white square in a dark page"
+
+
+def test_a_picture_that_is_too_large_stays_beside_the_report(run: Path) -> None:
+    noise = Image.frombytes("RGB", (300, 300), Random(0).randbytes(270_000))
+    noise.save(run / "figure.png")
+    page = run / "small.html"
+
+    page.write_text(frozen_page(run, 1_000_000))
+    assert held_by(page)[f"run\n{run.name}"]["figure"] is None
+    page.write_text(frozen_page(run, 4_000_000))
+    assert held_by(page)[f"run\n{run.name}"]["figure"] is not None
+
+
+def test_a_damaged_picture_hides_nothing_else(run: Path) -> None:
+    (run / "figure.png").write_bytes(b"\x89PNG cut off")
+
+    page = run / "small.html"
+    page.write_text(frozen_page(run))
+
+    assert held_by(page)[f"run\n{run.name}"]["figure"] is None
+
+
+def test_a_cell_that_has_only_begun_is_not_offered(run: Path) -> None:
+    write_cell(run, "federico", seed=1, finished=False)
+
+    shown = held_by(write_report(run, summarize(run)))[f"run\n{run.name}"]
+
+    assert [cell["cell"] for cell in shown["cells"]] == ["federico-0", "local-0"]
 
 
 def test_a_report_needs_no_torch(run: Path) -> None:

@@ -43,8 +43,11 @@ def frozen_page(folder: Path, most: int = MOST_BYTES) -> str:
     """The page with its scripts, its style and all that it shows, as far as it fits into `most`."""
     name = folder.resolve().name
     run = run_view(name, folder)
+    # The picture in the manner of the paper lies beside the report too.
+    if len(json.dumps(run["figure"])) > most // 4:
+        run["figure"] = None
     held: dict[str, str] = {}
-    room = most
+    room = most - len(_packed(run))
     left_out = 0
     without_clients = 0
     cells = []
@@ -52,8 +55,7 @@ def frozen_page(folder: Path, most: int = MOST_BYTES) -> str:
         try:
             shown = read_cell(cell.path)
         except FedericoError:
-            cells.append(line)  # it has no whole round yet, and the page says so
-            continue
+            continue  # it has no whole round yet, or its records are damaged
         packed = _packed(cell_view(shown))
         if len(packed) > room:
             left_out += 1

@@ -35,6 +35,7 @@ def site_view(name: str, state_folder: Path) -> Plain:
         "failure": status.error,
         "waits": "" if gone else describe_waits(status.waits, now),
         "certificate": _certificate(status, now),
+        "days": _days_left(status, now),
         "renew": _ends_soon(status, now),
         "updated": status.updated,
         "round": status.round,
@@ -67,6 +68,14 @@ def _certificate(status: Status, now: float) -> str:
     if status.certificate_ends is None:
         return ""
     return describe_renewal(status.certificate_ends, now)
+
+
+def _days_left(status: Status, now: float) -> float | None:
+    """Days until the certificate ends; None where the site has none."""
+    if status.certificate_ends is None:
+        return None
+    days = (status.certificate_ends - now) / SECONDS_A_DAY
+    return round(days, 1) if days < EXPIRES_SOON_DAYS else round(days)
 
 
 def _ends_soon(status: Status, now: float) -> bool:

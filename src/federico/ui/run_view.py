@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from federico.errors import RunError
 from federico.report import summarize, text
 from federico.report.drawing import looks
 from federico.report.entry import Entry
@@ -216,9 +217,13 @@ def _own_figure(path: Path) -> Plain | None:
     file = path / f"{OWN_FIGURE}.png"
     if file.is_symlink() or not file.exists():
         return None
+    try:
+        dark = for_dark_page(file)
+    except RunError:
+        return None  # a damaged picture hides nothing else
     return {
         "address": _address(file.read_bytes()),
-        "dark": _address(for_dark_page(file)),
+        "dark": _address(dark),
         "caption": CAPTIONS["figure"],
     }
 

@@ -1,5 +1,5 @@
 // Data: who has which labels, how many samples, and which are missing.
-import { choice, drawn, element, folded, paragraphs, table } from "./elements.js";
+import { choice, drawn, element, folded, paragraphs, stacked, table } from "./elements.js";
 import { chosenCell, goToCell, load } from "./source.js";
 import { countText, listed, shortened } from "./words.js";
 
@@ -26,7 +26,7 @@ export async function showData(name, given) {
     gaps(data, place),
   ]);
   const more = cell.clients.length - MOST_IN_TABLE;
-  const sizes = table("Sizes and gaps", ["client", "distribution", "training samples", "test samples", "labels it has none of"], lines);
+  const sizes = stacked(table("Sizes and gaps", ["client", "distribution", "training samples", "test samples", "labels it has none of"], lines));
   return [
     element("h1", {}, "Data"),
     element("div", { class: "controls" }, choice("Cell", cells, wanted, goToCell)),

@@ -28,6 +28,11 @@ export function paragraphs(texts, kind = null) {
   return texts.filter(Boolean).map((text) => element("p", { class: kind }, text));
 }
 
+// Commands stand between `` in what the server says.
+export function coded(text) {
+  return text.split("`").map((part, place) => (place % 2 ? element("code", {}, part) : part));
+}
+
 // A table that scrolls by itself where it is wider than the screen.
 export function table(title, headings, lines) {
   const head = headings.map((heading) => element("th", { scope: "col" }, heading));

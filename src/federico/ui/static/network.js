@@ -1,9 +1,9 @@
 // Is the network well? Who is up, in which round, what was refused, and is it worth it at each site.
-import { element, paragraphs, table } from "./elements.js";
+import { coded, element, paragraphs, stacked, table } from "./elements.js";
 import { load } from "./source.js";
 import { bytesText, listed, secondsText } from "./words.js";
 
-const SITES = ["site", "state", "round", "last word", "reaches", "alone against together", "trusts", "sent and received to train", "to evaluate", "running for", "certificate"];
+const SITES = ["site", "state", "round", "last word", "reaches", "alone against together", "trusts", "sent and received", "certificate ends in"];
 const REFUSED = ["site", "refuses", "reputation", "strikes", "why"];
 const MOST_IN_MATRIX = 30;
 
@@ -22,7 +22,7 @@ export async function showNetwork() {
   list.classList.add("stacked", "worded");
   return [
     element("h1", {}, headline),
-    ...paragraphs(warnings(sites), "note"),
+    ...warnings(sites).map((text) => element("p", { class: "note" }, coded(text))),
     list,
     element("h2", {}, "Who sees whom"),
     ...whoSeesWhom(readable),
@@ -46,7 +46,7 @@ function warnings(sites) {
 }
 
 function siteLine(site) {
-  if (site.error) return [site.name, "\u2717 broken", ...Array(SITES.length - 2).fill("-")];
+  if (site.error) return [site.name, "\u2717 broken", ...Array(SITES.length - 2).fill("")];
   return [
     site.name,
     `${site.well ? "\u2713" : "\u2717"} ${site.phase}`,
@@ -55,10 +55,8 @@ function siteLine(site) {
     site.score || "-",
     site.worth || "-",
     site.trusts || "-",
-    `${bytesText(site.sent)} and ${bytesText(site.received)}`,
-    `${bytesText(site.evaluation_sent)} and ${bytesText(site.evaluation_received)}`,
-    secondsText(site.up),
-    site.certificate || "-",
+    `${bytesText(site.sent)} and ${bytesText(site.received)} to train, ${bytesText(site.evaluation_sent)} and ${bytesText(site.evaluation_received)} to evaluate, in ${secondsText(site.up)}`,
+    site.days === null ? "-" : `${site.days} days`,
   ];
 }
 
@@ -73,7 +71,7 @@ function whoSeesWhom(sites) {
     const member = site.members.find((each) => each.name === name);
     return member ? presence(member) : "-";
   })]);
-  return [table("Each row: what this site sees", ["site", ...names], lines)];
+  return [stacked(table("Each row: what this site sees", ["site", ...names], lines))];
 }
 
 function missing(site) {
@@ -87,7 +85,7 @@ function refused(sites) {
     .filter((member) => member.strikes || member.reason || member.reputation !== "good")
     .map((member) => [site.name, member.name, member.reputation, String(member.strikes), member.reason || "-"]));
   if (!lines.length) return paragraphs(["None: no site has a complaint about another."]);
-  const made = table("What was refused last, and how often", REFUSED, lines);
+  const made = stacked(table("What was refused last, and how often", REFUSED, lines));
   made.classList.add("worded");
   return [made];
 }

@@ -14,6 +14,7 @@ const MOST_IN_TABLE = 64;
 const PLAY_EVERY = 250;
 const MOST_NAMES = 40;
 const MOST_LINES = 1000;
+const LINE = 16;
 const TABLE_AFTER = 150;
 // From no weight to all of it, on a light and on a dark page.
 const SHADES = { light: [[240, 244, 248], [0, 48, 92]], dark: [[35, 42, 51], [160, 220, 255]] };
@@ -183,13 +184,15 @@ class TrustView {
 
   graph() {
     const labels = this.nodes.length > MOST_LABELLED ? [] : this.nodes.map((each, number) => {
-      const away = this.trust.by_group ? RADIUS + 36 : RADIUS + 28;
-      const [x, y] = this.position(this.order.indexOf(number), away);
+      const isGroup = this.trust.by_group;
+      const [x, y] = this.position(this.order.indexOf(number), isGroup ? RADIUS + 36 : RADIUS + 28);
+      // The two lines of a group stand above a node at the top.
+      const up = isGroup && y < MIDDLE - RADIUS / 2 ? LINE : 0;
       const side = x > MIDDLE + 40 ? "start" : x < MIDDLE - 40 ? "end" : "middle";
-      return drawn("text", { class: "name", x, y: y + 5, "text-anchor": side, "aria-hidden": "true" },
+      return drawn("text", { class: "name", x, y: y + 5 - up, "text-anchor": side, "aria-hidden": "true" },
         each.label, drawn("tspan", { x, dy: "1.2em" }, this.inside[number]));
     });
-    return drawn("svg", { class: "graph", viewBox: `-30 -30 ${SIZE + 60} ${SIZE + 60}`, role: "group", "aria-label": "Collaboration graph" }, this.edges, this.shapes, labels);
+    return drawn("svg", { class: "graph", viewBox: this.trust.by_group ? `-80 -50 ${SIZE + 160} ${SIZE + 100}` : `-30 -30 ${SIZE + 60} ${SIZE + 60}`, role: "group", "aria-label": "Collaboration graph" }, this.edges, this.shapes, labels);
   }
 
   paint() {
