@@ -51,9 +51,18 @@ def with_epsilon(epsilon: float | None, **privacy: Any) -> dict[str, Any]:
 def inversion() -> list[dict[str, Any]]:
     """How well the owner of a model sees the samples that it was trained on for one epoch."""
     lines = []
-    for samples, batch_size in ((1, 10), (8, 10), (60, 10)):
+    everything: dict[str, Any] = {"least_samples": 1}
+    cases: list[tuple[int, int, list[dict[str, Any]]]] = []
+    for samples in (1, 8, 60):
+        cases.append((samples, 10, [{}, everything, {**everything, "epsilon": 8.0}]))
+    for samples in (10, 20, 30, 40, 100):
+        cases.append((samples, 10, [{}, everything]))
+    for samples in (10, 20, 30, 40, 60, 100):
+        cases.append((samples, 50, [everything]))
+
+    for samples, batch_size, protections in cases:
         for optimizer in ("sgd", "adam"):
-            for privacy in ({}, {"least_samples": 1}, {"least_samples": 1, "epsilon": 8.0}):
+            for privacy in protections:
                 line = _invert(samples, batch_size, optimizer, privacy)
                 lines.append(line)
                 print(line, flush=True)
@@ -94,6 +103,7 @@ def _invert(
             guessed += _psnr_of_best(originals.flatten(1), originals.mean(0).flatten()[None])
     return {
         "samples": samples,
+        "batch size": batch_size,
         "optimizer": optimizer,
         "privacy": privacy,
         "updates sent": sent,

@@ -1,7 +1,10 @@
+import io
+import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.lib import format as npy
 
 from federico.data.files import data_folder, read_npz
 from federico.errors import DataError
@@ -68,3 +71,16 @@ def test_what_would_fill_the_memory_is_refused_before_it_is_unpacked(tmp_path: P
         read_npz(file, "x")
     (labels,) = read_npz(file, "y")
     assert len(labels) == 3
+
+
+@pytest.mark.parametrize("shape", [(10**12,), (10**6, 10**6), (-1, 3)])
+def test_an_array_that_claims_more_numbers_than_it_has_is_refused(
+    tmp_path: Path, shape: tuple[int, ...]
+) -> None:
+    header = {"descr": "<f8", "fortran_order": False, "shape": shape}
+    file = io.BytesIO()
+    npy.write_array_header_1_0(file, header)
+    with zipfile.ZipFile(tmp_path / "claim.npz", "w") as archive:
+        archive.writestr("x.npy", file.getvalue() + bytes(80))
+    with pytest.raises(DataError, match=r"claim\.npz: x\.npy says that it has the shape"):
+        read_npz(tmp_path / "claim.npz", "x")

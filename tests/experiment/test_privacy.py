@@ -206,3 +206,13 @@ def test_a_backup_from_before_anything_was_sent_is_charged_too(tiny: Tiny, tmp_p
     setup.hosted_method("federico", Hosting(3, 1, 3), Watched, account=account)
     recall_spent(account, 1, 4, tmp_path)
     assert not account.affordable(1, 1, 16)
+
+
+def test_with_sgd_more_samples_are_needed_to_send_than_with_adam(tiny: Tiny) -> None:
+    for optimizer, least in (("adam", 10), ("sgd", 40)):
+        for samples, sends in ((least - 1, False), (least, True)):
+            training = {"optimizer": {"kind": optimizer}}
+            # Half of them are for testing.
+            setup = setup_of(tiny, 2 * samples, 100, methods=["fedavg"], training=training)
+            method = setup.method("fedavg")
+            assert (0 in method.sendable(method.to_shared())) is sends

@@ -4,9 +4,11 @@ import os
 import zipfile
 import zlib
 from collections.abc import Iterable
+from math import prod
 from pathlib import Path
 
 import numpy as np
+from numpy.lib import format as npy
 
 from federico.errors import DataError, MissingFileError
 from federico.types import Array
@@ -57,6 +59,8 @@ def read_npz(path: Path, *names: str) -> list[Array]:
                     held = ", ".join(archive.files)
                     raise DataError(f"{path}: no array named '{name}': it holds {held}")
             return [archive[name] for name in names]
+    except MemoryError:
+        raise DataError(f"{path}: does not fit into the memory: give fewer samples") from None
     except UNREADABLE_NPZ as error:
         raise DataError(
             f"{path}: not a readable npz file ({first_line(error)}): write it with numpy.savez"
@@ -72,7 +76,10 @@ def refuse_bomb(path: Path, names: Iterable[str]) -> None:
     wanted = {*names, *(f"{name}.npy" for name in names)}
     with zipfile.ZipFile(path) as archive:
         for entry in archive.infolist():
-            if entry.filename not in wanted or entry.file_size <= HARMLESS_BYTES:
+            if entry.filename not in wanted:
+                continue
+            _refuse_larger_claim(path, archive, entry)
+            if entry.file_size <= HARMLESS_BYTES:
                 continue
             if entry.file_size > LARGEST_RATIO * entry.compress_size:
                 raise DataError(
@@ -80,6 +87,22 @@ def refuse_bomb(path: Path, names: Iterable[str]) -> None:
                     f"unpack to {entry.file_size:,}: refused as made to fill the memory; if the "
                     "data is yours, write it with numpy.savez, which does not compress"
                 )
+
+
+def _refuse_larger_claim(path: Path, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> None:
+    """Refuse an array whose header claims more numbers than follow: memory is taken for them."""
+    with archive.open(entry) as file:
+        version = npy.read_magic(file)
+        read_header = npy.read_array_header_1_0
+        if version != (1, 0):
+            read_header = npy.read_array_header_2_0
+        shape, _, dtype = read_header(file)
+    claimed = prod(shape) * dtype.itemsize
+    if min(shape, default=0) < 0 or claimed > entry.file_size:
+        raise DataError(
+            f"{path}: {entry.filename} says that it has the shape {shape}, which takes "
+            f"{claimed:,} bytes, but holds {entry.file_size:,}: write it with numpy.savez"
+        )
 
 
 def npz_names(path: Path) -> list[str]:

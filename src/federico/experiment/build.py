@@ -147,7 +147,7 @@ class Setup:
             connect=self._among_hostile(connect, learner),
             local_epochs=training.local_epochs,
             rounds=self.experiment.rounds,
-            floor=self.experiment.privacy.floor,
+            floor=self.experiment.privacy.floor(training),
         )
         compat.give_back_freed_memory()  # on the way there were models that no round needs
         return method

@@ -348,7 +348,7 @@ def cell_options(experiment: Experiment, method: str) -> dict[str, Any]:
     options = experiment.model_dump(mode="json", exclude=NOT_PART_OF_A_CELL | others)
     options["training"] = experiment.training.meaning()
     options["dtype"] = experiment.system.dtype
-    options["privacy"] = experiment.privacy.meaning(method)
+    options["privacy"] = experiment.privacy.meaning(method, experiment.training)
     if not options["privacy"]:
         del options["privacy"]  # like the next one
     table = options.get(method, {})

@@ -11,14 +11,18 @@ from federico.learning.privacy import Floor, PrivacyRules, check_private_trainin
 from federico.methods.method import Method
 from federico.options import Options
 
+LEAST_SAMPLES = {"adam": 10, "sgd": 40}
+"""`least_samples` by the optimizer, from `python -m benchmarks.privacy inversion`."""
+
 
 class PrivacyOptions(Options):
     """Protection of clients' samples. `docs/explanation-privacy.md` says what it is worth."""
 
-    least_samples: PositiveInt = 10
+    least_samples: PositiveInt | None = None
     """A client that trains on fewer samples sends nothing that was trained on them, neither updates
     nor a model of its own: from so few, samples can be reconstructed. It still pulls the models of
-    others, and trains its private model."""
+    others, and trains its private model. If not set, 10 with Adam and 40 with SGD, whose updates
+    show more; with SGD a few samples can be read off an update however many there are."""
     least_batches: PositiveInt = 1
     """The same for a client whose samples fill fewer batches: from a single batch more can be
     reconstructed than from several."""
@@ -37,24 +41,28 @@ class PrivacyOptions(Options):
     """With `epsilon`: the deviation of the noise in every step, in units of `clip`. If not set, the
     least with which the budget lasts for all rounds, however many collaborators there are."""
 
-    def meaning(self, method: str) -> dict[str, Any]:
+    def meaning(self, method: str, training: Training) -> dict[str, Any]:
         """The settings that can change a number of this method.
 
         Left out is what changes nothing: a floor of one sample or batch, any floor where nobody
         sends anything, and what differential privacy is like where there is none.
         """
         changed = self.model_dump(mode="json", exclude_defaults=True)
-        for name in ("least_samples", "least_batches"):
+        floor = self.floor(training)
+        for name, least in (("least_samples", floor.samples), ("least_batches", floor.batches)):
             changed.pop(name, None)
-            least = getattr(self, name)
             if least > 1 and method != "local":
                 changed[name] = least
         return changed
 
-    @property
-    def floor(self) -> Floor:
+    def floor(self, training: Training) -> Floor:
         """Below what nothing is sent."""
-        return Floor(self.least_samples, self.least_batches)
+        least_samples = self.least_samples
+        if least_samples is None:
+            least_samples = LEAST_SAMPLES[training.optimizer.kind]
+            if self.epsilon is not None:
+                least_samples = min(LEAST_SAMPLES.values())  # the noise protects the rest
+        return Floor(least_samples, self.least_batches)
 
     def rules(
         self, method: type[Method], options: Options, clients: int, rounds: int, secret: int

@@ -15,13 +15,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from html import escape
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import quote
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load
 from torch import Tensor
 
@@ -31,7 +32,7 @@ from federico.data.tabular import Decimal, TableOrigin, Unknown
 from federico.errors import DataError, RunError
 from federico.learning.layout import ModelLayout
 from federico.learning.metrics import NO_CLASS
-from federico.learning.models import Factory
+from federico.learning.models import Factory, Imported
 from federico.own_code import NOTHING, Trust, trusting
 from federico.runs.answers import tell_unanswered
 from federico.runs.atomic import PARTIAL, disk_errors, refuse_existing, sync
@@ -76,9 +77,12 @@ class Bundle:
         factory: Factory | None = None,
         read_base: Callable[[], dict[str, Tensor]] = dict,
         *,
+        stored_numbers: Callable[[], int] | None = None,
         trust: Trust = NOTHING,
     ) -> None:
         """`factory` makes the module, where the run was given one in Python.
+
+        `stored_numbers`: how many numbers are stored of one model, and of what all share.
 
         `trust`: which of the Python code that the header may name can run.
         """
@@ -86,6 +90,7 @@ class Bundle:
         self._read_rows = read_rows
         self._factory = factory
         self._read_base = read_base
+        self._stored_numbers = stored_numbers
         self._trust = trust
 
     def __repr__(self) -> str:
@@ -134,7 +139,7 @@ class Bundle:
         """Whose models this client predicts with, and how much each weighs: together 1.
 
         The model that the client trained alone is among them as `<client> (alone)`, where the
-        method trains one. The others share what it leaves, in the proportions of the records.
+        method trains one. The others share what it leaves, trusted as they were when it was saved.
         """
         return dict(zip(self.header.owners, self.header.weights, strict=True))
 
@@ -342,6 +347,9 @@ class Bundle:
         if factory is None:
             with trusting(self._trust):
                 factory = self.header.model.factory(tuple(schema.input_shape), schema.outputs)
+            # What the header says is a stranger's word, but not what somebody has let run.
+            if self._stored_numbers is not None and not isinstance(self.header.model, Imported):
+                refuse_larger_model(factory, self._stored_numbers())
         base = self._read_base() if self.header.has_base else None
         dtype = getattr(torch, self.header.dtype)
         return ModelLayout(factory, dtype, freeze=self.header.has_base, base=base)
@@ -380,7 +388,7 @@ def open_folder(folder: Path, factory: Factory | None = None, *, trust: Trust = 
 
     def read_rows(layout: ModelLayout) -> list[Tensor]:
         stored = _stored_models(folder / MODELS_FILE, digest)
-        rows = []
+        rows: list[Tensor] = []
         for k in range(len(header.owners)):
             rows.append(layout.from_named(tensors_below(f"{k}/", stored)))
         return rows
@@ -388,7 +396,42 @@ def open_folder(folder: Path, factory: Factory | None = None, *, trust: Trust = 
     def read_base() -> dict[str, Tensor]:
         return tensors_below(BASE, _stored_models(folder / MODELS_FILE, digest))
 
-    return Bundle(header, read_rows, factory, read_base, trust=trust)
+    def stored_numbers() -> int:
+        shapes = stored_shapes(folder / MODELS_FILE)
+        return sum(prod(shape) for name, shape in shapes.items() if name.startswith(("0/", BASE)))
+
+    return Bundle(header, read_rows, factory, read_base, stored_numbers=stored_numbers, trust=trust)
+
+
+def stored_shapes(file: Path) -> dict[str, list[int]]:
+    """The shapes of all tensors in a file of models, none of which is read."""
+    shapes: dict[str, list[int]] = {}
+    try:
+        with safe_open(file, framework="pt") as opened:
+            for name in opened.keys():  # noqa: SIM118 (not a dictionary)
+                shapes[name] = opened.get_slice(name).get_shape()
+    except FileNotFoundError:
+        raise RunError(f"{file}: cannot be read: No such file or directory") from None
+    except (OSError, SafetensorError):
+        raise damaged(file) from None
+    return shapes
+
+
+def refuse_larger_model(factory: Factory, stored: int) -> None:
+    """Refuse a model that has more numbers than are stored, before memory is taken for them."""
+    try:
+        with torch.device("meta"):
+            module = factory()
+    except (RuntimeError, OverflowError, TypeError) as error:
+        reason = str(error).splitlines()[0]
+        raise RunError(f"model: it cannot be made as the bundle describes it: {reason}") from None
+    tensors = [*module.parameters(), *module.buffers()]
+    numbers = sum(tensor.numel() for tensor in tensors if tensor.is_floating_point())
+    if numbers > stored:
+        raise RunError(
+            f"model: as the bundle describes it, it has {numbers:,} numbers, but {stored:,} are "
+            "stored: the header or the models are not those of this client"
+        )
 
 
 def tensors_below(prefix: str, stored: Mapping[str, Tensor]) -> dict[str, Tensor]:

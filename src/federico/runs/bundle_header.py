@@ -18,6 +18,8 @@ from federico.runs.comparison import Comparison
 from federico.runs.distilling import Distillation
 
 FORMAT = 1
+LARGEST_HEADER = 1 << 28
+"""Bytes of a header that are read at most: a hundred thousand clients need a tenth of them."""
 
 
 def _standardizer(value: Any) -> Standardizer | None:
@@ -65,6 +67,26 @@ class Header:
     """Whether the models share tensors that were frozen, which are stored once."""
     format: int = FORMAT
 
+    def __post_init__(self) -> None:
+        """Refuse numbers under which a prediction would not be one."""
+        weights = np.array(self.weights)
+        if len(weights) != len(self.owners):
+            raise ValueError("weights: there must be one for each of the owners")
+        if not (np.isfinite(weights) & (weights >= 0)).all():
+            raise ValueError("weights: must be finite and not negative")
+        if self.temperatures is not None:
+            temperatures = np.array(self.temperatures)
+            if len(temperatures) != len(weights):
+                raise ValueError("temperatures: there must be one for each of the owners")
+            if not (np.isfinite(temperatures) & (temperatures > 0)).all():
+                raise ValueError("temperatures: must be finite and above 0")
+        if self.offsets is not None:
+            if len(self.offsets) != len(weights):
+                raise ValueError("offsets: there must be a list for each of the owners")
+            for offsets in self.offsets:
+                if len(offsets) != self.schema.outputs or not np.isfinite(offsets).all():
+                    raise ValueError("offsets: one finite number is needed for each class")
+
     @property
     def calibration(self) -> Calibration | None:
         """How the outputs of each model of the mixture are read; None: as they are."""
@@ -79,6 +101,8 @@ HEADER = TypeAdapter(Header)
 def read_json_header(path: Path) -> dict[str, Any]:
     """The content of a header file."""
     try:
+        if path.stat().st_size > LARGEST_HEADER:
+            raise RunError(f"{path}: larger than any client's bundle: it is not read")
         found = json.loads(path.read_bytes())
     except OSError as error:
         raise RunError(f"{path}: cannot be read: {error.strerror}") from error

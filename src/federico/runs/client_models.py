@@ -18,6 +18,7 @@ method `save` writes it to a folder of its own.
 import hashlib
 from collections.abc import Sequence
 from dataclasses import asdict
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ from federico.runs.bundle import (
     damaged,
     folder_name,
     open_folder,
+    stored_shapes,
     tensors_below,
 )
 from federico.runs.bundle_header import read_json_header, validated_header
@@ -85,7 +87,12 @@ def open_client(
     def read_base() -> dict[str, Tensor]:
         return tensors_below(BASE, tensors)
 
-    return Bundle(header, read_rows, factory, read_base, trust=trust)
+    def stored_numbers() -> int:
+        shapes = stored_shapes(folder / MODELS_FILE)
+        shared = sum(prod(shape) for kind, shape in shapes.items() if kind.startswith(BASE))
+        return shapes["rows"][1] + shared
+
+    return Bundle(header, read_rows, factory, read_base, stored_numbers=stored_numbers, trust=trust)
 
 
 def slots_of(layout: ModelLayout) -> list[list[Any]]:
