@@ -62,10 +62,36 @@ def test_a_person_follows_an_experiment_until_it_is_deleted(
                 "seen => !document.querySelector('main').innerText.includes(seen)", arg=seen
             )
             page.get_by_text("is at round").wait_for()
+            page.get_by_text("It is running.").wait_for()
             picture(page, "live-desk-light")
+
+            # Who learns with whom, while it goes on: an earlier round, a client, a link to share.
+            page.get_by_role("link", name="Who learns with whom?").click()
+            page.get_by_label("Round", exact=True).fill("0")
+            page.get_by_text("round 1 of").wait_for()
+            page.locator("svg.graph .node").first.press("Enter")
+            page.get_by_text("After round").wait_for()
+            page.get_by_role("heading", name="Why its trust moved").wait_for()
+            colleague = page.context.new_page()
+            colleague.goto(page.url)
+            colleague.get_by_text("After round").wait_for()
+            colleague.get_by_text("round 1 of").wait_for()
+
+            # It is compared with a copy that nobody works on.
+            shutil.copytree(runs / "live", runs / "earlier")
+            page.get_by_role("link", name="Runs").click()
+            page.get_by_label("Compare earlier").check()
+            page.get_by_label("Compare live").check()
+            page.get_by_role("link", name="Compare 2 runs").click()
+            page.get_by_role("row", name="live: FedeRiCo").wait_for()
+            picture(page, "live-compare-desk-light")
+            page.go_back()
+            page.get_by_role("link", name="live", exact=True).click()
+            page.get_by_text("is at round").wait_for()
         finally:
             running.kill()
 
+    shutil.rmtree(runs / "earlier")
     shutil.rmtree(runs / "live")
     page.get_by_text("There is no such run").wait_for()
     page.get_by_role("link", name="Back to all runs").click()
@@ -131,6 +157,54 @@ def test_a_chart_is_read_and_zoomed_with_the_keyboard(
     chart.press("+")
     figure.get_by_role("button", name="Show all").click()
     assert figure.get_by_role("button", name="Show all").is_hidden()
+
+
+def test_a_chart_is_read_and_zoomed_with_the_mouse(
+    folder: Path, serve: Serve, open_page: OpenPage
+) -> None:
+    for number in (3, 4):
+        next_round(folder / "one", number)
+    link = serve(folder)
+    page = open_page(link)
+    show(page, link, "worth?run=one")
+    chart = page.get_by_label("All methods: accuracy")
+    figure = page.locator("figure").filter(has=chart)
+    box = chart.bounding_box()
+    assert box is not None
+    left, right, middle = box["x"] + 60, box["x"] + box["width"] - 20, box["y"] + 100
+
+    page.mouse.move(left, middle)
+    assert "round 1: FedeRiCo 50" in figure.locator(".told").inner_text()
+    page.mouse.down()
+    page.mouse.move((left + right) / 2, middle)
+    page.mouse.up()
+    figure.get_by_role("button", name="Show all").wait_for()
+    # Only rounds 1 and 2 are left: the right edge is before round 3.
+    page.mouse.move(right, middle)
+    assert "round 2: FedeRiCo 90" in figure.locator(".told").inner_text()
+
+    # Another metric, and what each client would be with it alone.
+    page.get_by_role("combobox", name="Metric").select_option("loss")
+    page.get_by_label("FedeRiCo, seed 0: log loss over round").wait_for()
+
+
+def test_a_square_of_the_weights_is_read_and_chosen(
+    folder: Path, serve: Serve, open_page: OpenPage
+) -> None:
+    link = serve(folder)
+    page = open_page(link)
+    show(page, link, "trust?run=one")
+    weights = page.locator("canvas")
+    box = weights.bounding_box()
+    assert box is not None
+
+    # The last row is c, the first column a.
+    weights.hover(position={"x": box["width"] / 6, "y": box["height"] * 5 / 6})
+    page.get_by_text("c gives a 10 % of its weight").wait_for()
+    page.get_by_label("Round", exact=True).fill("0")
+    page.get_by_text("c gives a 0 % of its weight").wait_for()
+    weights.click(position={"x": box["width"] / 6, "y": box["height"] * 5 / 6})
+    page.get_by_role("heading", name="Client c").wait_for()
 
 
 def test_a_mailed_report_opens_without_server_and_network(
