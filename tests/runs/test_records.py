@@ -252,8 +252,10 @@ def test_the_record_of_many_clients_stays_small_and_says_what_the_rest_comes_to(
     assert read_records(tmp_path) == [record]
 
 
-@pytest.mark.parametrize(("clients", "written"), [(999, 2 / 3), (1000, 0.66667)])
-def test_figures_of_a_thousand_clients_have_five_digits(clients: int, written: float) -> None:
+@pytest.mark.parametrize(("clients", "written"), [(999, 2 / 3), (1000, 0.66667), (10_000, 0.6667)])
+def test_figures_of_a_thousand_clients_have_five_digits_and_of_ten_thousand_four(
+    clients: int, written: float
+) -> None:
     names = [str(client) for client in range(clients)]
     scores = Scores({"loss": np.full(clients, 2 / 3)})
     traffic = Traffic(clients).take()
@@ -264,16 +266,16 @@ def test_figures_of_a_thousand_clients_have_five_digits(clients: int, written: f
 
 
 @pytest.mark.parametrize(
-    ("clients", "round_index", "is_last", "kept"),
+    ("clients", "round_index", "whole", "kept"),
     [
         (999, 3, False, True),
-        (1000, 3, False, False),
+        (1000, 8, False, False),
         (1000, 4, False, True),
         (1000, 3, True, True),
     ],
 )
 def test_a_thousand_clients_are_compared_with_themselves_alone_in_some_rounds_and_the_last(
-    clients: int, round_index: int, is_last: bool, kept: bool
+    clients: int, round_index: int, whole: bool, kept: bool
 ) -> None:
     names = [str(client) for client in range(clients)]
     scores = Scores({"loss": np.full(clients, 0.5)})
@@ -283,13 +285,14 @@ def test_a_thousand_clients_are_compared_with_themselves_alone_in_some_rounds_an
         np.arange(clients),
         clients,
         Evaluation(scores, alone=scores, together=scores),
-        Round(),
+        Round(together=np.full(clients, 0.5)),
         Traffic(clients).take(),
-        is_last=is_last,
+        whole=whole,
     )
     assert record.figures == {"loss": [0.5] * clients}, "of what they use, in every round"
     assert (record.alone is not None) == kept
     assert (record.together is not None) == kept
+    assert (record.together_share is not None) == kept
 
 
 def test_records_of_two_processes_are_joined_to_those_of_one() -> None:

@@ -17,9 +17,10 @@ DIGITS = 4
 """Significant digits of what the record of many clients says about their posteriors."""
 MANY_CLIENTS = 1000
 """From so many clients on, a record says less: what it says grows with them."""
+VERY_MANY_CLIENTS = 10_000
 FIGURE_DIGITS = 5
-"""Significant digits of the figures of so many clients: all digits of ten thousand clients' figures
-would take a megabyte a round."""
+"""Significant digits of the figures of many clients: all digits of ten thousand clients' figures
+would take a megabyte a round. Of very many it is one less."""
 
 
 def record_round(
@@ -33,27 +34,28 @@ def record_round(
     distribution: Sequence[int] | None = None,
     account: PrivacyAccount | None = None,
     *,
-    is_last: bool = True,
+    whole: bool = True,
 ) -> Record:
     """The record of a round and its evaluation.
 
     `names` are those of all clients, then of other owners of models; `hosted` are the clients that
     this process acts for. `distribution` has the clients' true distributions, if they are known.
-    `is_last`: whether the run has no further round.
+    `whole`: whether it says all that can be said, however many clients there are.
     """
     figures = None
     alone = None
     together = None
     if evaluation is not None:
         figures = _figures(evaluation.used, clients)
-    if evaluation is not None and (is_last or keeps_comparison(round_index, clients)):
+    whole = whole or is_whole(round_index, clients)
+    if evaluation is not None and whole:
         alone = _figures(evaluation.alone, clients)
         together = _figures(evaluation.together, clients)
     shares = played.together
     if evaluation is not None and evaluation.together_share is not None:
         shares = evaluation.together_share  # of models as they are after the round
     together_share = None
-    if shares is not None:
+    if shares is not None and whole:
         together_share = [_rounded(share) for share in shares.tolist()]
 
     posterior, effective, on_own = _posteriors(
@@ -73,8 +75,8 @@ def record_round(
         evaluation_sent=reading.sent[:clients].tolist(),
         evaluation_received=reading.received[:clients].tolist(),
         evaluation_moved=reading.moved,
-        effective_collaborators=effective,
-        on_own_distribution=on_own,
+        effective_collaborators=effective if whole else None,
+        on_own_distribution=on_own if whole else None,
         alone=alone,
         together=together,
         together_share=together_share,
@@ -86,14 +88,18 @@ def record_round(
     )
 
 
-def keeps_comparison(round_index: int, clients: int) -> bool:
-    """Whether the record of a round says what each client is alone and together, if it can.
+def is_whole(round_index: int, clients: int) -> bool:
+    """Whether the record of this round says all that can be said of so many clients.
 
-    These figures are two thirds of a record. With a thousand clients they are left out but for
-    rounds 1, 2, 4, 8 and so on, and the last.
+    What each is alone and together, and what its posterior comes to, is two thirds of a record.
+    With a thousand clients it is left out but for rounds 1, 4, 16, 64 and so on, and the last.
     """
-    is_power_of_two = round_index & (round_index - 1) == 0
-    return clients < MANY_CLIENTS or is_power_of_two
+    if clients < MANY_CLIENTS:
+        return True
+    power = 1
+    while power < round_index:
+        power *= 4
+    return power == round_index
 
 
 def _spent(account: PrivacyAccount, hosted: IntArray) -> list[float]:
@@ -204,12 +210,13 @@ def _rounded(value: float, digits: int = DIGITS) -> float:
 
 def _finite(values: FloatArray, clients: int) -> list[float | None]:
     """The figures, as exactly as so many clients need; None for what is not finite."""
+    digits = FIGURE_DIGITS if clients < VERY_MANY_CLIENTS else FIGURE_DIGITS - 1
     found: list[float | None] = []
     for value in values.tolist():
         if not isfinite(value):
             found.append(None)
         elif clients >= MANY_CLIENTS:
-            found.append(_rounded(value, FIGURE_DIGITS))
+            found.append(_rounded(value, digits))
         else:
             found.append(value)
     return found

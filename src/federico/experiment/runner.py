@@ -684,7 +684,8 @@ def play_round(
             traffic,
             distribution,
             method.learner.account,
-            is_last=round_index == context.rounds,
+            # The best rounds are chosen client by client, so each of them must be whole.
+            whole=round_index == context.rounds or best is not None,
         )
         if best is not None and mixtures is not None:
             record = best.keep(record, mixtures)

@@ -9,7 +9,7 @@ from pydantic import TypeAdapter
 from federico.errors import RunError
 from federico.runs.layout import CellDir, Description
 from federico.runs.provenance import provenance
-from federico.runs.records import RECORDS, Record, iterate_parts, read_last_record
+from federico.runs.records import RECORDS, Record, iterate_parts, read_last_record, weights_kept
 from federico.runs.results import CellResult, RateKind
 from federico.stopwatch import Spent
 
@@ -162,6 +162,8 @@ def _on_own_distribution(about: Description, last: Record | None) -> float | Non
         return None
     if last.on_own_distribution is not None:
         return _mean(last.on_own_distribution)
+    if weights_kept(len(about.clients)) < len(about.clients):
+        return None  # the run is going on, and this round does not say
 
     shares = []
     for client, row in zip(about.clients, last.posterior, strict=True):
@@ -190,6 +192,8 @@ def _effective_collaborators(last: Record | None) -> float | None:
         return None
     if last.effective_collaborators is not None:
         return _mean(last.effective_collaborators)
+    if weights_kept(len(last.posterior)) < len(last.posterior):
+        return None
 
     counts = []
     for row in last.posterior:
