@@ -1,8 +1,7 @@
 """The benchmark suite: every measurement in a fresh process, the rows in turn, so that a bad minute
 meets all of them.
 
-A suite that was stopped goes on where it was when it is started again, as long as the code is the
-same.
+A suite that was stopped resumes when it is started again, as long as the code is the same.
 """
 
 import argparse

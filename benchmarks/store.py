@@ -101,7 +101,7 @@ class Unfinished:
 
 
 def drop_other_caches(kept: Path = CACHE) -> None:
-    """What other code left cannot be gone on with."""
+    """What other code left cannot be used."""
     for folder in kept.parent.glob("*"):
         if folder != kept:
             shutil.rmtree(folder)

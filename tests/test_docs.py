@@ -69,6 +69,17 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert not missing
 
 
+def test_the_glossary_gives_each_word_one_meaning() -> None:
+    text = (ROOT / "docs" / "reference-glossary.md").read_text()
+    entries = re.findall(r"^\| \*\*(.+?)\*\* \| (.+) \|$", text, re.M)
+    words = [word for names, _ in entries for word in names.split(", ")]
+    assert len(words) > 50
+    assert [word for word in sorted(set(words)) if words.count(word) > 1] == []
+    # A second meaning is an entry of its own, under a name that says which it is.
+    two_meanings = re.compile(r"\. (In a table|In reports|Of a \w+|Elsewhere): ")
+    assert [names for names, meaning in entries if two_meanings.search(meaning)] == []
+
+
 def test_every_page_of_docs_is_in_the_index() -> None:
     index = (ROOT / "docs" / "README.md").read_text()
     assert [

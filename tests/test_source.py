@@ -23,10 +23,21 @@ def test_private_torch_calls_stay_in_one_place() -> None:
         if path.name == "compat.py":
             continue
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            private = isinstance(node, ast.Attribute) and node.attr.startswith("_")
-            if private and _root(node) == "torch":
+            attribute = isinstance(node, ast.Attribute) and node.attr.startswith("_")
+            private = attribute and _root(node) == "torch"
+            if isinstance(node, ast.Import):
+                private = any(_is_private_torch(each.name) for each in node.names)
+            if isinstance(node, ast.ImportFrom):
+                module = node.module or ""
+                private = any(_is_private_torch(f"{module}.{each.name}") for each in node.names)
+            if private:
                 found.append(f"{path.relative_to(SOURCE)}:{node.lineno}")
     assert found == []
+
+
+def _is_private_torch(module: str) -> bool:
+    package, *names = module.split(".")
+    return package == "torch" and any(name.startswith("_") for name in names)
 
 
 def _root(node: ast.expr) -> str:

@@ -14,7 +14,7 @@ import logging
 import os
 import platform
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING
@@ -81,6 +81,12 @@ def give_back_freed_memory() -> None:
     libc = _glibc()
     if libc is not None:
         libc.malloc_trim(0)
+
+
+def default_environment(variables: Mapping[str, str]) -> None:
+    """Set these variables of the process's environment where they are not set yet."""
+    for name, value in variables.items():
+        os.environ.setdefault(name, value)
 
 
 def _glibc() -> ctypes.CDLL | None:

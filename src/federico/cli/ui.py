@@ -20,7 +20,7 @@ def ui(
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port (default: a free one).", min=0, max=65535)] = 0,
 ) -> None:
-    """Look at runs and sites in a browser, while they go on or afterwards."""
+    """Look at runs and sites in a browser, while they run or afterwards."""
     if not folder.is_dir():
         raise ConfigError(
             f"{folder.absolute()}: not a folder; name one with run directories, such as runs"

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol
 
+from federico import compat
 from federico.errors import MissingDependencyError
 from federico.experiment.track_options import Tracker, TrackOptions
 from federico.runs.layout import CellDir
@@ -68,8 +69,7 @@ class TrackLog(Protocol):
 
 def import_tracker(tracker: Tracker, options: TrackOptions) -> ModuleType:
     """The module that a tracker needs; an error says how to install it."""
-    for variable, value in ENVIRONMENT.items():
-        os.environ.setdefault(variable, value)
+    compat.default_environment(ENVIRONMENT)
     names = {"tensorboard": "torch.utils.tensorboard", "mlflow": "mlflow", "wandb": options.module}
     try:
         return importlib.import_module(names[tracker])
