@@ -202,7 +202,7 @@ function axes(width, across, [low, high], right, up, xName, whole) {
   }
   for (const x of ticks(across[0], across[1], Math.min(5, most))) {
     if (whole && !Number.isInteger(x)) continue;
-    parts.push(drawn("text", { x: right(x), y: HEIGHT - EDGE.bottom + 17, "text-anchor": "middle" }, String(x)));
+    parts.push(drawn("text", { x: right(x), y: HEIGHT - EDGE.bottom + 20, "text-anchor": "middle" }, String(x)));
   }
   parts.push(drawn("text", { x: width - EDGE.right, y: HEIGHT - 6, "text-anchor": "end" }, xName));
   return parts;

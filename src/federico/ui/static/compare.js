@@ -1,6 +1,6 @@
 // Two or more runs: curves in one picture, differences with intervals, settings that differ.
 import { COLORS, lineChart } from "./charts.js";
-import { element, table } from "./elements.js";
+import { element, stacked, table } from "./elements.js";
 import { load, loadComparison } from "./source.js";
 import { axisName, scaled } from "./words.js";
 
@@ -31,7 +31,7 @@ export async function showCompare(_, given) {
     element("h1", {}, `Compare ${names.join(" and ")}`),
     lineChart("Over the rounds", "round", axisName(metric), curves),
     element("h2", {}, "Differences"),
-    table("Differences, seed by seed", ["run and row", metric.name, `against ${found.first}`, "95 % interval", "compared"], lines),
+    stacked(table("Differences, seed by seed", ["run and row", metric.name, `against ${found.first}`, "95 % interval", "compared"], lines)),
     element("h2", {}, "Settings that differ"),
     settings(runs),
   ];

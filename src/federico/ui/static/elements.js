@@ -63,7 +63,7 @@ export function givenTable(given) {
   }));
   // The first column names the rows, which a table on paper need not say.
   const [first, ...others] = given.headings;
-  return table(given.title, [first || "method", ...others], lines);
+  return stacked(table(given.title, [first || "method", ...others], lines));
 }
 
 export function folded(title, ...children) {

@@ -5,7 +5,8 @@ import { chosenCell, frozen, goToCell, link, load, remember } from "./source.js"
 import { agoText, axisName, countText, figureText, goesOn, percentText, scaled } from "./words.js";
 
 const MOST_BARS = 100;
-const BLACK = "#000000";
+// Colours that are hard to see on a dark page, and what takes their place there.
+const TOO_DARK = { "#000000": "var(--ink)", "#0072b2": "var(--better)" };
 // What was last shown of a cell: it stays in sight until newer rounds are read.
 let lastShown = { run: null, cell: null, parts: [] };
 
@@ -48,9 +49,8 @@ function goingOn(run) {
   return `${last}: nobody seems to work on it any more. Start the same command again to go on.`;
 }
 
-// Black cannot be seen on a dark page.
 export function rowColor(row) {
-  return row.color === BLACK ? "var(--ink)" : row.color;
+  return TOO_DARK[row.color.toLowerCase()] || row.color;
 }
 
 function curves(run) {
