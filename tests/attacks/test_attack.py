@@ -65,6 +65,7 @@ def test_members_may_be_named() -> None:
         ({"kind": "mimic", "strength": 2.0}, "mimic has none"),
         ({"kind": "noise", "target": 1}, "target is about a backdoor"),
         ({"kind": "backdoor", "target": 10}, "there are 10 labels"),
+        ({"kind": "noise", "from_round": 4}, "from_round = 4: there are 3 rounds"),
     ],
 )
 def test_what_makes_no_sense_is_refused_by_name(options: dict[str, Any], said: str) -> None:
@@ -78,7 +79,7 @@ def test_an_attack_is_part_of_what_a_cell_is_and_none_is_not() -> None:
     assert "attack" not in peaceful.experiment.model_dump(exclude_none=True)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "absent"])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("absent", "honest")])
 def test_every_attack_changes_what_others_get_under_the_papers_rule(kind: AttackKind) -> None:
     attack = {"kind": kind, "members": ["0"], "from_round": 2}
     among_hostile = played(attack, preset="paper").used.figures["loss"][1:]
@@ -87,9 +88,35 @@ def test_every_attack_changes_what_others_get_under_the_papers_rule(kind: Attack
 
 
 def test_before_they_turn_hostile_members_behave() -> None:
-    attack = {"kind": "scaled-flip", "members": ["0"], "from_round": 4}
-    figures = played(attack).used.figures
+    losses = []
+    for attack in ({"kind": "scaled-flip", "members": ["0"], "from_round": 3}, None):
+        made = setup(attack).method("federico")
+        for round_index in (1, 2):
+            made.round(round_index)
+        losses.append(evaluate(made, made.predictors(2)).used.figures["loss"].tolist())
+    assert losses[0] == losses[1]
+
+
+def test_who_is_honest_is_only_left_out_of_reports() -> None:
+    among_honest = setup({"kind": "honest", "members": ["0"]})
+    assert among_honest.hostile.tolist() == [0]
+    figures = played({"kind": "honest", "members": ["0"]}).used.figures
     assert figures["loss"].tolist() == played(None).used.figures["loss"].tolist()
+
+
+def test_a_model_that_is_no_number_elsewhere_costs_others_only_its_part() -> None:
+    attack = {"kind": "nan-elsewhere", "members": ["0"]}
+    in_peace = setup(None).method("federico")
+    for round_index in (1, 2, 3):
+        in_peace.round(round_index)
+    mixtures = in_peace.predictors(3)
+    from_others = mixtures.visits.clients > 0
+    assert mixtures.weights[from_others & (mixtures.visits.owners == 0)].sum() > 0.3, "it counts"
+
+    figures = played(attack).used.figures
+    accuracy = evaluate(in_peace, mixtures).used.figures["accuracy"][1:].mean()
+    assert np.isfinite(figures["loss"]).all()
+    assert figures["accuracy"][1:].mean() > accuracy - 0.1
 
 
 def test_who_is_absent_touches_nobody() -> None:

@@ -87,6 +87,8 @@ class HostileExchange:
             self._is_poisoned = True
         if self._attack.kind == "echo":
             self._bank.echoing = self._members
+        if self._attack.kind == "nan-elsewhere":
+            self._bank.nan_elsewhere = self._members
 
     def _possible(self, round_index: int, visits: Visits) -> Visits:
         """The visits without those to and by members that are absent."""

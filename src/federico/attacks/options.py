@@ -24,7 +24,9 @@ AttackKind = Literal[
     "good-model-bad-moves",
     "free-rider",
     "echo",
+    "nan-elsewhere",
     "absent",
+    "honest",
 ]
 
 STRENGTHS: dict[AttackKind, float] = {
@@ -50,7 +52,10 @@ class AttackOptions(Options):
     (whatever leads to a model that knows nothing), `good-model-bad-moves` (as `scaled-flip`, beside
     an honest model), `free-rider` (zeros), `echo` (as `scaled-flip`, and they serve every reader
     its own model). What they train on: `label-flip`, `backdoor` (a mark in the input means a label
-    of their choice). `absent`: they are not there, which is what an attack is compared with."""
+    of their choice). `nan-elsewhere`: the models that they serve are honest wherever they are
+    measured, and not a number for any test sample of others. `absent`: they are not there, which is
+    what an attack is compared with. `honest`: they are like all others, only that reports leave
+    them out."""
     count: PositiveInt = 1
     """How many members are hostile, drawn by the seed; those of a smaller count are among them."""
     members: tuple[str, ...] = ()
@@ -104,8 +109,13 @@ class AttackOptions(Options):
             )
         return np.sort(np.array(numbers, dtype=np.int64))
 
-    def check(self, task: Task, outputs: int) -> None:
-        """Refuse what does not go with the data."""
+    def check(self, task: Task, outputs: int, rounds: int) -> None:
+        """Refuse what does not go with the data, or would never happen."""
+        if self.from_round > rounds:
+            raise ConfigError(
+                f"attack.from_round = {self.from_round}: there are {rounds} rounds, so nobody "
+                "would ever be hostile; choose an earlier round, or kind = 'honest'"
+            )
         if self.kind != "backdoor":
             return
         if task == "regression":

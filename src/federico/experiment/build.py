@@ -211,7 +211,7 @@ class Setup:
         _check_precision(experiment)
         if experiment.attack is not None:
             experiment.attack.who(self.shares.ids, self.seed)
-            experiment.attack.check(self.schema.task, self.schema.outputs)
+            experiment.attack.check(self.schema.task, self.schema.outputs, experiment.rounds)
         options = experiment.method_options(method)
         kind = experiment.method(method)
         kind.check(options, len(self.clients), self.layout)

@@ -52,6 +52,9 @@ class Bank:
         self._private = private or {}
         self.echoing: IntArray = np.empty(0, np.int64)
         """Owners that serve every visitor its own model: only hostile members of a simulation."""
+        self.nan_elsewhere: IntArray = np.empty(0, np.int64)
+        """Owners whose models are no number for samples that others neither train nor judge on:
+        only hostile members of a simulation."""
 
         # All owners whose models are here, sorted, and the place of each one's row.
         self._known_owners = owners
@@ -184,6 +187,12 @@ class Bank:
             row = self.rows.new_empty(1, self.layout.size)
             self.load(visits[np.array([position])], row)
             yield row[0]
+
+    def are_nan_elsewhere(self, visits: Visits) -> BoolArray:
+        """Which visits meet a model that is no number for samples it was not measured on."""
+        by_others = ~np.isin(visits.clients, self.nan_elsewhere)
+        meets_one: BoolArray = np.isin(visits.owners, self.nan_elsewhere) & by_others
+        return meets_one
 
     def are_finite(self, owners: IntArray) -> BoolArray:
         """Whether all numbers of each of these owners' models are finite, [owners].

@@ -492,11 +492,13 @@ class Learner:
             stack_calibration = None
             if calibration is not None:
                 stack_calibration = calibration.take(stack.positions)
+            are_nan = torch.from_numpy(bank.are_nan_elsewhere(stack.visits)).to(self.device)
             parts = []
             for batch in self._evaluation_batches(data, stack.visits):
                 inputs = data.inputs(batch.index)
                 outputs = workspace.engine.outputs(inputs)
                 # [visits that still have samples, samples, outputs]
+                outputs[are_nan[: len(outputs)]] = torch.nan
                 predictions = mixable(outputs.to(self._precise), self.task, stack_calibration)
                 visit_shares = shares[: len(predictions), None, None]
                 weighted, counted_shares = counted(predictions, visit_shares, self._farthest)
