@@ -1,6 +1,8 @@
 """What is tracked beside the records: every round once, however often a run is killed."""
 
 import json
+import signal
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -123,6 +125,56 @@ def test_means_are_those_of_honest_clients(tmp_path: Path, standin: Standin) -> 
     assert honest != pytest.approx(last["accuracy"].mean(), abs=1e-4), "it would show"
     assert standin.logged[-1][1]["accuracy"] == pytest.approx(honest, abs=0.01)
     assert standin.logged[-1][1]["accuracy"] == run.summary()["accuracy"].item()
+
+
+KILLED = """
+import os, signal, sys
+import federico
+
+class Kill(federico.Callback):
+    def round_done(self, cell, record):
+        if record.round == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+callbacks = [Kill()] if sys.argv[1] == "killed" else []
+federico.run(
+    name="tracked", rounds=4, methods=["local"], split={"samples": 200},
+    partition={"kind": "iid", "clients": 4}, system={"checkpoint_every": 2, "threads": 1},
+    directory="runs", track={"to": ["wandb"]}, callbacks=callbacks,
+)
+"""
+
+
+@pytest.mark.slow
+def test_after_sigkill_the_real_wandb_has_every_round_once_in_one_run(tmp_path: Path) -> None:
+    pytest.importorskip("wandb", reason="126 MB: install it with `pip install wandb`")
+    for how, code in (("killed", -signal.SIGKILL), ("whole", 0)):
+        done = subprocess.run([sys.executable, "-c", KILLED, how], cwd=tmp_path, check=False)
+        assert done.returncode == code
+
+    note = json.loads((tmp_path / "runs/tracked/local-0/tracked-wandb.json").read_text())
+    logs = tmp_path / "runs/tracked/tracking/wandb/wandb"
+    (of_run,) = logs.glob(f"offline-run-*/run-{note['identity']}.wandb")
+    assert rounds_in(of_run) == ROUNDS
+    (of_killed,) = set(logs.glob("offline-run-*/run-*.wandb")) - {of_run}
+    assert of_killed.name != of_run.name
+
+
+def rounds_in(file: Path) -> list[int]:
+    """The steps in an offline file of wandb."""
+    from wandb.proto.wandb_internal_pb2 import Record as WandbRecord
+    from wandb.sdk.internal.datastore import DataStore
+
+    store = DataStore()
+    store.open_for_scan(str(file))
+    steps = []
+    while (data := store.scan_data()) is not None:
+        record = WandbRecord()
+        record.ParseFromString(data)
+        for item in record.history.item:
+            if "_step" in (item.key, *item.nested_key):
+                steps.append(int(item.value_json))
+    return steps
 
 
 def test_where_runs_are_found_by_name_each_has_a_name_of_its_own(

@@ -144,7 +144,7 @@ def predict(
 def _target(file: Path, output: Path | None) -> Path:
     """Where to write; what cannot be read or written is refused."""
     if file != STANDARD and not file.exists():
-        raise DataError(f"{file}: there is no such file")
+        raise DataError(f"{file.absolute()}: there is no such file")
     if output is None and file == STANDARD:
         return STANDARD
     target = output or file.with_name(f"{file.stem}-predictions.csv")

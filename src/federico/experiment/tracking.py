@@ -58,9 +58,9 @@ class TrackedCell:
     log: TrackLog | None = None
     waiting: list[Record] = field(default_factory=list)
 
-    def write_note(self) -> None:
-        """Note how far the cell is written."""
-        note = {"identity": self.identity, "round": self.last_round}
+    def write_note(self, *, closed: bool = False) -> None:
+        """Note how far the cell is written, and whether its log was closed after that."""
+        note = {"identity": self.identity, "round": self.last_round, "closed": closed}
         publish_text(self.note, json.dumps(note))
 
 
@@ -149,6 +149,7 @@ class Tracking(Callback):
     def _close(self, tracked: TrackedCell) -> None:
         if tracked.log is not None:
             tracked.log.close()
+            tracked.write_note(closed=True)
 
     def _opened(self, tracked: TrackedCell) -> TrackLog:
         if tracked.log is None:
@@ -199,7 +200,12 @@ class Tracking(Callback):
 def _read_note(cell: CellDir, tracker: Tracker) -> TrackedCell:
     """How far a cell is written; a cell that is new to the tracker gets an identity."""
     file = cell.path / f"tracked-{tracker}.json"
+    new = TrackedCell(cell, file, identity=uuid.uuid4().hex[:8], last_round=0)
     if not file.exists():
-        return TrackedCell(cell, file, identity=uuid.uuid4().hex[:8], last_round=0)
+        return new
     note = json.loads(file.read_text(encoding="utf-8"))
+    if tracker == "wandb" and not note.get("closed", True):
+        # What wandb had not put on the disk when the process was killed is lost, and nobody can
+        # tell how much that is: a log of its own has all rounds from the first.
+        return new
     return TrackedCell(cell, file, identity=note["identity"], last_round=int(note["round"]))

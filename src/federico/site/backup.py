@@ -39,7 +39,7 @@ def back_up(state_folder: Path, target: Path) -> int:
     if not (state_folder / "federation.json").exists():
         raise RunError(f"{state_folder}: no state of a peer is there; nothing to back up")
     if target.exists():
-        raise RunError(f"{target}: is there already; choose another name")
+        raise RunError(f"{target.absolute()}: is there already; choose another name")
 
     partial = target.with_name(target.name + PARTIAL)
     try:
@@ -125,7 +125,9 @@ def _read(backup: Path, fresh: Path) -> None:
             archive.extractall(fresh, filter="data")
         manifest = _manifest(fresh)
     except (OSError, tarfile.TarError, ValueError) as error:
-        raise RunError(f"{backup}: not a whole backup of a state folder ({error})") from None
+        raise RunError(
+            f"{backup.absolute()}: not a whole backup of a state folder ({error})"
+        ) from None
 
     found = {}
     for path in fresh.rglob("*"):
