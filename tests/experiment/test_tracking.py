@@ -174,6 +174,7 @@ def rounds_in(file: Path) -> list[int]:
         for item in record.history.item:
             if "_step" in (item.key, *item.nested_key):
                 steps.append(int(item.value_json))
+    store.close()
     return steps
 
 
