@@ -28,6 +28,7 @@ import zenoh
 from benchmarks.network import ROSTER, Peer, ask, credentials, resident
 from federico.exchange.protocol import Updates
 from federico.learning.visits import Visits
+from federico.network.links import SHUT_OUT
 from federico.network.protocol import Topic
 from federico.network.session import Addresses, Identity, close
 from federico.network.wire.messages import ChunkRequest, ChunkUpload, ModelRequest
@@ -44,6 +45,18 @@ class Member(Peer):
 
     hostile = False
     sent = 0
+    others: tuple[int, ...] = (0, 1)
+    """Whose models are pulled: the same with and without an attack."""
+
+    def forgive(self, _: int) -> float:
+        """Let the hostile member come back; returns whether it did."""
+        self.forgiven += SHUT_OUT
+        return float(self.exchange.presence.wait([HOSTILE], 60))
+
+    def include(self, other: int) -> float:
+        """Pull the model of this member too."""
+        self.others = (*self.others, other)
+        return float(len(self.others))
 
     def play(self, count: int) -> float:
         """Play so many rounds; returns the seconds of one, all told."""
@@ -51,7 +64,7 @@ class Member(Peer):
         for _ in range(count):
             self._train()
             self.bank.hosted_rows.add_(1e-3)
-            others = [other for other in (0, 1, 2) if other != self.number]
+            others = [other for other in self.others if other != self.number]
             wanted = Visits.of([(self.number, other) for other in others])
             came = self.exchange.pull(self.round_index, wanted)
             self._push_to(np.intersect1d(came.owners, [0, 1]))
@@ -167,7 +180,7 @@ def members() -> Iterator[list[Callable[..., float]]]:
                 process.kill()
 
 
-def measure(attack: int, rounds: int, repeats: int) -> dict[str, float]:
+def measure(attack: int, rounds: int, repeats: int) -> dict[str, object]:
     """Seconds a round and the most bytes of a victim, quiet and under this attack."""
     quiet = []
     hostile = []
@@ -175,6 +188,8 @@ def measure(attack: int, rounds: int, repeats: int) -> dict[str, float]:
     with members() as (victim, honest, attacker):
         honest("start")
         attacker("start")
+        if ATTACKS[attack] == "mute":
+            victim("include", ROSTER.members.index(HOSTILE))
         victim("play", 3)
         victim("most")
         for _ in range(repeats):
@@ -186,12 +201,14 @@ def measure(attack: int, rounds: int, repeats: int) -> dict[str, float]:
             if ATTACKS[attack] == "mute":
                 break  # nobody speaks again who has fallen silent
             requests += attacker("turn", -1)
+            assert victim("forgive"), "the hostile member does not come back"
     before = statistics.median(quiet)
     after = statistics.median(hostile)
     return {
         "quiet_seconds": before,
         "hostile_seconds": after,
         "times": after / before,
+        "times_each": [one / other for one, other in zip(hostile, quiet, strict=True)],
         "more_megabytes": (hostile_bytes - quiet_bytes) / 1e6,
         "requests_a_second": requests / (rounds * sum(hostile)),
     }
@@ -208,8 +225,7 @@ def main() -> None:
     for name in chosen.attacks:
         measured[name] = measure(ATTACKS.index(name), chosen.rounds, chosen.repeats)
         if not chosen.json:
-            figures = [f"{what} {value:.3g}" for what, value in measured[name].items()]
-            print(f"{name:10}", ", ".join(figures), flush=True)
+            print(f"{name:10}", measured[name], flush=True)
     if chosen.json:
         print(json.dumps(measured))
 

@@ -34,6 +34,7 @@ from federico.learning.visits import Visits
 from federico.methods.averaging import average_into
 from federico.network.exchange import NetworkExchange
 from federico.network.limits import Limits
+from federico.network.links import LinkGuard
 from federico.network.roster import Roster
 from federico.network.session import Addresses, Identity, close, open_session
 from federico.network.wire.signing import Signer
@@ -75,8 +76,12 @@ def credentials(folder: Path) -> dict[str, Identity]:
 class Peer:
     """A session and an exchange around one model; does what it is told."""
 
+    forgiven = 0.0
+    """Seconds by which the pause of who was shut out is shortened."""
+
     def __init__(self, identity: Identity, addresses: Addresses, side: int) -> None:
         self.session = open_session(identity, addresses, ROSTER)
+        self.links = LinkGuard(self.session, ROSTER, self.clock).__enter__()
         parts = [
             path.read_bytes() for path in (identity.certificate, identity.key, identity.authority)
         ]
@@ -96,12 +101,16 @@ class Peer:
             signer=Signer(*parts),
             limits=LIMITS,
             folder=identity.certificate.parent,
+            flooded=partial(self.links.shut_out, reason="floods"),
         )
         self.round_index = 1
         self.chunks: list[bytes] = []
         Path("/proc/self/clear_refs").write_text(
             "5"
         )  # the peak starts here: making a model took more
+
+    def clock(self) -> float:
+        return time.monotonic() + self.forgiven
 
     def obey(self, order: str, count: int) -> float:
         """Each order by its name."""

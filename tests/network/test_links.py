@@ -86,7 +86,11 @@ def test_an_id_that_is_no_members_own_gets_no_link(
     victim: zenoh.Session, guard: LinkGuard, open_as: Open, caplog: pytest.LogCaptureFixture
 ) -> None:
     open_as("site2", id="12345678")
-    eventually(lambda: "site2 uses an id of the engine that is not its own" in caplog.text)
+    eventually(
+        lambda: (
+            "site2: the link is cut: it uses an id of the engine that is not its own" in caplog.text
+        )
+    )
     eventually(lambda: guard.links_of("site2") == 0)
 
 
@@ -133,7 +137,9 @@ def test_a_certificate_of_no_member_gets_no_link(
     victim: zenoh.Session, guard: LinkGuard, open_as: Open, caplog: pytest.LogCaptureFixture
 ) -> None:
     open_as("left-last-year")
-    eventually(lambda: "left-last-year is no member of this federation" in caplog.text)
+    eventually(
+        lambda: "left-last-year: the link is cut: it is no member of this federation" in caplog.text
+    )
     eventually(lambda: guard.links_of("left-last-year") == 0)
 
 
@@ -146,7 +152,7 @@ def test_who_is_shut_out_gets_no_link_for_a_while(
         eventually(lambda: guard.links_of("site2") == 1)
         guard.shut_out("site2", "floods")
         eventually(lambda: guard.links_of("site2") == 0)
-        assert "site2 floods; it gets no link for 60 s" in caplog.text
+        assert "it floods, and gets no other for 60 s" in caplog.text
         time.sleep(2)
         assert names_linked(victim) == []
         now[0] += 61

@@ -90,7 +90,7 @@ class LinkGuard:
         with self._lock:
             self._shut_out_until[name] = self._clock() + SHUT_OUT
             open_now = list(self._links.get(name, ()))
-        self._warn(name, f"{reason}; it gets no link for {SHUT_OUT:g} s")
+        self._warn(name, f"{reason}, and gets no other for {SHUT_OUT:g} s")
         for link in open_now:
             self._unwanted.put(link)
 
@@ -131,7 +131,7 @@ class LinkGuard:
         now = self._clock()
         if now - self._warned.get(name, -BETWEEN_WARNINGS) >= BETWEEN_WARNINGS:
             self._warned[name] = now
-            log.warning("%s %s: the link is cut", name, reason)
+            log.warning("%s: the link is cut: it %s", name, reason)
 
     def _cut_unwanted(self) -> None:
         while (first := self._unwanted.get()) is not None:
