@@ -338,9 +338,11 @@ def test_an_hour_with_a_hostile_a_slow_and_a_flapping_member(tmp_path: Path) -> 
             status = site.status
             assert status is not None
             assert status.members[hostile.name].reason, "it is noticed"
-            blamed = {name for name, member in status.members.items() if member.strikes}
-            blamed |= {n for n, member in status.members.items() if member.reputation != "good"}
-            assert blamed <= {hostile.name}, blamed
+            blamed = {}
+            for name, member in status.members.items():
+                if member.strikes or member.reputation != "good":
+                    blamed[name] = member.reason
+            assert blamed.keys() <= {hostile.name}, blamed
             site.running.terminate()
         for site in honest:
             site.succeeds()
