@@ -186,3 +186,52 @@ def test_a_mute_member_is_not_waited_for_once_the_others_have_come(
     assert time.monotonic() - began < 1, "it is left alone ten times as long as it was waited for"
     assert victim.exchange.pace.left_alone("site2") > 5 * (first - 1)
     assert victim.exchange.reputation.standings() == {}, "to be slow is no offence"
+
+
+@pytest.fixture
+def moved(authority, bus: zenoh.Session) -> Iterator[list[Neighbor]]:
+    """Two peers that have trained: their models are no longer the one that all start with."""
+    peers = join(LAYOUT, [bus, bus], signers_of(authority, names(2)), LIMITS, lockstep=False)
+    for peer in peers:
+        peer.publish(1)
+        peer.push(1, peer.number, value=0.5)
+        peer.exchange.collect(1)
+        peer.own_row.add_(0.5 + peer.number)
+    yield peers
+    for peer in peers:
+        peer.exchange.close()
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-4])
+def test_an_echo_of_ones_own_model_is_left_out(
+    moved: list[Neighbor], noise: float, caplog: pytest.LogCaptureFixture
+) -> None:
+    victim, hostile = moved
+    victim.publish(2)
+    hostile.own_row.copy_(victim.own_row).add_(noise)
+    hostile.publish(2)
+    assert victim.pulls(2, 1) == []
+    assert victim.reads(2, 0, 1) == [0]
+    assert "gives this peer's own model for its own" in caplog.text
+    assert victim.exchange.reputation.standings() == {}
+
+    hostile.exchange.collect(2)
+    hostile.own_row.add_(1.0)
+    hostile.publish(3)
+    assert victim.pulls(3, 1) == [1], "a model of its own is welcome again"
+
+
+def test_an_echo_of_an_earlier_model_is_left_out(moved: list[Neighbor]) -> None:
+    victim, hostile = moved
+    victim.publish(2)
+    hostile.own_row.copy_(victim.own_row)
+    victim.exchange.collect(2)
+    victim.own_row.add_(3.0)
+    hostile.publish(2)
+    assert victim.pulls(3, 1) == []
+
+
+def test_the_model_that_everybody_starts_with_is_no_echo(
+    on_a_bus: list[Neighbor],
+) -> None:
+    assert on_a_bus[0].pulls(1, 1) == [1]

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from peers import PATIENCE, Federation, Site, small, until
 
 from federico.api.progress import Quiet
@@ -90,6 +92,20 @@ def test_a_state_folder_holds_a_personal_model(
     assert sum(weights.values()) == pytest.approx(share, abs=1e-3)
     trusted = {peer for peer, weight in last.posterior[0].items() if weight > 0}
     assert weights.keys() <= trusted, "judged again, they may weigh less, but nobody is added"
+
+
+def test_no_key_reaches_a_log_a_status_or_a_record(lock_step: Path) -> None:
+    for name in ("0", "1"):
+        pem = (lock_step / name / "keys" / f"{name}.key").read_bytes()
+        key = load_pem_private_key(pem, None)
+        assert isinstance(key, ec.EllipticCurvePrivateKey)
+        number = key.private_numbers().private_value
+        secrets = [*pem.splitlines()[1:-1], b"%d" % number, b"%x" % number, b"PRIVATE KEY"]
+        written = [path for path in (lock_step / name / "state").rglob("*") if path.is_file()]
+        assert any(path.name == "peer.log" for path in written)
+        for path in (*written, lock_step / name / "output.txt"):
+            content = path.read_bytes()
+            assert not [secret for secret in secrets if secret in content], path
 
 
 def test_a_finished_peer_says_so_to_people_and_scripts(
