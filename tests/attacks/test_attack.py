@@ -12,6 +12,7 @@ from federico.experiment.build import Setup, prepare
 from federico.experiment.config import validate
 from federico.experiment.evaluation import Evaluation, evaluate
 from federico.report.details import summarize
+from federico.report.text import notes
 from federico.runs.layout import RunDir
 from federico.runs.results import read_results
 from tests.support.experiments import Told
@@ -137,9 +138,27 @@ def test_other_methods_have_hostile_members_too() -> None:
 
 
 def test_a_backdoor_says_how_often_its_mark_decides() -> None:
-    success = played({"kind": "backdoor", "members": ["0"]}).used.figures["trigger_success"]
-    assert success.shape == (4,)
-    assert ((success >= 0) & (success <= 1)).all()
+    found = []
+    for marked in (0.01, 1.0):
+        attack = {"kind": "backdoor", "members": ["0"], "marked": marked}
+        found.append(played(attack, preset="paper").used.figures["trigger_success"])
+    hardly, only = found
+    # In the attacker's own model, after three rounds.
+    assert hardly[0] < 0.3
+    assert only[0] > 0.7
+
+
+def test_a_report_says_how_often_the_mark_decides_for_honest_clients(
+    play: Callable[..., tuple[RunDir, Told]],
+) -> None:
+    run, _ = play(methods=["local"], attack={"kind": "backdoor", "members": ["1"], "marked": 1.0})
+    (line,), _ = read_results(run.path)
+    shares = line.figures_at(-1)["trigger_success"]
+    honest = [share for place, share in enumerate(shares) if place != 1]
+    summary = summarize(run.path)
+    assert list(summary.trigger_success.values()) == [pytest.approx(np.mean(honest))]
+    said = f"{100 * np.mean(honest):.0f} % (local"
+    assert said in notes(summary)
 
 
 def test_reports_are_about_honest_clients(play: Callable[..., tuple[RunDir, Told]]) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 
 from federico.learning.learner import Scores
 from federico.methods.method import Method, Mixtures
+from federico.runs.metric import TRIGGER_SUCCESS
 from federico.types import FloatArray
 
 
@@ -35,7 +36,7 @@ def evaluate(method: Method, mixtures: Mixtures) -> Evaluation:
         personal.bank, personal.visits, personal.weights, "marked", personal.calibration
     )
     success = learner.trigger_success(mixed)[method.context.hosted]
-    used = Scores({**evaluation.used.figures, "trigger_success": success})
+    used = Scores({**evaluation.used.figures, TRIGGER_SUCCESS: success})
     return replace(evaluation, used=used)
 
 

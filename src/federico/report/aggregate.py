@@ -8,6 +8,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import mean
 
 from federico.errors import RunError
 from federico.report.differences import compare
@@ -29,7 +30,7 @@ from federico.report.table_summary import (
     Summary,
     TunedRate,
 )
-from federico.runs.metric import Metric, tuning_metric
+from federico.runs.metric import TRIGGER_SUCCESS, Metric, tuning_metric
 from federico.runs.results import CellResult, Provenance, StoredAggregate
 from federico.runs.table import TableDescription, TableRow
 from federico.types import Task
@@ -75,6 +76,7 @@ def aggregate(
         population=_population(table, begun),
         hostile=sorted(hostile),
         epsilon=_privacy_spent([*cells, *unfinished]),
+        trigger_success=_trigger_success(cells),
     )
     # Differences need the entries of the reference row, so they are taken when all are there.
     compared = []
@@ -282,6 +284,18 @@ def _same_data(first: CellResult, cells: Sequence[CellResult]) -> bool:
         if RunClients.of(cell) != RunClients.of(first):
             return False
     return True
+
+
+def _trigger_success(cells: Sequence[CellResult]) -> dict[str, float]:
+    """How often the mark of a backdoor decides, mean over clients and runs, by row and column."""
+    found: dict[str, list[float]] = defaultdict(list)
+    for cell in cells:
+        shares = cell.figures_at(-1).get(TRIGGER_SUCCESS, [])
+        known = [share for share in shares if share is not None]
+        if known:
+            place = f"{cell.row}, {cell.column}" if cell.column else cell.row
+            found[place].append(mean(known))
+    return {place: mean(shares) for place, shares in found.items()}
 
 
 def _privacy_spent(cells: Sequence[CellResult]) -> dict[str, tuple[float, float]]:

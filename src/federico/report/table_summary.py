@@ -90,6 +90,9 @@ class Summary:
     epsilon: dict[str, tuple[float, float]] = field(default_factory=dict)
     """By title of a method whose training is differentially private: the most that any client has
     spent in any run, and delta."""
+    trigger_success: dict[str, float] = field(default_factory=dict)
+    """By row and column in which a member has planted a backdoor: the share of honest clients'
+    marked test samples for which its mark decides, mean over clients and runs."""
 
     @property
     def metric(self) -> Metric:

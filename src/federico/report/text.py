@@ -341,9 +341,7 @@ def extent(summary: Summary) -> str:
 def notes(summary: Summary) -> str:
     """How to read the tables."""
     parts = ["Each client is tested on its own test data and counts by the size of its data."]
-    if summary.hostile:
-        named = listed(summary.hostile)
-        parts.append(f"Figures are those of honest clients; hostile in some run: {named}.")
+    parts += _about_hostile_clients(summary)
     for title, (epsilon, delta) in summary.epsilon.items():
         parts.append(
             f"{title} is differentially private in each training sample: epsilon is at most "
@@ -384,6 +382,23 @@ def notes(summary: Summary) -> str:
     if summary.stored_as_means:
         parts.append(stored_as_means(summary))
     return " ".join([*parts, COST])
+
+
+def _about_hostile_clients(summary: Summary) -> list[str]:
+    """Who was hostile, and whether a backdoor has worked."""
+    parts = []
+    if summary.hostile:
+        named = listed(summary.hostile)
+        parts.append(f"Figures are those of honest clients; hostile in some run: {named}.")
+    if summary.trigger_success:
+        shares = []
+        for place, share in summary.trigger_success.items():
+            shares.append(f"{100 * share:.0f} % ({place})")
+        parts.append(
+            "Honest clients' samples with the mark of a backdoor that are taken for what it stands "
+            f"for: {', '.join(shares)}."
+        )
+    return parts
 
 
 def _how_gains_are_counted(summary: Summary) -> str:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 MINUS = "\N{MINUS SIGN}"
 UNDEFINED = "-"
+TRIGGER_SUCCESS = "trigger_success"
+"""The name in records and results of how often the mark of a backdoor decides."""
 TOO_LARGE_FOR_DECIMALS = 100
 """An R2 as bad as this or worse is written without decimals."""
 SPOKEN_WITH_A_VOWEL = "aeioAEIMR"
