@@ -174,6 +174,35 @@ class Federation:
         self._others.append(process)
 
 
+DIGITS = {
+    "model": {"kind": "mlp", "hidden": [64]},
+    "split": {"test_fraction": 0.5, "max_train": 60},
+    "training": {"batch_size": 10, "optimizer": {"kind": "adam", "learning_rate": 0.01}},
+}
+"""The settings of experiments/digits.toml, 60 noisy images a client."""
+
+
+def honest_beside(folder: Path, trick: str, seed: int = 0) -> float:
+    """What six members reach on average beside two others, on each one's own test data.
+
+    These two are "honest" or "absent", or do one of the tricks of `POISONED`.
+    """
+    setup = small(8, groups=3, seed=seed, rounds=30, **DIGITS)
+    with Federation(folder, setup) as federation:
+        *honest, first, second = federation  # all sites dial the first ones
+        for site in federation:
+            site.set(wait_for_members=5.0 if trick == "absent" else 60.0, keep_serving=2.0)
+        if trick != "absent":
+            for site in (first, second):
+                site.start("" if trick == "honest" else trick)
+        for site in honest:
+            site.start()
+        for site in honest:
+            site.succeeds()
+        reached = [site.records[-1].figures["accuracy"][0] for site in honest]  # type: ignore[index]
+        return float(np.mean(reached))  # type: ignore[arg-type]
+
+
 def until(what: str, reached: Callable[[], bool]) -> None:
     """Wait for something that will come."""
     deadline = time.monotonic() + PATIENCE
@@ -241,15 +270,36 @@ def hostile(trick: str) -> None:
         client.Request = request_with_too_much  # type: ignore[misc,assignment]
 
 
-POISONED = {
-    "turned round, ten times as long": (-10.0, 1e6, False),
-    "turned round": (-1.0, 60.0, False),
-    "noise": (10.0, 1e6, True),
+Moves = Callable[[torch.Tensor], torch.Tensor]
+"""What to send instead of the moves that were computed for others, [owners, size]."""
+
+
+def noise(moves: torch.Tensor) -> torch.Tensor:
+    """Random directions, ten times as long as what was computed."""
+    drawn = torch.randn_like(moves)
+    lengths = moves.norm(dim=1) / drawn.norm(dim=1)
+    return 10.0 * drawn * lengths[:, None]
+
+
+def a_little_is_enough(moves: torch.Tensor) -> torch.Tensor:
+    """ALIE: each coordinate less one and a half standard deviations.
+
+    A member of a real federation sees no honest move but those that it has computed itself, so the
+    deviations are those of its moves for all owners.
+    """
+    return moves - 1.5 * moves.std(dim=0)
+
+
+POISONED: dict[str, tuple[Moves, float]] = {
+    "turned round, ten times as long": (lambda moves: -10.0 * moves, 1e6),
+    "turned round": (lambda moves: -moves, 60.0),
+    "noise": (noise, 1e6),
+    "a little is enough": (a_little_is_enough, 60.0),
 }
-"""What moves are multiplied by, what they are said to count for, and whether they are random."""
+"""What is made of moves, and what they are said to count for."""
 
 
-def poison(times: float, coefficient: float, random: bool) -> None:
+def poison(spoil: Moves, coefficient: float) -> None:
     """Turn this process into a peer that keeps to the protocol, but sends everybody bad moves.
 
     The model that it serves is trained honestly.
@@ -265,15 +315,11 @@ def poison(times: float, coefficient: float, random: bool) -> None:
         honest = m_step(self, to_own, round_index)
         to_others = visits[np.flatnonzero(visits.owners != visits.clients)]
         moves = self.learner.train(self.bank, to_others, round_index, epochs=1).as_tensor()
-        if random:
-            drawn = torch.randn_like(moves)
-            lengths = moves.norm(dim=1) / drawn.norm(dim=1)
-            moves = drawn * lengths[:, None]
         return Updates(
             np.append(honest.owners, to_others.owners),
             np.append(honest.contributors, to_others.clients),
             np.append(honest.coefficients, np.full(len(to_others), coefficient)),
-            Rows.of(torch.cat([honest.rows.as_tensor(), times * moves])),
+            Rows.of(torch.cat([honest.rows.as_tensor(), spoil(moves)])),
         )
 
     Federico.sample = sample_everybody  # type: ignore[method-assign]

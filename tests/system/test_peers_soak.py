@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from peers import PATIENCE, POISONED, Federation, Site, small, until
+from peers import PATIENCE, POISONED, Federation, Site, honest_beside, small, until
 
 from federico.api.progress import Quiet
 from federico.experiment.runner import simulate
@@ -24,11 +24,6 @@ pytestmark = pytest.mark.slow
 
 HARD = {"model": {"kind": "mlp", "hidden": [64]}, "split": {"test_fraction": 0.5, "max_train": 60}}
 """The digits experiment: 60 noisy images a client."""
-DIGITS = {
-    **HARD,
-    "training": {"batch_size": 10, "optimizer": {"kind": "adam", "learning_rate": 0.01}},
-}
-"""All of its settings, experiments/digits.toml."""
 
 
 def accuracies(sites: list[Site]) -> list[float]:
@@ -168,33 +163,29 @@ def test_a_hostile_member_harms_nobody(
     assert error < 0.01
 
 
-def honest_beside(folder: Path, trick: str, seed: int = 0) -> float:
-    """What six honest members reach on average beside two that are poisoned, or away."""
-    setup = small(8, groups=3, seed=seed, rounds=30, **DIGITS)
-    with Federation(folder, setup) as federation:
-        *honest, first, second = federation  # all sites dial the first ones
-        for site in federation:
-            site.set(wait_for_members=60.0 if trick else 5.0, keep_serving=2.0)
-        if trick:
-            first.start(trick)
-            second.start(trick)
-        for site in honest:
-            site.start()
-        assert {site.wait() for site in honest} == {0}
-        return float(np.mean(accuracies(honest)))
+SEEDS = range(3)
+MOST_LOST = 0.02
 
 
 @pytest.fixture(scope="module")
-def without_two(tmp_path_factory: pytest.TempPathFactory) -> float:
-    return honest_beside(tmp_path_factory.mktemp("without"), "")
+def without_two(tmp_path_factory: pytest.TempPathFactory) -> list[float]:
+    folder = tmp_path_factory.mktemp("without")
+    return [honest_beside(folder / str(seed), "absent", seed) for seed in SEEDS]
 
 
 @pytest.mark.parametrize("trick", POISONED)
 def test_two_poisoned_members_of_eight_cost_the_others_two_points_at_most(
-    tmp_path: Path, trick: str, without_two: float
+    tmp_path: Path, trick: str, without_two: list[float]
 ) -> None:
-    """Against a federation without them; chance may cost a run another point."""
-    assert honest_beside(tmp_path, trick) > without_two - 0.03
+    """Against a federation without them: two honest ones more would help, which these do not.
+
+    Who meets whom is chance, so the tolerance is two standard errors. What they cost against honest
+    ones is measured by `python -m benchmarks.hostile_peers`.
+    """
+    reached = [honest_beside(tmp_path / str(seed), trick, seed) for seed in SEEDS]
+    lost = np.subtract(without_two, reached)
+    error = np.std(lost, ddof=1) / len(lost) ** 0.5
+    assert lost.mean() < MOST_LOST + 2 * error, (lost, error)
 
 
 def test_two_hundred_rounds_take_no_more_memory_than_fifty(tmp_path: Path) -> None:

@@ -95,6 +95,7 @@ class FedericoOptions(Options):
         "reach": REACH,
         "trim": 0.25,
         "loss_check": False,
+        "w_max": 1.0,
     }
 
     preset: Literal["federico", "paper", "literal"] = "federico"
