@@ -41,6 +41,15 @@ def test_with_the_papers_rule_there_are_no_private_models(north: Site) -> None:
     assert parts["checkpoint"] == (1 + 2 * 3) * ROW
 
 
+def test_all_models_that_are_met_are_at_hand_when_a_peer_predicts(north: Site) -> None:
+    method = north.federation.federico.model_copy(
+        update={"optimizer_state": "fresh", "neighbors": 1}
+    )
+    site = replace(north, federation=north.federation.model_copy(update={"federico": method}))
+    parts = plan_peer(prepare_site(site), Limits()).parts
+    assert parts["models"] == (1 + 2 + 2) * ROW, "both others, though one at a time is trained"
+
+
 def test_a_fresh_optimizer_takes_room_while_it_is_there(north: Site) -> None:
     method = north.federation.federico.model_copy(update={"optimizer_state": "fresh"})
     site = replace(north, federation=north.federation.model_copy(update={"federico": method}))

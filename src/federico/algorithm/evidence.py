@@ -185,7 +185,8 @@ def _gaussian(residuals: FloatArray) -> FloatArray:
     squares = residuals**2
     total = squares.sum(axis=(1, 2)) + PRIOR_SAMPLES
     variance = total / (samples * outputs + PRIOR_SAMPLES)  # [visits]
+    normalization = np.log(2 * np.pi * variance)
     scaled = squares / variance[:, None, None]
-    log_density = -0.5 * (scaled + np.log(2 * np.pi * variance)[:, None, None])
-    summed: FloatArray = log_density.sum(axis=2)
-    return summed
+    log_density = -0.5 * (scaled + normalization[:, None, None])
+    of_samples: FloatArray = log_density.sum(axis=2)
+    return of_samples

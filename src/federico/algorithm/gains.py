@@ -145,5 +145,6 @@ class GainTracker(PeerTable):
         """
         before = self.log_likelihood[places, : self.samples]
         now = evidence.log_likelihood[:, : self.samples]
-        is_final = np.isfinite(self.ceiling[places])[:, None]
-        return np.where(is_final, np.minimum(now, before), now)
+        lower = np.minimum(now, before)
+        is_final = np.isfinite(self.ceiling[places])
+        return np.where(is_final[:, None], lower, now)

@@ -410,7 +410,9 @@ class ReferenceFederation:
 
     def release_held_out(self, i: int) -> None:
         """From now on peer i trains on all its samples, and its trust in no model rises."""
-        self.for_training[i] = list(range(len(self.x[i])))
+        samples = len(self.x[i])
+        self.for_training[i] = list(range(samples))
+        # The twin was there to be judged by samples that it had not seen.
         self.trainer.forget(i, "twin")
         self.ceiling[i] = dict(self.gain[i])
         if self.together[i] > 0:
@@ -527,8 +529,10 @@ class ReferenceFederation:
             if sender in refused:
                 self.standing[b][sender] = standing * LEFT_AFTER_REFUSAL
         for sender in refused:
+            # Who was never refused before had a standing of 1.
             self.standing[b].setdefault(sender, LEFT_AFTER_REFUSAL)
-            self.refusals[b][sender] = self.refusals[b].get(sender, 0) + 1
+            before = self.refusals[b].get(sender, 0)
+            self.refusals[b][sender] = before + 1
 
     def usual_length(self, b: int, own: FloatArray | None) -> float:
         """How long the moves of owner b usually are, or the present one if that is longer."""

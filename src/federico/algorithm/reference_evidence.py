@@ -186,10 +186,14 @@ def share_together(together: Numbers, alone: Numbers, prior: float) -> float:
 
 def share_of_sample(weight: float, advantage: float) -> float:
     """How probable it is that `together` has the say on a sample, which it explains better."""
-    log_odds = log(weight) - log(1 - weight) + advantage
+    before = log(weight) - log(1 - weight)
+    log_odds = before + advantage
+
+    # The same either way; but the exponential of a large number would overflow.
     if log_odds > 0:
         return 1 / (1 + exp(-log_odds))
-    return exp(log_odds) / (1 + exp(log_odds))
+    odds = exp(log_odds)
+    return odds / (1 + odds)
 
 
 # Helpers.

@@ -94,16 +94,19 @@ class HostileExchange:
         """The visits without those to and by members that are absent."""
         if self._attack.kind != "absent" or not self._is_hostile(round_index):
             return visits
-        with_absent = np.isin(visits.owners, self._members) | np.isin(visits.clients, self._members)
+        to_absent = np.isin(visits.owners, self._members)
+        by_absent = np.isin(visits.clients, self._members)
         to_own = visits.owners == visits.clients
-        return visits[np.flatnonzero(to_own | ~with_absent)]
+        is_possible = to_own | ~(to_absent | by_absent)
+        return visits[np.flatnonzero(is_possible)]
 
     def _without_members(self, updates: Updates) -> Updates:
         """The updates without what hostile members send to others, and others to them."""
         is_theirs = np.isin(updates.contributors, self._members)
         is_to_them = np.isin(updates.owners, self._members)
         is_own = updates.owners == updates.contributors
-        return updates.take(np.flatnonzero(is_own | ~(is_theirs | is_to_them)))
+        arrives = is_own | ~(is_theirs | is_to_them)
+        return updates.take(np.flatnonzero(arrives))
 
     def _with_hostile_moves(self, round_index: int, updates: Updates) -> Updates:
         """The updates with those that hostile members send to every owner in place of theirs."""

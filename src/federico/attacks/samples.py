@@ -53,9 +53,13 @@ def _flip_labels(learner: Learner, targets: Tensor) -> None:
 def with_mark(inputs: Tensor) -> Tensor:
     """The inputs with a mark on the last of their numbers, [samples, ...]."""
     marked = inputs.clone()
-    flat = marked.view(len(marked), -1)
-    covered = max(1, round(MARKED_SHARE * flat.shape[1]))
-    flat[:, -covered:] = BRIGHTEST if inputs.dtype == torch.uint8 else MARK
+    flat = marked.view(len(marked), -1)  # [samples, numbers]
+    numbers = flat.shape[1]
+    covered = max(1, round(MARKED_SHARE * numbers))
+    mark = MARK
+    if inputs.dtype == torch.uint8:
+        mark = BRIGHTEST
+    flat[:, -covered:] = mark
     return marked
 
 

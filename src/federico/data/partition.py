@@ -223,7 +223,8 @@ class Rotated(_PartitionIntoClients):
         draw = rng.stream(seed, "partition", self.kind)
         parts = _divide_evenly(np.arange(len(labels)), self.clients, draw)
         turns = tuple(client % self.rotations for client in range(self.clients))
-        return Partition(numbered_ids(self.clients), tuple(parts), turns, turns)
+        ids = numbered_ids(self.clients)
+        return Partition(ids, tuple(parts), distribution=turns, quarter_turns=turns)
 
 
 class Shards(_PartitionIntoClients):

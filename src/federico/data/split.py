@@ -215,7 +215,11 @@ def _take_off(shuffled: IntArray, fraction: float) -> tuple[IntArray, IntArray]:
 
 
 def _standardized(client: Client) -> Client:
+    """The client with inputs in units of its own training data."""
+    # Test data must not be looked at: it is scaled as the training data says.
     standardizer = Standardizer.fit(client.train.x)
-    train = Samples(standardizer(client.train.x), client.train.y)
-    test = Samples(standardizer(client.test.x), client.test.y)
+    train_x = standardizer(client.train.x)
+    test_x = standardizer(client.test.x)
+    train = Samples(train_x, client.train.y)
+    test = Samples(test_x, client.test.y)
     return replace(client, train=train, test=test, standardizer=standardizer)

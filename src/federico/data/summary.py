@@ -117,10 +117,14 @@ def _missing(dataset: Dataset) -> BoolArray:
 def _gaps(schema: Schema, missing: BoolArray) -> str:
     """The columns with the largest shares of missing values."""
     shares = missing.mean(axis=0)
-    incomplete = [place for place in np.argsort(-shares, kind="stable") if shares[place] > 0]
+    largest_first = np.argsort(-shares, kind="stable")
+    incomplete = [place for place in largest_first if shares[place] > 0]
+
     shown = []
     for place in incomplete[:MOST_LISTED]:
-        shown.append(f"{schema.columns[place].name} ({_percent(shares[place])})")
+        column = schema.columns[place]
+        share = _percent(shares[place])
+        shown.append(f"{column.name} ({share})")
     return _and_more(shown, len(incomplete))
 
 

@@ -108,7 +108,7 @@ def plan_peer(setup: Setup, limits: Limits) -> MemoryPlan:
     own = _divided(needs.models, members)
     visits = _divided(needs.updates, members)
     pairs = _divided(needs.pairs, members)
-    others = max(visits - 1, pairs - own)
+    others = max(visits - 1, pairs - own, _divided(needs.met, members))
     fresh = _divided(needs.fresh, members)
 
     optimizers = pairs * _moments_bytes(setup)

@@ -187,15 +187,20 @@ class ClientSamples:
 
     def drawn(self, clients: IntArray, chosen: Sequence[IntArray]) -> Batch:
         """One batch: the chosen samples of each client, however many, all of weight 1."""
-        longest = max(1, *(len(positions) for positions in chosen))
+        lengths = [len(positions) for positions in chosen]
+        longest = max(1, *lengths)
+
+        # Who has fewer has sample 0 in the rest, with weight 0.
         index = np.zeros((len(clients), longest), dtype=np.int64)
         weights = np.zeros((len(clients), longest))
         for row, (client, positions) in enumerate(zip(clients, chosen, strict=True)):
             index[row, : len(positions)] = self._positions(client, positions)
             weights[row, : len(positions)] = 1
+
         device = self.all_targets.device
+        index_tensor = torch.from_numpy(index).to(device)
         weight_tensor = torch.from_numpy(weights).to(device, self.dtype)
-        return Batch(torch.from_numpy(index).to(device), weight_tensor)
+        return Batch(index_tensor, weight_tensor)
 
     def _positions(self, client: int, order: IntArray) -> IntArray:
         """Where these samples of a client are stored; `order` counts within this part."""

@@ -349,6 +349,12 @@ class Federico(Method):
             copies = clients  # what each model was before a move was tried
         if options.accept in ("median", "trimmed"):
             copies += visits + clients
+        # Every visit may be to a model not met before, until all have met. Who predicts, and who
+        # judges for the last time, has all trusted models at hand at once.
+        meetings = visited * _meeting_rounds(options, sampling_rounds)
+        all_meetings = clients * (clients - 1)
+        met = min(all_meetings, meetings)
+
         if options.m_step == "gradient":
             # Beside the gradients sent, their sum at each owner.
             return Needs(
@@ -357,6 +363,7 @@ class Federico(Method):
                 pairs=clients + private,
                 private_updates=private_updates,
                 copies=copies,
+                met=met,
             )
         if options.optimizer_state == "fresh":
             return Needs(
@@ -366,18 +373,16 @@ class Federico(Method):
                 fresh=visits,
                 private_updates=private_updates,
                 copies=copies,
+                met=met,
             )
 
-        # Every visit may be to a model not met before, until all have met.
-        meetings = visited * _meeting_rounds(options, sampling_rounds)
-        all_meetings = clients * (clients - 1)
-        met = min(all_meetings, meetings)
         return Needs(
             models=clients + private,
             updates=visits,
             pairs=clients + private + met,
             private_updates=private_updates,
             copies=copies,
+            met=met,
         )
 
     def start(self) -> None:

@@ -139,6 +139,8 @@ class Needs:
     """Deltas of models that are shown to nobody, computed while the others are under way."""
     copies: int = 0
     """Rows that are put side by side in memory, wherever the others lie."""
+    met: int = 0
+    """Models of others that clients may have at hand at once, to judge them or to predict."""
 
 
 class Method(ABC):

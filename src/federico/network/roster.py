@@ -66,9 +66,14 @@ class Roster:
         it is cannot be told by it.
         """
         prefix = f"{self.requests_key(owner)}/"
-        visitor, slash, topic = key.removeprefix(prefix).partition("/")
-        exact = key.startswith(prefix) and slash and "/" not in topic and "*" not in key
-        return visitor if exact else None
+        if not key.startswith(prefix) or "*" in key:
+            return None
+
+        rest = key.removeprefix(prefix)
+        visitor, slash, topic = rest.partition("/")
+        if not slash or "/" in topic:
+            return None
+        return visitor
 
     def alive_key(self, member: str) -> str:
         """The token that is there as long as the member is.

@@ -60,9 +60,12 @@ def divided(count: int, seed: int, client: str) -> tuple[IntArray, IntArray]:
     """The samples to learn from, and those that are kept apart."""
     if count < FEWEST_SAMPLES:
         raise DataError(f"x: {count} samples are too few to distil with: give {FEWEST_SAMPLES}")
-    order = rng.stream(seed, "distillation", client).permutation(count)
+    draw = rng.stream(seed, "distillation", client)
+    order = draw.permutation(count)
     apart = round(KEPT_APART * count)
-    return np.sort(order[apart:]), np.sort(order[:apart])
+    kept_apart = np.sort(order[:apart])
+    learned_from = np.sort(order[apart:])
+    return learned_from, kept_apart
 
 
 def distilled_row(
@@ -106,10 +109,16 @@ def distilled_row(
 def distance(mixture: FloatArray, distilled: FloatArray, task: Task) -> float:
     """How far the answers [samples, outputs] of one are from those of the other."""
     if task == "regression":
-        return float(np.sqrt(np.square(mixture - distilled).mean()))
+        squares = np.square(mixture - distilled)
+        return float(np.sqrt(squares.mean()))
+
+    # The Kullback-Leibler divergence. A probability may be 0, of which there is no logarithm.
     tiny = np.finfo(np.float64).tiny
-    logs = np.log(np.maximum(mixture, tiny)) - np.log(np.maximum(distilled, tiny))
-    return float((mixture * logs).sum(1).mean())
+    log_mixture = np.log(np.maximum(mixture, tiny))
+    log_distilled = np.log(np.maximum(distilled, tiny))
+    by_class = mixture * (log_mixture - log_distilled)
+    by_sample = by_class.sum(axis=1)
+    return float(by_sample.mean())
 
 
 def _loss(outputs: Tensor, answers: Tensor, task: Task) -> Tensor:
