@@ -14,7 +14,8 @@ from benchmarks.rows import ROWS
 from benchmarks.store import ROOT, Results
 from benchmarks.tables import Measured, Table
 from benchmarks.workloads import WORKLOADS
-from federico.report.drawing import render
+from federico.report.section import picture
+from federico.report.writing import publish_picture
 
 DOCS = ROOT / "docs"
 NAME = "reference-benchmarks.md"
@@ -62,7 +63,7 @@ class Section:
 
     def markdown(self) -> str:
         """Picture first."""
-        image = [f"![{self.title}]({self.picture})\n"] if self.picture else []
+        image = [picture(self.picture.removesuffix(".png"), self.title)] if self.picture else []
         captions = len(self.tables) > 1
         found = [f"{table.title}:\n\n" * captions + table.markdown() for table in self.tables]
         return "\n".join([f"## {self.title}\n", *image, *found])
@@ -102,7 +103,7 @@ def write() -> None:
     (DOCS / NAME).write_text(text(measured, results), encoding="utf-8")
     for section in sections(measured):
         if section.draw is not None:
-            (DOCS / section.picture).write_bytes(render(section.draw(measured)))
+            publish_picture(DOCS, section.picture.removesuffix(".png"), section.draw(measured))
 
 
 def _head(measured: Measured, results: Results) -> str:

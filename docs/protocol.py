@@ -10,6 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
+from federico.report.dark import darkened
+
 VISITOR, OWNER = 2.6, 7.4
 INK, BLUE, GREEN, SAND = "#222222", "#1f5fa8", "#2e7d4f", "#f3ead9"
 
@@ -106,4 +108,6 @@ def _box(
 
 
 if __name__ == "__main__":
-    draw().savefig(Path(__file__).with_name("protocol.png"))
+    written = Path(__file__).with_name("protocol.png")
+    draw().savefig(written)
+    written.with_name("protocol-dark.png").write_bytes(darkened(written.read_bytes()))

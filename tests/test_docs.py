@@ -62,11 +62,19 @@ def test_generated_pages_are_what_code_and_results_say(name: str) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
-    targets = re.findall(r"\]\(([^)#]+)\)", page.read_text())
+    text = page.read_text()
+    targets = re.findall(r"\]\(([^)#]+)\)", text) + re.findall(r'(?:src|srcset)="([^"]+)"', text)
     missing = [
         target for target in targets if "://" not in target and not (page.parent / target).exists()
     ]
     assert not missing
+
+
+def test_every_picture_has_a_twin_for_dark_pages() -> None:
+    for page in PAGES:
+        text = page.read_text()
+        assert not re.search(r"!\[[^]]*\]\([^)]+\.png\)", text), page
+        assert text.count("<img ") == text.count("prefers-color-scheme: dark"), page
 
 
 def test_the_glossary_gives_each_word_one_meaning() -> None:

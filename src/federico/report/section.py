@@ -1,6 +1,7 @@
 """Kept results as a section of a Markdown page, with a person's remarks on them."""
 
 from collections.abc import Iterator
+from html import escape
 from pathlib import Path
 
 from federico.report import text
@@ -8,6 +9,7 @@ from federico.report.details import summarize
 from federico.report.figures import CAPTIONS
 from federico.report.table_summary import Summary
 from federico.report.tables import all_tables, markdown
+from federico.report.writing import DARK
 
 REMARKS = "remarks.md"
 """What a person has to say about kept results, in a file beside them."""
@@ -18,6 +20,16 @@ def section(folder: Path, address: str) -> str:
     """The section of one folder of results; `address` leads from the page to that folder."""
     summary = summarize(folder)
     return "\n".join(_parts(summary, folder, address))
+
+
+def picture(address: str, caption: str) -> str:
+    """A picture and the one for a dark page as Markdown; `address` is without its ending."""
+    return (
+        "<picture>\n"
+        f'  <source media="(prefers-color-scheme: dark)" srcset="{address}{DARK}.png">\n'
+        f'  <img alt="{escape(caption)}" src="{address}.png">\n'
+        "</picture>\n"
+    )
 
 
 def _parts(summary: Summary, folder: Path, address: str) -> Iterator[str]:
@@ -34,7 +46,7 @@ def _parts(summary: Summary, folder: Path, address: str) -> Iterator[str]:
         yield f"{written.strip()}\n"
     for name in PICTURES:
         if (folder / f"{name}.png").exists():
-            yield f"![{CAPTIONS[name]}]({address}/{name}.png)\n"
+            yield picture(f"{address}/{name}", CAPTIONS[name])
 
     for table in all_tables(summary):
         yield f"{table.title}:\n\n{markdown(table)}"
