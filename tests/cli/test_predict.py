@@ -52,6 +52,30 @@ def test_parquet_holds_the_same_as_csv(
     )
 
 
+def test_probabilities_that_nobody_has_calibrated_are_called_so(
+    federico: Command, digits_run: Path, images: Path
+) -> None:
+    ours = federico("predict", digits_run, images, "--client", "0")
+    assert "calibrate" not in ours.out
+    plain = federico(
+        "predict", digits_run, images, "--client", "0", "--method", "local", "--overwrite"
+    )
+    assert "the probabilities are as the models give them: Local does not calibrate" in plain.out
+    for method, calibrated in (("federico", True), ("local", False)):
+        answer = federico(
+            "predict",
+            digits_run,
+            images,
+            "--client",
+            "0",
+            "--method",
+            method,
+            "--overwrite",
+            "--json",
+        )
+        assert json.loads(answer.out)["calibrated"] is calibrated
+
+
 def test_json_tells_file_rows_and_posterior(
     federico: Command, digits_run: Path, images: Path
 ) -> None:

@@ -1,12 +1,13 @@
 """Sharing only what is trainable: a head on a frozen backbone, and LoRA on a small transformer."""
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from safetensors.numpy import load_file
 from torch import Tensor, nn
 
 import federico
@@ -43,11 +44,16 @@ HEAD_BYTES = (32 * 2 + 2) * 4
 
 @pytest.fixture
 def clients() -> Clients:
+    return make_clients(("north", "south", "west"), samples=60)
+
+
+def make_clients(names: Sequence[str], samples: int) -> Clients:
+    """Clients who all learn on which side of one plane their samples are."""
     random = np.random.default_rng(0)
     direction = random.normal(size=6)
     made: Clients = {}
-    for name in ("north", "south", "west"):
-        x = random.normal(size=(60, 6)).astype(np.float32)
+    for name in names:
+        x = random.normal(size=(samples, 6)).astype(np.float32)
         made[name] = (x, (x @ direction > 0).astype(np.int64))
     return made
 
@@ -211,12 +217,13 @@ class TinyTransformer(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.embed = nn.Linear(1, 16)
+        self.position = nn.Parameter(torch.randn(6, 16))
         self.query = nn.Linear(16, 16)
         self.value = nn.Linear(16, 16)
         self.classifier = nn.Linear(16, 2)
 
     def forward(self, x: Tensor) -> Tensor:
-        tokens = self.embed(x.unsqueeze(-1))
+        tokens = self.embed(x.unsqueeze(-1)) * self.position
         query = self.query(tokens)
         weights = torch.softmax(query @ tokens.transpose(1, 2) / 4, dim=-1)
         outputs: Tensor = self.classifier((weights @ self.value(tokens)).mean(1))
@@ -232,11 +239,66 @@ def lora() -> nn.Module:
     return adapted
 
 
-def test_lora_on_a_transformer(clients: Clients, tmp_path: Path) -> None:
+def test_only_lora_travels(clients: Clients, tmp_path: Path) -> None:
     trainable = sum(p.numel() for p in lora().parameters() if p.requires_grad)
-    done = run(clients, tmp_path, lora)
+    records = run(clients, tmp_path, lora, rounds=1).records("fedavg")
+    assert records[0].moved == 3 * (2 * 4 * trainable + 8)
 
-    moved = done.records("fedavg")[0].moved
-    assert moved == 3 * (2 * 4 * trainable + 8)
+
+@pytest.fixture(scope="module")
+def adapted(tmp_path_factory: pytest.TempPathFactory) -> tuple[federico.Run, Clients]:
+    """A run with LoRA that is long enough to learn something."""
+    clients = make_clients(("north", "south", "west"), samples=150)
+    training = {
+        "shared": "trainable",
+        "batch_size": 20,
+        "optimizer": {"kind": "adam", "learning_rate": 0.02},
+    }
+    done = run(clients, tmp_path_factory.mktemp("lora"), lora, rounds=12, training=training)
+    return done, clients
+
+
+def test_lora_learns(adapted: tuple[federico.Run, Clients]) -> None:
+    done, _ = adapted
+    for method in ("federico", "fedavg"):
+        reached = []
+        for record in done.records(method):
+            assert record.figures is not None
+            reached.append(np.mean([figure or 0.0 for figure in record.figures["accuracy"]]))
+        assert reached[-1] > reached[0] + 0.05, (method, reached)
+        assert reached[-1] > 0.85, (method, reached)
+
+
+def test_a_model_with_lora_leaves_whole(
+    adapted: tuple[federico.Run, Clients], tmp_path: Path
+) -> None:
+    done, clients = adapted
+    x, y = clients["north"]
+    personal = done.client("north")
+    expected = personal.probabilities(x)
+    assert (personal.predict(x) == y).mean() > 0.8
+
+    module = personal.module()
+    with torch.no_grad():
+        np.testing.assert_allclose(module(torch.from_numpy(x)), expected, atol=1e-5)
+    personal.export(tmp_path / "north.pt2")
+    program = torch.export.load(tmp_path / "north.pt2").module()
+    np.testing.assert_allclose(program(torch.from_numpy(x)).detach(), expected, atol=1e-5)
+    personal.export(tmp_path / "north.safetensors")
+    tensors = load_file(tmp_path / "north.safetensors")
+    assert any("lora_A" in name for name in tensors)
+
+
+@pytest.mark.slow
+def test_a_model_with_lora_runs_in_onnxruntime(
+    adapted: tuple[federico.Run, Clients], tmp_path: Path
+) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    done, clients = adapted
     x, _ = clients["north"]
-    assert done.client("north").probabilities(x).shape == (60, 2)
+    personal = done.client("north")
+    expected = personal.probabilities(x)
+    personal.export(tmp_path / "north.onnx")
+    session = onnxruntime.InferenceSession(str(tmp_path / "north.onnx"))
+    (name,) = [each.name for each in session.get_inputs()]
+    np.testing.assert_allclose(session.run(None, {name: x})[0], expected, atol=1e-5)

@@ -174,6 +174,8 @@ def _summary(predictions: "Predictions", bundle: "Bundle", target: Path) -> dict
         "rows_without_prediction": predictions.unanswered,
         "posterior": bundle.posterior,
     }
+    if bundle.header.schema.task == "classification":
+        summary["calibrated"] = bundle.header.calibration is not None
     if predictions.score.rows:
         figures = predictions.score.figures()
         summary["score"] = {"rows": predictions.score.rows, **figures}
@@ -182,11 +184,18 @@ def _summary(predictions: "Predictions", bundle: "Bundle", target: Path) -> dict
 
 def _lines(predictions: "Predictions", bundle: "Bundle", target: Path) -> list[str]:
     """What was written, for people."""
+    from federico.methods import METHODS
     from federico.runs.score import describe_figures
 
     where = "" if target == STANDARD else f" in {target}"
     names = ", ".join(f"{name} {weight:.0%}" for name, weight in bundle.posterior.items())
     lines = [f"{predictions.rows} predictions{where}, by the models of {names}"]
+    if bundle.header.schema.task == "classification" and bundle.header.calibration is None:
+        title = METHODS[bundle.header.method].title if bundle.header.method in METHODS else "It"
+        lines.append(
+            f"the probabilities are as the models give them: {title} does not calibrate, and "
+            "models of few samples are too sure of themselves"
+        )
     score = predictions.score
     if score.rows:
         lines.append(f"{describe_figures(score.figures())}, on {score.rows} rows with a label")

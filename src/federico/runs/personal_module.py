@@ -165,17 +165,20 @@ class PersonalModel(nn.Module):
 
 def models_of(layout: ModelLayout, rows: Sequence[Tensor]) -> list[nn.Module]:
     """A module for each row, with numbers of its own, to predict with."""
+    # As views of one row, saving one of its tensors would save all of them. What is frozen is
+    # copied once for all models.
+    frozen = {slot.name: slot.view(layout.base).clone() for slot in layout.base_slots}
     models = []
     for row in rows:
         model = layout.bind(row, layout.initial_counters())
-        # As views of one row, saving one of its tensors would save all of them. What is frozen
-        # stays one for all models.
         tensors: dict[str, Tensor] = {
             **dict(model.named_parameters()),
             **dict(model.named_buffers()),
         }
         for slot in layout.slots:
             tensors[slot.name].data = tensors[slot.name].data.clone()
+        for name, tensor in frozen.items():
+            tensors[name].data = tensor
         models.append(model.eval())
     return models
 
