@@ -336,3 +336,14 @@ def test_a_restore_says_nothing_of_privacy_where_it_is_not_limited(
     assert restored.code == 0
     assert "privacy" not in restored.out
     assert not (loaded.state / "privacy.json").exists()
+
+
+def test_status_says_what_was_spent_of_privacy_and_that_the_site_runs_twice(
+    federico: Command, running: Path
+) -> None:
+    assert "rivacy" not in federico("peer", "status", running).out
+    spent = replace(STATUS, updated=time.time(), epsilon=2.5, epsilon_budget=8.0, delta=1e-5)
+    write_status(running.parent / "state", replace(spent, has_double=True))
+    text = federico("peer", "status", running).out
+    assert "Privacy spent: epsilon 2.50 of 8 at delta 1e-05" in text
+    assert "Another process runs with this site's key" in text
