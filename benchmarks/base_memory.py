@@ -1,6 +1,6 @@
 """The peak memory of a simulation by the number of clients, with a large frozen base and without.
 
-Usage: python benchmarks/base_memory.py > benchmarks/results/base-memory.json
+Usage: python benchmarks/base_memory.py > benchmarks/base-memory.json
 
 A model of a million frozen numbers and a head of 10,000 is trained by FedeRiCo for two rounds. With
 `shared = "trainable"` the base is held once, so a further client costs a few heads; with
