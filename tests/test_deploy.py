@@ -146,3 +146,50 @@ def test_the_package_builds_from_what_the_image_copies(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert list(tmp_path.glob("federico-*.whl"))
+
+
+IMAGE = "federico-under-test"
+LOCKED_DOWN = ("--read-only", "--tmpfs=/tmp", "--cap-drop=ALL", "--security-opt=no-new-privileges")
+
+
+@pytest.fixture(scope="module")
+def docker() -> str:
+    """A container engine with the image in it; without one, what needs it is skipped."""
+    program = shutil.which("docker")
+    if program is None:
+        pytest.skip("no container engine: docker is not installed")
+    answer = subprocess.run([program, "info"], capture_output=True, check=False, timeout=60)
+    if answer.returncode:
+        pytest.skip("no container engine: docker is installed, but no daemon answers")
+    build = [program, "build", "-f", DEPLOY / "Dockerfile", f"--tag={IMAGE}", ROOT]
+    subprocess.run(build, check=True)
+    return program
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("command", "code", "said"),
+    [
+        (["--version"], 0, "federico"),
+        (["init", "digits", "--directory", "/tmp/try"], 0, "digits.toml"),
+        (["init", "digits", "--directory", "/opt/try"], 4, "cannot be written"),
+        (["peer", "status", "/etc/federico/site.toml"], 2, "site.toml"),
+    ],
+)
+def test_the_image_runs_locked_down(docker: str, command: list[str], code: int, said: str) -> None:
+    done = subprocess.run(
+        [docker, "run", "--rm", *LOCKED_DOWN, IMAGE, *command],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert said in done.stdout + done.stderr
+    assert done.returncode == code
+
+
+@pytest.mark.slow
+def test_the_image_runs_as_the_user_it_names(docker: str) -> None:
+    (user,) = arguments_of("USER")
+    command = [docker, "run", "--rm", *LOCKED_DOWN, "--entrypoint=id", IMAGE, "-u"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == user.partition(":")[0]

@@ -96,6 +96,13 @@ def test_nothing_is_overwritten(federico: Command, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [mine]
 
 
+def test_a_folder_that_cannot_be_written_is_named(federico: Command, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    answer = federico("init", "digits", "--directory", tmp_path / "file" / "mine")
+    assert answer.code == 4
+    assert f"{tmp_path / 'file' / 'mine'}: cannot be written" in answer.err
+
+
 def test_a_kind_that_is_not_there_is_answered_with_those_that_are(federico: Command) -> None:
     answer = federico("init", "tabel")
     assert answer.code == 2

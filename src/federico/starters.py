@@ -6,6 +6,7 @@ from pathlib import Path
 
 from federico.config_file import nearest
 from federico.errors import ConfigError
+from federico.runs.atomic import disk_errors
 
 EXAMPLES = Path(__file__).parent / "examples"
 """One folder for each starting point; all its files are copied."""
@@ -61,11 +62,12 @@ def write_starter(kind: str, folder: Path) -> list[Path]:
                 "choose another --directory, or move it away"
             )
 
-    folder.mkdir(parents=True, exist_ok=True)
-    for source in sources:
-        shutil.copyfile(source, folder / source.name)
-    if kind == "images":
-        _write_images(folder / "images")
+    with disk_errors(folder.absolute()):
+        folder.mkdir(parents=True, exist_ok=True)
+        for source in sources:
+            shutil.copyfile(source, folder / source.name)
+        if kind == "images":
+            _write_images(folder / "images")
     return written
 
 
