@@ -5,13 +5,14 @@ from collections.abc import Iterator, Sequence
 from matplotlib.figure import Figure
 
 from federico.report.about_client import ClientEvidence
-from federico.report.drawing import METHOD_COLORS, clean, legend_beside, sheet, whole_numbers
+from federico.report.drawing import METHOD_COLORS, clean, legend_below, sheet, whole_numbers
 from federico.report.posteriors import LABEL, Posteriors, named_lines
 from federico.runs.metric import metric_in
 from federico.runs.records import Record
 
-WIDTH = 8.0
-HEIGHT = 3.6
+WIDTH = 5.2
+HEIGHT = 3.9
+"""Narrow, so that letters can be read on a phone."""
 
 
 def site_pictures(evidence: ClientEvidence, records: Sequence[Record]) -> Iterator[Figure]:
@@ -50,7 +51,7 @@ def over_rounds(site: str, evaluated: Sequence[Record]) -> Figure:
     axes.set(xlabel="round", ylabel=metric.axis)
     whole_numbers(axes)
     clean(axes, "y")
-    legend_beside(axes)
+    legend_below(figure, axes.get_lines(), columns=3)
     return figure
 
 
@@ -70,5 +71,5 @@ def trust(evidence: ClientEvidence, records: Sequence[Record]) -> Figure:
     axes = figure.add_subplot()
     named_lines(axes, shown, 0)
     axes.set(xlabel="round", ylabel=LABEL)
-    legend_beside(axes)
+    legend_below(figure, axes.get_lines(), columns=3)
     return figure
