@@ -92,7 +92,7 @@ def test_quiet_only_writes(federico: Command, digits_run: Path, images: Path) ->
 
 def test_method_is_chosen(federico: Command, digits_run: Path, images: Path) -> None:
     answer = federico("predict", digits_run, images, "--client", "3", "--method", "local")
-    assert answer.out.rstrip().endswith("by the models of 3 100%")
+    assert answer.out.splitlines()[0].endswith("by the models of 3 100%")
 
 
 def test_nothing_is_overwritten_unasked(
