@@ -394,7 +394,6 @@ def test_a_header_that_describes_a_larger_model_is_refused_before_it_is_made(
     [
         ("weights", [float("nan")]),
         ("weights", [-1.0]),
-        ("weights", []),
         ("temperatures", [0.0]),
         ("temperatures", [float("inf")]),
         ("offsets", [[float("inf")] * 10]),

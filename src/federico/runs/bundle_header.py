@@ -70,19 +70,13 @@ class Header:
     def __post_init__(self) -> None:
         """Refuse numbers under which a prediction would not be one."""
         weights = np.array(self.weights)
-        if len(weights) != len(self.owners):
-            raise ValueError("weights: there must be one for each of the owners")
         if not (np.isfinite(weights) & (weights >= 0)).all():
             raise ValueError("weights: must be finite and not negative")
         if self.temperatures is not None:
             temperatures = np.array(self.temperatures)
-            if len(temperatures) != len(weights):
-                raise ValueError("temperatures: there must be one for each of the owners")
             if not (np.isfinite(temperatures) & (temperatures > 0)).all():
                 raise ValueError("temperatures: must be finite and above 0")
         if self.offsets is not None:
-            if len(self.offsets) != len(weights):
-                raise ValueError("offsets: there must be a list for each of the owners")
             for offsets in self.offsets:
                 if len(offsets) != self.schema.outputs or not np.isfinite(offsets).all():
                     raise ValueError("offsets: one finite number is needed for each class")

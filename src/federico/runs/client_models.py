@@ -90,7 +90,10 @@ def open_client(
     def stored_numbers() -> int:
         shapes = stored_shapes(folder / MODELS_FILE)
         shared = sum(prod(shape) for kind, shape in shapes.items() if kind.startswith(BASE))
-        return shapes["rows"][1] + shared
+        rows = shapes.get("rows", [])
+        if len(rows) != 2:
+            raise damaged(folder / MODELS_FILE)
+        return rows[1] + shared
 
     return Bundle(header, read_rows, factory, read_base, stored_numbers=stored_numbers, trust=trust)
 
