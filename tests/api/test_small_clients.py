@@ -21,28 +21,34 @@ NOTICEABLE = {"classes": 0.03, "values": 0.05}
 """What a mean over clients and seeds may be below training alone by chance: accuracy, or R2."""
 
 
-def draw(kind: Kind, count: int, random: np.random.Generator) -> tuple[Array, Array]:
-    """Samples of a task that is the same for all clients."""
+def draw(kind: Kind, count: int, random: np.random.Generator, turn: int = 0) -> tuple[Array, Array]:
+    """Samples of a task; with `turn = 1` what is right for the others is wrong."""
     if kind == "values":
         x = random.standard_normal((count, 4)).astype(np.float32)
-        y = x[:, 0] - 0.5 * x[:, 1] + 0.5 * random.standard_normal(count)
+        y = (1 - 2 * turn) * (x[:, 0] - 0.5 * x[:, 1]) + 0.5 * random.standard_normal(count)
         return x, y.astype(np.float32)
 
     labels = random.integers(0, 3, count)
-    centers = 2 * np.eye(4)[labels]
+    centers = 2 * np.eye(4)[(labels + turn) % 3]
     x = centers + random.standard_normal((count, 4))
     return x.astype(np.float32), np.array(LABELS)[labels]
 
 
-def gains(folder: Path, kind: Kind, train: Sequence[int], seed: int) -> FloatArray:
-    """How much better each client predicts with FedeRiCo than alone."""
+def gains(
+    folder: Path, kind: Kind, train: Sequence[int], seed: int, *, first_is_alone: bool = False
+) -> FloatArray:
+    """How much better each client predicts with FedeRiCo than alone.
+
+    The first one may be alone in its distribution.
+    """
     random = np.random.default_rng([seed, *train])
     clients: dict[str, Any] = {}
     tests = {}
     for place, count in enumerate(train):
         of_all = round(count / 0.8)  # a fifth is for testing
-        clients[f"c{place}"] = draw(kind, of_all, random)
-        tests[f"c{place}"] = draw(kind, TESTS, random)
+        turn = int(first_is_alone and place == 0)
+        clients[f"c{place}"] = draw(kind, of_all, random, turn)
+        tests[f"c{place}"] = draw(kind, TESTS, random, turn)
 
     run = federico.run(
         clients=clients,
@@ -96,3 +102,13 @@ def test_a_small_client_gains_from_large_ones_which_lose_nothing(
 @pytest.mark.parametrize("kind", ["classes", "values"])
 def test_of_two_clients_one_shows_nothing(tmp_path: Path, kind: Kind) -> None:
     assert (mean_gain(tmp_path, kind, [8, 60]) > -NOTICEABLE[kind]).all()
+
+
+@pytest.mark.parametrize("kind", ["classes", "values"])
+def test_a_small_client_alone_in_its_distribution_is_no_worse_than_alone(
+    tmp_path: Path, kind: Kind
+) -> None:
+    """Others were trained on none of its samples, so all of these tell that others are no help."""
+    for seed in range(2):
+        gain = gains(tmp_path, kind, [8, 60, 60, 60], seed, first_is_alone=True)
+        assert gain[0] > -NOTICEABLE[kind]

@@ -27,7 +27,7 @@ mean loss. `federico.algorithm.reference_paper` is the paper's own rule.
 """
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import ceil, exp, inf, nan
 from sys import float_info
 from typing import TypeAlias
@@ -297,7 +297,7 @@ class ReferenceFederation:
         """Judge the visited models, track what they are worth, make it trust; and set the gate."""
         evidence: dict[int, ReferenceEvidence] = {}
         for b in visited:
-            evidence[b] = self.evidence(i, self.phi[b])
+            evidence[b] = self.evidence_on(i, b)
             self.take_in(i, b, evidence[b], is_final=is_final)
 
         self.posterior[i] = self.trust(i)
@@ -312,10 +312,15 @@ class ReferenceFederation:
                 self.together_ceiling[i] = self.together[i]
 
     def evidence(
-        self, i: int, phi: FloatArray, prior_powers: tuple[float, ...] = PRIOR_POWERS
+        self,
+        i: int,
+        phi: FloatArray,
+        prior_powers: tuple[float, ...] = PRIOR_POWERS,
+        judged: list[int] | None = None,
     ) -> ReferenceEvidence:
-        """What the held-out samples of peer i say about a model."""
-        judged = self.for_judging[i]
+        """What the held-out samples of peer i say about a model, or those that are `judged`."""
+        if judged is None:
+            judged = self.for_judging[i]
         if not judged:
             return self.evidence_without_samples(i, phi)
 
@@ -325,6 +330,19 @@ class ReferenceFederation:
         if self.task == "regression":
             return evidence_from_values(outputs, y.tolist())
         return evidence_from_classes(outputs, y.tolist(), self.log_prior[i], prior_powers)
+
+    def evidence_on(self, i: int, b: int) -> ReferenceEvidence:
+        """What is said about the model of peer b.
+
+        A peer that sends nothing has no sample that another peer's model was trained on: all of
+        them tell what such a model is worth.
+        """
+        found = self.evidence(i, self.phi[b])
+        if i not in self.unshown or b == i:
+            return found
+        everything = list(range(len(self.x[i])))
+        by_all = self.evidence(i, self.phi[b], judged=everything)
+        return replace(found, gain=by_all.gain)
 
     def evidence_without_samples(self, i: int, phi: FloatArray) -> ReferenceEvidence:
         """A peer with nothing to judge by takes every model for a guess, unless it is broken."""
@@ -607,7 +625,7 @@ class ReferenceFederation:
         if not trusted:
             trusted[i] = 1.0
 
-        evidence = {j: self.evidence(i, self.phi[j]) for j in {i, *trusted}}
+        evidence = {j: self.evidence_on(i, j) for j in {i, *trusted}}
         trusted = self.capped(i, self.trusted_now(i, trusted, evidence))
         share_alone = 0.0
         if self.has_private_model:

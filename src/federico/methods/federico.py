@@ -395,15 +395,17 @@ class Federico(Method):
         self.has_private_models = _has_private_models(self.opt, context.count)
         if self.judges:
             self.learner.hold_out(self.opt.held_out, lone_batches=False)
-            self.judge = Judge(self.learner, context.hosted, self.learner.outputs_count)
-
-        self.acceptance = Acceptance(self.opt.accept, self.opt.reach, self.opt.trim)
-        self.loss_check = LossCheck(self.learner, self.bank)
 
         hosted = context.hosted.tolist()
         self.unshown = [i for i in hosted if not self.has_enough_samples(i)]
         """The hosted peers with so few samples that they never show anybody what they train."""
         self.exchange.withhold(np.array(self.unshown, dtype=np.int64))
+        if self.judges:
+            outputs = self.learner.outputs_count
+            self.judge = Judge(self.learner, context.hosted, outputs, self.unshown)
+
+        self.acceptance = Acceptance(self.opt.accept, self.opt.reach, self.opt.trim)
+        self.loss_check = LossCheck(self.learner, self.bank)
 
         self.losses = {}
         self.gains = {}

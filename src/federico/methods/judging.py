@@ -13,7 +13,7 @@ from federico.algorithm.evidence import (
     log_label_prior,
 )
 from federico.learning.bank import Bank
-from federico.learning.learner import Learner
+from federico.learning.learner import DataPart, Learner
 from federico.learning.visits import Visits
 from federico.types import FloatArray, IntArray
 
@@ -54,9 +54,17 @@ class Judgement:
 class Judge:
     """Judges models on what the learner's clients have held out."""
 
-    def __init__(self, learner: Learner, clients: IntArray, outputs: int) -> None:
-        """`clients` are those hosted here; the learner has already held out their samples."""
+    def __init__(
+        self, learner: Learner, clients: IntArray, outputs: int, unshown: Sequence[int] = ()
+    ) -> None:
+        """`clients` are those hosted here; the learner has already held out their samples.
+
+        `unshown` are those among them that never send anything: no other peer's model was trained
+        on any of their samples, so all of them tell what such a model is worth.
+        """
         self._learner = learner
+        self._unshown = unshown
+        self._count = len(learner.names)
         self._classes = outputs
         self.log_priors: dict[int, FloatArray] = {}
         """log pi of each client's training labels, by client; empty for regression."""
@@ -92,11 +100,22 @@ class Judge:
         prior_power[without] = 0.0
         for position in np.flatnonzero(without).tolist():
             log_likelihood[position] = np.empty(0)
+
+        by_all = self._judged_by_all(visits)
+        for positions in self._parts(visits[by_all], "all"):
+            evidence = self._judge_part(bank, visits[by_all[positions]], prior_powers, "all")
+            gain[by_all[positions]] = evidence.gain
         return Judgement(gain, temperature, prior_power, log_likelihood)
 
-    def _parts(self, visits: Visits) -> Iterator[IntArray]:
+    def _judged_by_all(self, visits: Visits) -> IntArray:
+        """Positions of the visits of clients that send nothing to the models of other peers."""
+        sends_nothing = np.isin(visits.clients, self._unshown)
+        to_other = (visits.owners != visits.clients) & (visits.owners < self._count)
+        return np.flatnonzero(sends_nothing & to_other)
+
+    def _parts(self, visits: Visits, part: DataPart = "held_out") -> Iterator[IntArray]:
         """Positions of visits that are judged together: their clients have equally many samples."""
-        counts = self._learner.data["held_out"].counts[visits.clients]
+        counts = self._learner.data[part].counts[visits.clients]
         for count in np.unique(counts).tolist():
             positions = np.flatnonzero(counts == count)
             numbers = max(1, count * self._classes)
@@ -104,12 +123,18 @@ class Judge:
             for first in range(0, len(positions), size):
                 yield positions[first : first + size]
 
-    def _judge_part(self, bank: Bank, visits: Visits, prior_powers: Sequence[float]) -> Evidence:
+    def _judge_part(
+        self,
+        bank: Bank,
+        visits: Visits,
+        prior_powers: Sequence[float],
+        part: DataPart = "held_out",
+    ) -> Evidence:
         """The evidence on visits of clients that have equally many samples."""
-        outputs = self._learner.outputs(bank, visits, "held_out")
-        held_out = self._learner.data["held_out"]
+        outputs = self._learner.outputs(bank, visits, part)
+        samples = self._learner.data[part]
         clients = visits.clients.tolist()
-        by_visit = [held_out.targets_of(client).cpu().numpy() for client in clients]
+        by_visit = [samples.targets_of(client).cpu().numpy() for client in clients]
         targets = np.stack(by_visit)  # [visits, samples] or [visits, samples, outputs]
         if self._learner.task == "regression":
             return judge_values(outputs, targets.reshape(outputs.shape).astype(np.float64))
