@@ -206,6 +206,7 @@ def test_regression_writes_values(federico: Command, tmp_path: Path) -> None:
     assert answer.code == 0
     assert "RMSE" in answer.out
     assert "on 4 rows with a label" in answer.out
+    assert "away from what the model of 3 (alone) predicts, on average: " in answer.out
     frame = pd.read_csv(tmp_path / "new-predictions.csv")
     client = load("runs/sine").client("3")
     assert list(frame.columns) == ["prediction", *[f"by({name})" for name in client.posterior]]
@@ -244,3 +245,15 @@ def test_rows_without_an_answer_have_no_label_and_are_counted(
 
     summary = federico("predict", folder, tmp_path / "new.npz", "--json", "--output", f"b.{suffix}")
     assert json.loads(summary.out)["rows_without_prediction"] == 2
+
+
+def test_collaborators_that_disagree_on_new_rows_are_named(
+    federico: Command, digits_run: Path, images: Path, tmp_path: Path
+) -> None:
+    client = load(digits_run).client("3")
+    apart = client.disagreement(np.load(images)["x"])
+    assert set(apart) == set(client.posterior) - {"3", "3 (alone)"}
+
+    output = str(tmp_path / "answers.csv")
+    told = federico("predict", digits_run, images, "--client", "3", "--json", "--output", output)
+    assert json.loads(told.out)["disagreement"] == pytest.approx(apart)

@@ -473,15 +473,23 @@ def test_fewer_others_than_the_default_are_all_visited(method: Build, blobs: Cli
     ("options", "rounds", "wanted"),
     [
         ({"neighbors": 2}, 1, Needs(9, 9, 9)),  # nobody samples in a solo round
-        ({"neighbors": 2}, 100, Needs(9, 27, 81)),  # anybody may be a collaborator
-        ({"neighbors": 2}, 3, Needs(9, 27, 9 + 36)),  # half of the others have been met
-        ({"neighbors": 2, "solo_rounds": 0}, 1, Needs(9, 27, 27)),
-        ({"neighbors": 1, "strangers": "cautious", "epsilon": 0.1}, 11, Needs(9, 18, 9 + 27)),
-        ({"neighbors": 1, "strangers": "cautious", "epsilon": 0.9}, 4, Needs(9, 18, 9 + 27)),
+        ({"neighbors": 2}, 100, Needs(9, 27, 81, met=72)),  # anybody may be a collaborator
+        ({"neighbors": 2}, 3, Needs(9, 27, 9 + 36, met=36)),  # half of the others have been met
+        ({"neighbors": 2, "solo_rounds": 0}, 1, Needs(9, 27, 27, met=18)),
+        (
+            {"neighbors": 1, "strangers": "cautious", "epsilon": 0.1},
+            11,
+            Needs(9, 18, 9 + 27, met=27),
+        ),
+        (
+            {"neighbors": 1, "strangers": "cautious", "epsilon": 0.9},
+            4,
+            Needs(9, 18, 9 + 27, met=27),
+        ),
         ({"neighbors": 0}, 100, Needs(9, 9, 9)),
-        ({"sampler": "everyone"}, 100, Needs(9, 81, 81)),
-        ({"neighbors": 2, "optimizer_state": "fresh"}, 100, Needs(9, 27, 0, fresh=27)),
-        ({"neighbors": 2, "m_step": "gradient"}, 100, Needs(9, 36, 9)),
+        ({"sampler": "everyone"}, 100, Needs(9, 81, 81, met=72)),
+        ({"neighbors": 2, "optimizer_state": "fresh"}, 100, Needs(9, 27, 0, fresh=27, met=72)),
+        ({"neighbors": 2, "m_step": "gradient"}, 100, Needs(9, 36, 9, met=72)),
     ],
 )
 def test_needs_follow_the_options_and_the_rounds(
@@ -496,13 +504,13 @@ def test_needs_follow_the_options_and_the_rounds(
     [
         # Each client trains its own model and, with an optimizer of its own, two private ones.
         ({"neighbors": 2}, 1, Needs(27, 9, 27)),
-        ({"neighbors": 2}, 100, Needs(27, 27, 18 + 81)),
-        ({"neighbors": 2}, 3, Needs(27, 27, 18 + 9 + 36)),
-        ({"sampler": "everyone"}, 100, Needs(27, 81, 18 + 81)),
+        ({"neighbors": 2}, 100, Needs(27, 27, 18 + 81, met=72)),
+        ({"neighbors": 2}, 3, Needs(27, 27, 18 + 9 + 36, met=36)),
+        ({"sampler": "everyone"}, 100, Needs(27, 81, 18 + 81, met=72)),
         # Private models are trained alone, and keep their optimizers as training alone does.
-        ({"neighbors": 2, "optimizer_state": "fresh"}, 100, Needs(27, 27, 18, fresh=27)),
-        ({"neighbors": 2, "m_step": "gradient"}, 100, Needs(27, 36, 18 + 9)),
-        ({"neighbors": 2, "private_model": False}, 100, Needs(9, 27, 81)),
+        ({"neighbors": 2, "optimizer_state": "fresh"}, 100, Needs(27, 27, 18, fresh=27, met=72)),
+        ({"neighbors": 2, "m_step": "gradient"}, 100, Needs(27, 36, 18 + 9, met=72)),
+        ({"neighbors": 2, "private_model": False}, 100, Needs(9, 27, 81, met=72)),
         ({"neighbors": 0}, 100, Needs(9, 9, 9)),  # its own model is that of training alone
     ],
 )

@@ -28,6 +28,7 @@ def test_paper_sets_the_papers_rule_and_nothing_else() -> None:
         "say": "sender",
         "accept": "any",
         "private_model": False,
+        "w_max": 1.0,
     }
 
 

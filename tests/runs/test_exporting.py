@@ -70,7 +70,7 @@ def table(folder: Path) -> tuple[Bundle, Array]:
 
 def regression(folder: Path) -> tuple[Bundle, Array]:
     run = federico.run(
-        directory=folder, data={"kind": "sine", "clients": 4, "samples_per_client": 12},
+        directory=folder, data={"kind": "sine", "clients": 4, "samples_per_client": 24},
         partition={"kind": "natural"}, model=lambda: perceptron((1, 8, 1)), **SMALL,
     )  # fmt: skip
     return run.client("1"), np.linspace(0, 6, 5, dtype=np.float32)[:, None]

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from federico.runs.bundle import Bundle
     from federico.runs.predicting import Predictions
 
+SHOWN_DISAGREEING = 3
+"""How many collaborators are named that disagree most with the client's own model."""
 FORMATS = (".csv", ".parquet")
 STANDARD = Path("-")
 """Standard input as the file, standard output as the output."""
@@ -176,6 +178,8 @@ def _summary(predictions: "Predictions", bundle: "Bundle", target: Path) -> dict
     }
     if bundle.header.schema.task == "classification":
         summary["calibrated"] = bundle.header.calibration is not None
+    if predictions.disagreement.by_owner:
+        summary["disagreement"] = predictions.disagreement.by_owner
     if predictions.score.rows:
         figures = predictions.score.figures()
         summary["score"] = {"rows": predictions.score.rows, **figures}
@@ -199,6 +203,7 @@ def _lines(predictions: "Predictions", bundle: "Bundle", target: Path) -> list[s
     score = predictions.score
     if score.rows:
         lines.append(f"{describe_figures(score.figures())}, on {score.rows} rows with a label")
+    lines += _disagreement(predictions, bundle)
     if predictions.unanswered:
         scored = ""
         if score.rows and bundle.header.schema.task == "classification":
@@ -213,3 +218,18 @@ def _lines(predictions: "Predictions", bundle: "Bundle", target: Path) -> list[s
             "they are not in the score"
         )
     return lines
+
+
+def _disagreement(predictions: "Predictions", bundle: "Bundle") -> list[str]:
+    """How far the collaborators that disagree most are from the client's own model."""
+    seen = predictions.disagreement.by_owner
+    collaborators = bundle.collaborators()
+    most = [name for name in seen if name in collaborators][:SHOWN_DISAGREEING]
+    if not most:
+        return []
+    own = predictions.disagreement.compared_with
+    if bundle.header.schema.task == "classification":
+        shares = [f"{name} in {seen[name]:.0%}" for name in most]
+        return [f"another label than the model of {own} has: {', '.join(shares)} of the rows"]
+    distances = [f"{name} by {seen[name]:.3g}" for name in most]
+    return [f"away from what the model of {own} predicts, on average: {', '.join(distances)}"]

@@ -290,7 +290,10 @@ def _trigger_success(cells: Sequence[CellResult]) -> dict[str, float]:
     """How often the mark of a backdoor decides, mean over clients and runs, by row and column."""
     found: dict[str, list[float]] = defaultdict(list)
     for cell in cells:
-        shares = cell.figures_at(-1).get(TRIGGER_SUCCESS, [])
+        by_round = cell.figures.get(TRIGGER_SUCCESS)
+        if not by_round:
+            continue
+        shares = by_round[-1]
         known = [share for share in shares if share is not None]
         if known:
             place = f"{cell.row}, {cell.column}" if cell.column else cell.row

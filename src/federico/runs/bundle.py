@@ -43,6 +43,7 @@ from federico.runs.bundle_header import (
     validated_header,
 )
 from federico.runs.comparison import Comparison, describe_comparison, private_model_of
+from federico.runs.disagreement import Disagreement
 from federico.runs.distilling import Distillation, distance, distilled_row, divided
 from federico.runs.exporting import export
 from federico.runs.personal_module import PersonalModel, models_of
@@ -161,6 +162,40 @@ class Bundle:
         """
         parts = [self._personal(batch).numpy() for batch in self._batches(x, unknown)]
         return np.concatenate(parts)
+
+    def mixed_and_separate(
+        self, x: Any, *, unknown: Unknown = "error"
+    ) -> tuple[FloatArray, FloatArray]:
+        """What `probabilities` gives, and what each model gives alone: [n, models, outputs].
+
+        The models are in the order of `posterior`.
+        """
+        mixed = []
+        separate = []
+        for batch in self._batches(x, unknown):
+            of_mixture, of_models = self._personal.mixed_and_separate(batch)
+            mixed.append(of_mixture.numpy())
+            separate.append(of_models.numpy())
+        return np.concatenate(mixed), np.concatenate(separate)
+
+    def watch(self) -> Disagreement:
+        """An empty count of how often the models of others disagree with this client's own."""
+        client = self.header.client
+        own = (private_model_of(client), client)
+        return Disagreement(self.header.owners, own, self.header.schema.task)
+
+    def disagreement(self, x: Any, *, unknown: Unknown = "error") -> dict[str, float]:
+        """How often the models of others see new samples otherwise than this client's own does.
+
+        Its own is the one that it trained alone, where there is one. For classes, the share of the
+        samples that a model gives another label; for regression, how far its values are away on
+        average, in the units of the targets. Largest first. A collaborator that disagrees much more
+        on fresh data than on the client's own test data is worth a look.
+        """
+        watch = self.watch()
+        _, separate = self.mixed_and_separate(x, unknown=unknown)
+        watch.add(separate)
+        return watch.by_owner
 
     def decided_by(self, x: Any, *, unknown: Unknown = "error") -> "pd.DataFrame":
         """Whose models decided: a row for each sample, a column for each model's owner.

@@ -82,7 +82,9 @@ def distilled_row(
     with torch.no_grad():
         samples = torch.from_numpy(x)
         inputs = to_input(mixture.inputs(samples), layout.dtype)
-        parts = [mixture.mixed(part) for part in torch.split(samples, ANSWERED_AT_ONCE)]
+        parts = [
+            mixture.mixed(mixture.answers(part)) for part in torch.split(samples, ANSWERED_AT_ONCE)
+        ]
         answers = torch.cat(parts).to(layout.dtype)
 
     row = start.clone()

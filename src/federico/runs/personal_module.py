@@ -107,9 +107,15 @@ class PersonalModel(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """What the mixture predicts."""
-        return self.in_units(self.mixed(x))
+        return self.in_units(self.mixed(self.answers(x)))
 
-    def mixed(self, x: Tensor) -> Tensor:
+    def mixed_and_separate(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """What the mixture predicts, and each model alone [samples, models, outputs]."""
+        answers = self.answers(x)
+        separate = torch.stack(answers, dim=1)
+        return self.in_units(self.mixed(answers)), self.in_units(separate)
+
+    def mixed(self, answers_of_models: Sequence[Tensor]) -> Tensor:
         """The answers, mixed: class probabilities, or values that are still standardised.
 
         Where a model has no finite answer for a sample it is left out, and the rest weigh more;
@@ -119,7 +125,7 @@ class PersonalModel(nn.Module):
         mixed = nothing
         counted_weight = nothing
         whole_weight = nothing
-        for k, answers in enumerate(self.answers(x)):
+        for k, answers in enumerate(answers_of_models):
             weighted, weight = counted(answers, self.weights[k], self.farthest)
             mixed = mixed + weighted
             counted_weight = counted_weight + weight

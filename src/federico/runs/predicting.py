@@ -43,6 +43,8 @@ class Predictions:
         """Rows without a prediction, because no model has a finite answer for them."""
         self.unknown_labels = 0
         """Rows whose label is none of the model's classes, which cannot be judged."""
+        self.disagreement = bundle.watch()
+        """How often the models of others see these rows otherwise than the client's own."""
         self.score = score_for(schema.task, schema.outputs)
         self._bundle = bundle
         self._new = new
@@ -54,7 +56,8 @@ class Predictions:
         An error at the end if there was no prediction for any of them.
         """
         for rows in self._new:
-            outputs = self._bundle.probabilities(rows.x)
+            outputs, separate = self._bundle.mixed_and_separate(rows.x)
+            self.disagreement.add(separate)
             self.rows += len(outputs)
             self.unanswered += int((~has_answer(outputs)).sum())
             if rows.targets is not None:
