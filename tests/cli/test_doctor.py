@@ -46,7 +46,7 @@ def test_experiment_is_weighed(federico: Command, tiny: Path) -> None:
         if name.startswith("memory ")
     }
     parts = [value for name, value in sizes.items() if name.startswith("memory for ")]
-    assert len(parts) == 8
+    assert len(parts) == 9
     assert sizes["memory for models"] > 0
     assert sizes["memory needed at the peak, about"] == pytest.approx(sum(parts), abs=0.08)
     assert facts["models and optimizers are kept"] == "in memory"
