@@ -23,6 +23,7 @@ const live = document.getElementById("live");
 const LOOK_AGAIN = 300;
 const LONGEST_CHOICE = 15000;
 let drawing = 0;
+let isDrawing = false;
 let isPressed = false;
 let choosingUntil = 0;
 let isWaiting = false;
@@ -30,6 +31,7 @@ let isWaiting = false;
 async function show() {
   drawing += 1;
   const mine = drawing;
+  isDrawing = true;
   const { view, given } = address();
   const run = given.get("run") || (frozen ? frozen.home : null);
   const current = view || (frozen ? "worth" : "runs");
@@ -46,6 +48,7 @@ async function show() {
   clearTimeout(slow);
   // A later call has begun: what this one found is out of date.
   if (mine !== drawing) return;
+  isDrawing = false;
   main.removeAttribute("aria-busy");
   replace(made.flat().filter(Boolean));
 }
@@ -99,7 +102,8 @@ function update(names) {
   if (!concerns(names) || isWaiting) return;
   isWaiting = true;
   const showWhenFree = () => {
-    if (isBusy()) {
+    // Rounds may come faster than a view is made: it is finished first, or it would never be shown.
+    if (isBusy() || isDrawing) {
       setTimeout(showWhenFree, LOOK_AGAIN);
       return;
     }
