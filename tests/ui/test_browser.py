@@ -25,7 +25,10 @@ clients = 4
 groups = 2
 
 [split]
-samples = 200
+samples = 1600
+
+[training]
+batch_size = 2  # a round takes long enough for a person to look at it
 
 [system]
 threads = 1
