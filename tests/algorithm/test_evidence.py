@@ -344,28 +344,31 @@ def test_a_side_that_is_broken_explains_nothing() -> None:
 
 def test_a_mixture_is_as_likely_as_the_weighted_mean() -> None:
     rows = np.log([[0.2, 0.5], [0.4, 0.1]])
-    mixed = mixed_log_likelihood(rows, np.array([3.0, 1.0]))
-    np.testing.assert_allclose(np.exp(mixed), [0.25, 0.4])
+    same = np.array([[3.0, 3.0], [1.0, 1.0]])
+    np.testing.assert_allclose(np.exp(mixed_log_likelihood(rows, same)), [0.25, 0.4])
+
+    by_sample = np.array([[3.0, 1.0], [1.0, 3.0]])
+    np.testing.assert_allclose(np.exp(mixed_log_likelihood(rows, by_sample)), [0.25, 0.2])
 
 
 def test_without_any_weight_all_count_the_same() -> None:
     rows = np.log([[0.2], [0.4]])
-    np.testing.assert_allclose(np.exp(mixed_log_likelihood(rows, np.zeros(2))), [0.3])
+    np.testing.assert_allclose(np.exp(mixed_log_likelihood(rows, np.zeros((2, 1)))), [0.3])
 
 
 def test_what_has_no_weight_is_not_looked_at() -> None:
     rows = np.array([[-np.inf], [-1.0]])
-    np.testing.assert_allclose(mixed_log_likelihood(rows, np.array([0.0, 0.3])), [-1])
+    np.testing.assert_allclose(mixed_log_likelihood(rows, np.array([[0.0], [0.3]])), [-1])
 
 
 def test_a_mixture_of_broken_models_explains_nothing() -> None:
     rows = np.full((2, 3), -np.inf)
-    assert (mixed_log_likelihood(rows, np.ones(2)) == -np.inf).all()
+    assert (mixed_log_likelihood(rows, np.ones((2, 3))) == -np.inf).all()
 
 
 @given(
     arrays(np.float64, (3, 4), elements=st.floats(-2000, 0)),
-    arrays(np.float64, 3, elements=st.floats(0.001, 1)),
+    arrays(np.float64, (3, 4), elements=st.floats(0.001, 1)),
 )
 def test_a_mixture_is_between_its_best_and_its_worst(rows: FloatArray, weights: FloatArray) -> None:
     mixed = mixed_log_likelihood(rows, weights)

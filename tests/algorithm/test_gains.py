@@ -28,7 +28,8 @@ def evidence_of(gains: list[float]) -> Evidence:
     count = len(gain)
     # The worth of a model spread over three samples, of which the last says the most.
     log_likelihood = np.where(np.isfinite(gain), gain, 0.0)[:, None] * [0.01, 0.02, 0.04] - 20
-    return Evidence(gain, np.full(count, 2.0), np.full(count, 0.5), log_likelihood)
+    by_sample = np.where(np.isfinite(gain), gain, -np.inf)[:, None] * [0.1, 0.2, 0.7]
+    return Evidence(gain, np.full(count, 2.0), np.full(count, 0.5), log_likelihood, by_sample)
 
 
 def play(tracker: GainTracker, schedule: Schedule) -> GainTracker:
@@ -105,10 +106,53 @@ def test_models_are_weighed_as_they_are_now_but_not_above_their_final_gain() -> 
     tracker = play(GainTracker(OWN), [{0: 1.0, 1: 2.0}])
     tracker.settle()
     seen = np.array([9.0, -np.inf])
-    evidence = Evidence(seen, np.ones(2), np.zeros(2), np.zeros((2, 1)))
+    no_samples = np.zeros((2, 1))
+    evidence = Evidence(seen, np.ones(2), np.zeros(2), no_samples, no_samples)
     assert tracker.weights_now(peers_of(0, 1), evidence).tolist() == [1, 0]
-    better = Evidence(np.array([9.0, 9.0]), np.ones(2), np.zeros(2), np.zeros((2, 1)))
+    better = Evidence(np.array([9.0, 9.0]), np.ones(2), np.zeros(2), no_samples, no_samples)
     np.testing.assert_allclose(tracker.weights_now(peers_of(0, 1), better), [4 / 13, 9 / 13])
+
+
+def test_without_a_sample_a_model_is_worth_what_the_others_say() -> None:
+    tracker = play(GainTracker(OWN), [{0: 2.0, 1: 4.0}])
+    evidence = evidence_of([2.0, 4.0])
+    without = tracker.weights_without_sample(peers_of(0, 1), tracker.weights, evidence)
+    left = np.array([[1.8, 1.6, 0.6], [3.6, 3.2, 1.2]])  # of the gains, without each of the samples
+    np.testing.assert_allclose(without, (1 + left) ** 2)
+
+
+def test_a_model_that_one_lucky_sample_speaks_for_has_no_say_about_it() -> None:
+    tracker = play(GainTracker(OWN), [{0: 1.0, 1: 3.0}])
+    evidence = evidence_of([1.0, 3.0])
+    evidence.by_sample[:] = [[0.2, 0.2, 0.6], [-1.0, -1.0, 5.0]]
+    without = tracker.weights_without_sample(peers_of(0, 1), tracker.weights, evidence)
+    assert without[1].tolist() == [25.0, 25.0, 0.0]
+    assert without[0, 2] > 0
+
+
+def test_a_model_without_weight_or_broken_has_none_without_a_sample() -> None:
+    tracker = play(GainTracker(OWN), [{0: 1.0, 1: 2.0, 2: -np.inf}])
+    weights = np.array([1.0, 0.0, 0.0])
+    evidence = evidence_of([1.0, 2.0, -np.inf])
+    without = tracker.weights_without_sample(peers_of(0, 1, 2), weights, evidence)
+    assert (without[0] > 0).all()
+    assert (without[1:] == 0).all()
+
+
+def test_if_no_model_is_trusted_without_a_sample_it_changes_nothing() -> None:
+    tracker = play(GainTracker(OWN), [{0: 1.0, 1: 1.0}])
+    evidence = evidence_of([1.0, 1.0])
+    evidence.by_sample[:] = [[9.0, 0.0, 0.0], [9.0, 0.0, 0.0]]
+    without = tracker.weights_without_sample(peers_of(0, 1), np.array([0.3, 0.7]), evidence)
+    assert without[:, 0].tolist() == [0.3, 0.7]
+
+
+@pytest.mark.parametrize("rule", ["softmax", "bootstrap", "stacking"])
+def test_other_rules_leave_no_sample_out(rule: TrustRule) -> None:
+    tracker = play(GainTracker(OWN, rule=rule, samples=3), [{0: 2.0, 1: 4.0}])
+    weights = np.array([0.25, 0.75])
+    without = tracker.weights_without_sample(peers_of(0, 1), weights, evidence_of([2.0, 4.0]))
+    np.testing.assert_array_equal(without, np.repeat(weights[:, None], 3, axis=1))
 
 
 def test_who_has_sent_an_update_waits_to_be_evaluated_before_all_others() -> None:
@@ -127,7 +171,8 @@ def test_who_has_sent_an_update_waits_to_be_evaluated_before_all_others() -> Non
 
 def test_calibration_is_that_of_the_last_visit() -> None:
     tracker = play(GainTracker(OWN), [{0: 1.0, 1: 1.0}])
-    sharper = Evidence(np.ones(1), np.array([0.7]), np.zeros(1), np.zeros((1, 3)))
+    no_samples = np.zeros((1, 3))
+    sharper = Evidence(np.ones(1), np.array([0.7]), np.zeros(1), no_samples, no_samples)
     tracker.observe(peers_of(1), sharper)
     assert tracker.temperature.tolist() == [2.0, 0.7]
     assert tracker.prior_power.tolist() == [0.5, 0]

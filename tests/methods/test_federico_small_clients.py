@@ -4,12 +4,16 @@ Nothing crashes, all predictions are finite, and nobody ends clearly worse than 
 """
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from federico.exchange.protocol import Updates
+from federico.exchange.simulated import SimulatedExchange
 from federico.experiment.evaluation import Evaluation, evaluate
+from federico.learning.bank import Bank
 from federico.learning.learner import ClientData
 from federico.methods.federico import Federico
 from federico.methods.method import Method
@@ -34,6 +38,19 @@ def draw(random: np.random.Generator, labels: np.ndarray, turn: int = 0) -> Samp
     return places + random.standard_normal(places.shape), labels
 
 
+class ExchangeOfSmall(SimulatedExchange):
+    """Remembers the rounds in which the first client sends something to another."""
+
+    def __init__(self, bank: Bank, participants: int) -> None:
+        super().__init__(bank, participants)
+        self.rounds: list[int] = []
+
+    def push(self, round_index: int, updates: Updates) -> None:
+        if ((updates.contributors == 0) & (updates.owners != 0)).any():
+            self.rounds.append(round_index)
+        super().push(round_index, updates)
+
+
 def client(
     name: str, size: int, *, classes: Sequence[int] = (0, 1, 2), turn: int = 0, seed: int = 0
 ) -> ClientData:
@@ -49,7 +66,7 @@ def played(method: Build) -> Callable[..., tuple[Method, Evaluation]]:
     """Plays a method to its last round, as it is by default; returns it with its scores."""
 
     def play(
-        clients: Sequence[ClientData], rounds: int = ROUNDS, name: str = "federico", **options: int
+        clients: Sequence[ClientData], rounds: int = ROUNDS, name: str = "federico", **options: Any
     ) -> tuple[Method, Evaluation]:
         built = method(
             name, clients, hidden=(8,), rounds=rounds, dtype=torch.float32, batch_size=10, **options
@@ -215,3 +232,41 @@ def test_values_of_a_client_with_one_sample(played: Play) -> None:
     clients = [line("one", 1, 0.0, 1.0), line("a", 30, 0.0, 1.0), line("b", 30, 0.0, 1.0)]
     _, evaluation = played(clients)
     assert np.isfinite(evaluation.used.figures["loss"]).all()
+
+
+@pytest.mark.parametrize("size", [12, 20, 30])
+def test_a_small_client_alone_in_its_distribution_is_what_it_is_alone(
+    played: Play, size: int
+) -> None:
+    """It sends nothing while it judges, so all its samples tell that no other model is for it."""
+    gains = []
+    for seed in range(4):
+        others = [client(f"c{i}", 60, seed=seed) for i in range(5)]
+        federico, evaluation = played([client("strange", size, turn=1, seed=seed), *others])
+        assert isinstance(federico, Federico)
+        assert evaluation.alone is not None
+        used = evaluation.used.figures["accuracy"][0]
+        gains.append(used - evaluation.alone.figures["accuracy"][0])
+    assert np.mean(gains) > -0.01, gains
+
+
+@pytest.mark.parametrize("size", [12, 20])
+def test_values_of_a_small_client_alone_in_its_distribution(played: Play, size: int) -> None:
+    """The values of the others fall where its own rise."""
+    worse = []
+    for seed in range(4):
+        others = [line(f"{seed}c{i}", 60, 0.0, -1.0) for i in range(5)]
+        _, evaluation = played([line(f"{seed}strange", size, 0.0, 1.0), *others], rounds=40)
+        assert evaluation.alone is not None
+        used = evaluation.used.figures["loss"][0]
+        worse.append(used - evaluation.alone.figures["loss"][0])
+    assert np.mean(worse) < 0.02, worse
+
+
+def test_a_small_client_shares_once_it_has_judged(played: Play) -> None:
+    others = [client(f"c{i}", 60) for i in range(3)]
+    federico, _ = played([client("small", 20), *others], connect=ExchangeOfSmall)
+    assert isinstance(federico, Federico)
+    assert isinstance(federico.exchange, ExchangeOfSmall)
+    assert federico.exchange.rounds, "it collaborates in the end"
+    assert min(federico.exchange.rounds) > federico.last_judging_round

@@ -47,6 +47,8 @@ def test_a_method_needs_what_it_then_holds(
 ) -> None:
     """Where everybody visits everybody and every weight counts, the needs are exact."""
     everything = {"sampler": "everyone", "w_min": 0.0} if name == "federico" else {}
+    if name == "federico":
+        everything["judging"] = 0.01  # trust is final in the third round: nobody is silent then
     at_work = method(name, blobs((7, 4, 5, 6)), **everything)
     at_work.bank.rows.zero_()  # models that know nothing: no worse than a guess for anybody
     moves: list[int] = []
@@ -66,7 +68,9 @@ def test_a_method_needs_what_it_then_holds(
             held += len(rows)
     assert (needs.models, needs.updates) == (held, max(moves))
     kept = len(at_work.learner.states)
-    if name == "ifca":  # a client may come to train every model, and here does not
+    # With IFCA a client may come to train every model, and here does not. With FedeRiCo the twins
+    # of private models are gone once trust is final.
+    if name in ("ifca", "federico"):
         assert kept <= needs.pairs
     else:
         assert kept == needs.pairs
@@ -93,12 +97,15 @@ def test_what_cannot_be_read_is_left_out_and_the_rest_weighs_more(
         connect=Forgetful,
         neighbors=2,
         solo_rounds=0,
+        w_max=1.0,
     )
     played.round(1)
     whole = played.predictors(1)
-    played.exchange.lost = Visits.of([(0, 1), (1, 1), (2, 1)])  # type: ignore[attr-defined]
+    of_others = [(i, 1) for i in (0, 2) if (i, 1) in whole.visits.pairs]
+    assert (0, 1) in of_others
+    played.exchange.lost = Visits.of(of_others)  # type: ignore[attr-defined]
     partial = played.predictors(1)
-    assert set(whole.visits.pairs) - set(partial.visits.pairs) == {(0, 1), (1, 1), (2, 1)}
+    assert set(whole.visits.pairs) - set(partial.visits.pairs) == set(of_others)
     np.testing.assert_allclose(np.bincount(partial.visits.clients, partial.weights), 1)
     before, after = (
         m.weights[(m.visits.clients == 0) & (m.visits.owners != 1)] for m in (whole, partial)

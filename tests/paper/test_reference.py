@@ -25,7 +25,7 @@ from tests.support.linear_models import (
 
 Clients = Callable[..., list[ClientData]]
 Build = Callable[..., Federico]
-SIZES = (12, 5, 17, 1, 2, 40)
+SIZES = (12, 5, 45, 1, 2, 40)
 """Some can hold nothing out; one has many samples."""
 PEERS = len(SIZES)
 NEIGHBORS = 2

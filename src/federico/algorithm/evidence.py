@@ -11,6 +11,8 @@ about V, in four steps:
    of samples, so that few samples give soft trust and many give firm trust.
 3. *Trust.* See `federico.algorithm.trust_rules`.
 4. *Gate.* How much the collaborators' mixture counts against the model that a peer trained alone.
+   Each sample is explained by the mixture as it would be trusted without this very sample: among
+   few samples, chance makes some model look good, and the mixture must not be praised for that.
 
 Values (regression) are judged by a Gaussian around the prediction with a variance fitted to V, and
 guessed by their mean. `federico.algorithm.reference` has the same as plain loops.
@@ -29,6 +31,9 @@ PRIOR_POWERS = (0.0, 0.5, 1.0)
 """Powers of the label frequencies that are tried; one above 0 must be worth a nat."""
 PRIOR_SAMPLES = 2.0
 """How many samples of variance 1 the fitted variance of values starts from."""
+FEW_SAMPLES = 8
+"""A peer that holds out fewer samples than this judges the models of others by all its samples
+first, and sends nothing until it has."""
 NO_GAIN = -1.0
 """A model that is worth less than this has no trust; its gain is remembered as this."""
 GATE_HALVINGS = 50
@@ -52,6 +57,8 @@ class Evidence:
     """a of each model, [visits]."""
     log_likelihood: FloatArray
     """log p'(y|x) of each sample, [visits, samples]; minus infinity where the gain is."""
+    by_sample: FloatArray
+    """What each sample adds to the gain, [visits, samples]."""
 
 
 def log_label_prior(labels: IntArray, classes: int) -> FloatArray:
@@ -92,10 +99,13 @@ def judge_classes(
             prior_power[better] = power
             log_likelihood[better] = tried[better]
 
-    by_frequency = np.take_along_axis(log_priors, labels, axis=1).sum(axis=1)
-    guess = np.maximum(by_frequency, -samples * np.log(classes))
-    gain = np.where(finite, log_likelihood.sum(axis=1) - guess, -np.inf)
-    return Evidence(gain, temperature, prior_power, log_likelihood)
+    by_frequency = np.take_along_axis(log_priors, labels, axis=1)  # [visits, samples]
+    uniform = np.full((visits, samples), -np.log(classes))
+    frequency_is_better = by_frequency.sum(axis=1) > uniform.sum(axis=1)
+    guess = np.where(frequency_is_better[:, None], by_frequency, uniform)
+    by_sample = log_likelihood - guess
+    gain = np.where(finite, by_sample.sum(axis=1), -np.inf)
+    return Evidence(gain, temperature, prior_power, log_likelihood, by_sample)
 
 
 def judge_values(predictions: FloatArray, targets: FloatArray) -> Evidence:
@@ -111,11 +121,13 @@ def judge_values(predictions: FloatArray, targets: FloatArray) -> Evidence:
     with np.errstate(over="ignore", invalid="ignore"):
         log_likelihood = _gaussian(usable - targets)  # [visits, samples]
         guess = _gaussian(targets)  # [visits, samples]
-        gain = (log_likelihood - guess).sum(axis=1)
+        by_sample = log_likelihood - guess
+        gain = by_sample.sum(axis=1)
     finite &= np.isfinite(gain)
     gain[~finite] = -np.inf
     log_likelihood[~finite] = -np.inf
-    return Evidence(gain, np.ones(visits), np.zeros(visits), log_likelihood)
+    by_sample[~finite] = -np.inf
+    return Evidence(gain, np.ones(visits), np.zeros(visits), log_likelihood, by_sample)
 
 
 def gate(together: FloatArray, alone: FloatArray, prior: float) -> float:
@@ -147,12 +159,17 @@ def gate(together: FloatArray, alone: FloatArray, prior: float) -> float:
 
 
 def mixed_log_likelihood(log_likelihood: FloatArray, weights: FloatArray) -> FloatArray:
-    """Log of the weighted mean of likelihoods, [samples]; weights of all zeros count as equal."""
-    if weights.sum() == 0:
-        weights = np.ones(len(weights))
-    has_weight = weights > 0
-    log_weights = np.log(weights[has_weight] / weights.sum())
-    weighted = log_weights[:, None] + log_likelihood[has_weight]
+    """Log of the weighted mean of likelihoods, [samples].
+
+    `log_likelihood` and `weights` are [models, samples]: the mixture that explains a sample may be
+    weighted without it. Weights of all zeros count as equal.
+    """
+    total = weights.sum(axis=0)
+    shares = np.where(total > 0, weights / np.where(total > 0, total, 1.0), 1.0 / len(weights))
+
+    has_weight = shares > 0
+    log_shares = np.log(np.where(has_weight, shares, 1.0))
+    weighted = np.where(has_weight, log_shares + log_likelihood, -np.inf)
     mixed: FloatArray = np.logaddexp.reduce(weighted, axis=0)
     return mixed
 

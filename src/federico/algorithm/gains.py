@@ -105,6 +105,27 @@ class GainTracker(PeerTable):
             score = score / total
         return score
 
+    def weights_without_sample(
+        self, peers: IntArray, weights: FloatArray, evidence: Evidence
+    ) -> FloatArray:
+        """How much these models would count without each of the samples, [models, samples].
+
+        `weights` are those with all samples; a model without weight has none without a sample.
+        Only the rule `gain` can leave a sample out; for the others all samples have the same
+        weights, and so has one without which no model would be trusted.
+        """
+        samples = evidence.by_sample.shape[1]
+        with_all = np.repeat(weights[:, None], samples, axis=1)
+        if self.rule != "gain":
+            return with_all
+
+        is_usable = (weights > 0) & np.isfinite(evidence.by_sample).all(axis=1)
+        by_sample = np.where(is_usable[:, None], evidence.by_sample, 0.0)
+        without = self.gain[self.places(peers)][:, None] - by_sample
+        score = np.where(is_usable[:, None], scores(self.rule, without), 0.0)
+        is_trusted = score.sum(axis=0) > 0
+        return np.where(is_trusted, score, with_all)
+
     def wants(self, peers: IntArray) -> None:
         """These peers have sent updates: those never evaluated are to be evaluated next."""
         self.meet(peers)

@@ -35,7 +35,7 @@ from typing import TypeAlias
 import numpy as np
 
 from federico.algorithm.aggregation import Say
-from federico.algorithm.evidence import NO_GAIN, PRIOR_POWERS
+from federico.algorithm.evidence import FEW_SAMPLES, NO_GAIN, PRIOR_POWERS
 from federico.algorithm.gains import WAITING
 from federico.algorithm.reference_acceptance import ReferenceAcceptance, length_of
 from federico.algorithm.reference_evidence import (
@@ -132,6 +132,10 @@ class ReferenceFederation:
         for i, samples in enumerate(self.for_training):
             if len(samples) < self.least_samples:
                 self.unshown.add(i)
+        few = [i for i, samples in enumerate(self.for_judging) if 0 < len(samples) < FEW_SAMPLES]
+        self.silent = self.unshown.union(few)
+        """The peers that send nothing before their trust is final: those, and the ones that have
+        held out too few samples to judge by these alone."""
         self.absent: list[set[int]] = [set() for _ in self.x]
         """The peers whose models peer i has wanted in vain."""
 
@@ -334,11 +338,11 @@ class ReferenceFederation:
     def evidence_on(self, i: int, b: int) -> ReferenceEvidence:
         """What is said about the model of peer b.
 
-        A peer that sends nothing has no sample that another peer's model was trained on: all of
-        them tell what such a model is worth.
+        A silent peer has no sample that another peer's model was trained on: all of them tell what
+        such a model is worth.
         """
         found = self.evidence(i, self.phi[b])
-        if i not in self.unshown or b == i:
+        if i not in self.silent or b == i:
             return found
         everything = list(range(len(self.x[i])))
         by_all = self.evidence(i, self.phi[b], judged=everything)
@@ -350,7 +354,7 @@ class ReferenceFederation:
         gain = 0.0
         if not np.isfinite(outputs).all():
             gain = -inf
-        return ReferenceEvidence(gain, 1.0, 0.0, [])
+        return ReferenceEvidence(gain, 1.0, 0.0, [], [])
 
     def take_in(self, i: int, b: int, evidence: ReferenceEvidence, *, is_final: bool) -> None:
         """Track what model b is worth to peer i; final evidence replaces what was tracked."""
@@ -407,10 +411,7 @@ class ReferenceFederation:
         collaborators: Collection[int],
     ) -> float:
         """The gate: how much what these models say together counts against training alone."""
-        log_likelihood: dict[int, list[float]] = {}
-        for b in weights:
-            log_likelihood[b] = evidence[b].log_likelihood
-        together = mixture_log_likelihood(log_likelihood, weights)
+        together = mixture_log_likelihood(evidence, self.gain[i], weights)
 
         alone = self.evidence_alone(i)
         if not collaborators:
@@ -448,8 +449,9 @@ class ReferenceFederation:
         """What peer i sends to the owners of visited models: c_ib = n_i w_ib, and a delta.
 
         A peer trains its own model however little it trusts it: if nobody did, it would stay so.
-        One with too few samples trains no other.
+        One with too few samples trains no other; one with few, not while it judges.
         """
+        sends_nothing = self.unshown if self.ceiling[i] else self.silent
         x = self.x[i][self.for_training[i]]
         y = self.y[i][self.for_training[i]]
         samples = len(x)
@@ -457,7 +459,7 @@ class ReferenceFederation:
         updates: list[ReferenceUpdate] = []
         for b in visited:
             weight = self.weight_of(i, b)
-            if b != i and (weight == 0 or weight < self.w_min or i in self.unshown):
+            if b != i and (weight == 0 or weight < self.w_min or i in sends_nothing):
                 continue
             delta = self.trainer.local_epoch(i, b, self.phi[b], x, y, t)
             updates.append(ReferenceUpdate(i, b, weight * samples, delta))

@@ -30,6 +30,8 @@ class ReferenceEvidence:
     prior_power: float
     log_likelihood: list[float]
     """Of each held-out sample, by the model as this peer reads it."""
+    by_sample: list[float]
+    """What each held-out sample adds to the gain."""
 
 
 # Classes.
@@ -82,13 +84,14 @@ def evidence_from_classes(
 
     # The guess knows how frequent the labels are, or gives all the same probability: the better.
     classes = len(log_prior)
-    by_frequency = sum(log_prior[label] for label in labels)
-    uniform = -len(labels) * log(classes)
-    guess = max(by_frequency, uniform)
+    by_frequency = [log_prior[label] for label in labels]
+    guess = [-log(classes) for _ in labels]
+    if sum(by_frequency) > sum(guess):
+        guess = by_frequency
 
     temperature, prior_power, log_likelihood = best
-    gain = sum(log_likelihood) - guess
-    return ReferenceEvidence(gain, temperature, prior_power, log_likelihood)
+    by_sample = differences(log_likelihood, guess)
+    return ReferenceEvidence(sum(by_sample), temperature, prior_power, log_likelihood, by_sample)
 
 
 # Values (regression).
@@ -105,8 +108,8 @@ def evidence_from_values(predictions: Table, targets: Table) -> ReferenceEvidenc
 
     log_likelihood = gaussian(residuals)
     guess = gaussian(targets)
-    gain = sum(log_likelihood) - sum(guess)
-    return ReferenceEvidence(gain, 1.0, 0.0, log_likelihood)
+    by_sample = differences(log_likelihood, guess)
+    return ReferenceEvidence(sum(by_sample), 1.0, 0.0, log_likelihood, by_sample)
 
 
 def gaussian(residuals: Table) -> list[float]:
@@ -134,26 +137,43 @@ def gaussian(residuals: Table) -> list[float]:
 
 def trust_in(gains: dict[int, float], own: int) -> dict[int, float]:
     """The posterior: what each model weighs, by the nats that it is worth."""
-    score: dict[int, float] = {}
-    for j, gain in gains.items():
-        score[j] = max(0.0, 1.0 + gain) ** 2
+    score = {j: trust_by_gain(gain) for j, gain in gains.items()}
     score[own] = max(score[own], LEAST_OWN_TRUST)
 
     total = sum(score.values())
     return {j: score[j] / total for j in score}
 
 
+def trust_by_gain(gain: float) -> float:
+    """t: what a model that is worth this many nats counts for."""
+    return max(0.0, 1.0 + gain) ** 2
+
+
 def mixture_log_likelihood(
-    log_likelihood: dict[int, list[float]], weights: dict[int, float]
+    evidence: dict[int, ReferenceEvidence], gains: dict[int, float], weights: dict[int, float]
 ) -> list[float]:
-    """Log of the weighted mean of the models' likelihoods, for each held-out sample."""
-    trusted = [b for b in log_likelihood if weights[b] > 0]
-    total = sum(weights[b] for b in trusted)
-    samples = len(log_likelihood[trusted[0]])
+    """Log of the weighted mean of the models' likelihoods, for each held-out sample.
+
+    The models that explain a sample are trusted as they would be without it.
+    """
+    trusted = [b for b in weights if weights[b] > 0]
+    samples = len(evidence[trusted[0]].by_sample)
 
     mixed: list[float] = []
     for s in range(samples):
-        terms = [log(weights[b] / total) + log_likelihood[b][s] for b in trusted]
+        without: dict[int, float] = {}
+        for b in trusted:
+            without[b] = 0.0
+            if isfinite(evidence[b].gain):
+                without[b] = trust_by_gain(gains[b] - evidence[b].by_sample[s])
+        if sum(without.values()) == 0:
+            without = {b: weights[b] for b in trusted}
+
+        total = sum(without.values())
+        terms = [-inf]
+        for b in trusted:
+            if without[b] > 0:
+                terms.append(log(without[b] / total) + evidence[b].log_likelihood[s])
         mixed.append(log_of_sum(terms))
     return mixed
 
@@ -199,6 +219,11 @@ def share_of_sample(weight: float, advantage: float) -> float:
 # Helpers.
 
 
+def differences(numbers: Numbers, others: Numbers) -> list[float]:
+    """Each number less the other at its place."""
+    return [number - other for number, other in zip(numbers, others, strict=True)]
+
+
 def log_of_sum(terms: Numbers) -> float:
     """Log of the sum of exponentials; the largest is taken out, so that nothing overflows."""
     largest = max(terms)
@@ -214,4 +239,4 @@ def all_finite(table: Table) -> bool:
 
 def no_evidence(samples: int) -> ReferenceEvidence:
     """What is said of a broken model: it explains no sample."""
-    return ReferenceEvidence(-inf, 1.0, 0.0, [-inf] * samples)
+    return ReferenceEvidence(-inf, 1.0, 0.0, [-inf] * samples, [-inf] * samples)

@@ -13,7 +13,7 @@ from pydantic import Field, NonNegativeInt, PositiveFloat, model_validator
 
 from federico.algorithm.acceptance import REACH, Accept
 from federico.algorithm.aggregation import Say, coefficients_at_owner
-from federico.algorithm.evidence import gate, mixed_log_likelihood
+from federico.algorithm.evidence import FEW_SAMPLES, gate, mixed_log_likelihood
 from federico.algorithm.gains import GainTracker
 from federico.algorithm.losses import LossTracker, Tracking
 from federico.algorithm.mixture import capped
@@ -400,9 +400,15 @@ class Federico(Method):
         self.unshown = [i for i in hosted if not self.has_enough_samples(i)]
         """The hosted peers with so few samples that they never show anybody what they train."""
         self.exchange.withhold(np.array(self.unshown, dtype=np.int64))
+        self.silent = self.unshown
+        """The hosted peers that send nothing while they judge models: those, and the ones that have
+        held out too few samples to judge by these alone. What they do not send, no other model is
+        trained on, so they judge the models of others by all their samples."""
         if self.judges:
             outputs = self.learner.outputs_count
-            self.judge = Judge(self.learner, context.hosted, outputs, self.unshown)
+            few = [i for i in hosted if 0 < self.learner.held_out[i] < FEW_SAMPLES]
+            self.silent = sorted({*self.unshown, *few})
+            self.judge = Judge(self.learner, context.hosted, outputs, self.silent)
 
         self.acceptance = Acceptance(self.opt.accept, self.opt.reach, self.opt.trim)
         self.loss_check = LossCheck(self.learner, self.bank)
@@ -620,12 +626,15 @@ class Federico(Method):
         # A site alone would not shift its own model by label frequencies: only the temperature is
         # fitted, so that the private model predicts the classes that training alone does.
         alone = self.judge.judge(self.bank, self._to_judged_alone(), prior_powers=(0.0,))
-        for place, (_, positions) in enumerate(visits.by_client()):
+        for place, (i, positions) in enumerate(visits.by_client()):
             if not collaborates[place]:
                 continue  # without collaborators a peer is alone: its private model saw more data
 
             evidence = judgement.of(positions)
-            mixed = mixed_log_likelihood(evidence.log_likelihood, weights[positions])
+            by_sample = self.gains[i].weights_without_sample(
+                visits.owners[positions], weights[positions], evidence
+            )
+            mixed = mixed_log_likelihood(evidence.log_likelihood, by_sample)
             found = gate(mixed, alone.log_likelihood[place], self.opt.together_prior)
             together[place] = min(found, self.together_ceiling[place])
         return together, alone.temperature
@@ -678,9 +687,10 @@ class Federico(Method):
 
         A peer with too few samples trains its own model like everybody, but shows it to nobody.
         """
-        is_unshown = np.isin(visits.clients, self.unshown)
+        sends_nothing = self.silent if self.is_judging else self.unshown
         to_own = visits.clients == visits.owners
-        return np.flatnonzero(self.affordable(visits) & (to_own | ~is_unshown))
+        may_send = ~np.isin(visits.clients, sends_nothing)
+        return np.flatnonzero(self.affordable(visits) & (to_own | may_send))
 
     @timed("push")
     def push_updates(self, round_index: int, updates: Updates) -> None:

@@ -30,15 +30,19 @@ class Judgement:
     prior_power: FloatArray
     log_likelihood: list[FloatArray]
     """Of each visit, by sample of the client; clients differ in how many they have."""
+    by_sample: list[FloatArray]
+    """What each sample adds to the gain, of each visit."""
 
     def of(self, positions: IntArray) -> Evidence:
         """The evidence on the visits at these positions, which are one client's."""
         log_likelihood = [self.log_likelihood[position] for position in positions.tolist()]
+        by_sample = [self.by_sample[position] for position in positions.tolist()]
         return Evidence(
             self.gain[positions],
             self.temperature[positions],
             self.prior_power[positions],
             np.stack(log_likelihood),
+            np.stack(by_sample),
         )
 
     def take(self, positions: IntArray) -> "Judgement":
@@ -48,6 +52,7 @@ class Judgement:
             self.temperature[positions],
             self.prior_power[positions],
             [self.log_likelihood[position] for position in positions.tolist()],
+            [self.by_sample[position] for position in positions.tolist()],
         )
 
 
@@ -55,15 +60,15 @@ class Judge:
     """Judges models on what the learner's clients have held out."""
 
     def __init__(
-        self, learner: Learner, clients: IntArray, outputs: int, unshown: Sequence[int] = ()
+        self, learner: Learner, clients: IntArray, outputs: int, silent: Sequence[int] = ()
     ) -> None:
         """`clients` are those hosted here; the learner has already held out their samples.
 
-        `unshown` are those among them that never send anything: no other peer's model was trained
-        on any of their samples, so all of them tell what such a model is worth.
+        `silent` are those among them that send nothing while models are judged: no other peer's
+        model was trained on any of their samples, so all of them tell what such a model is worth.
         """
         self._learner = learner
-        self._unshown = unshown
+        self._silent = silent
         self._count = len(learner.names)
         self._classes = outputs
         self.log_priors: dict[int, FloatArray] = {}
@@ -84,14 +89,16 @@ class Judge:
         temperature = np.ones(len(visits))
         prior_power = np.zeros(len(visits))
         log_likelihood: list[FloatArray] = [np.empty(0)] * len(visits)
+        by_sample: list[FloatArray] = [np.empty(0)] * len(visits)
 
         for positions in self._parts(visits):
             evidence = self._judge_part(bank, visits[positions], prior_powers)
             gain[positions] = evidence.gain
             temperature[positions] = evidence.temperature
             prior_power[positions] = evidence.prior_power
-            for position, row in zip(positions.tolist(), evidence.log_likelihood, strict=True):
-                log_likelihood[position] = row
+            for place, position in enumerate(positions.tolist()):
+                log_likelihood[position] = evidence.log_likelihood[place]
+                by_sample[position] = evidence.by_sample[place]
 
         # Who could not hold anything out has no evidence: all that is not broken is worth a guess.
         without = self._learner.held_out[visits.clients] == 0
@@ -100,16 +107,17 @@ class Judge:
         prior_power[without] = 0.0
         for position in np.flatnonzero(without).tolist():
             log_likelihood[position] = np.empty(0)
+            by_sample[position] = np.empty(0)
 
         by_all = self._judged_by_all(visits)
         for positions in self._parts(visits[by_all], "all"):
             evidence = self._judge_part(bank, visits[by_all[positions]], prior_powers, "all")
             gain[by_all[positions]] = evidence.gain
-        return Judgement(gain, temperature, prior_power, log_likelihood)
+        return Judgement(gain, temperature, prior_power, log_likelihood, by_sample)
 
     def _judged_by_all(self, visits: Visits) -> IntArray:
-        """Positions of the visits of clients that send nothing to the models of other peers."""
-        sends_nothing = np.isin(visits.clients, self._unshown)
+        """Positions of the visits of silent clients to the models of other peers."""
+        sends_nothing = np.isin(visits.clients, self._silent)
         to_other = (visits.owners != visits.clients) & (visits.owners < self._count)
         return np.flatnonzero(sends_nothing & to_other)
 
