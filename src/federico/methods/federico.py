@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, NonNegativeInt, PositiveFloat, model_validator
+from torch import Tensor
 
 from federico.algorithm.acceptance import REACH, Accept
 from federico.algorithm.aggregation import Say, coefficients_at_owner
@@ -39,6 +40,7 @@ from federico.learning.visits import Visits
 from federico.methods.accepting import Acceptance, LossCheck, Weighed, keep
 from federico.methods.averaging import Buffers, average_into, compare_with_own, finite
 from federico.methods.context import timed
+from federico.methods.echoes import Echoes
 from federico.methods.judging import Judge, Judgement
 from federico.methods.method import (
     Gains,
@@ -280,6 +282,8 @@ class Federico(Method):
     loss_ceiling = PerClient[FloatArray]()
     """The loss on held-out samples that each peer's model may have: what it was when trust became
     final, and not a number until then, [hosted]."""
+    own_trail = PerClient[Tensor]()
+    """What each peer remembers of its own models, so that it knows an echo of one: see `Echoes`."""
     trust_is_final = PerClient[IntArray]()
     """1 once the peer's trust is final and it trains on all its samples, [hosted]."""
 
@@ -409,6 +413,10 @@ class Federico(Method):
             few = [i for i in hosted if 0 < self.learner.held_out[i] < FEW_SAMPLES]
             self.silent = sorted({*self.unshown, *few})
             self.judge = Judge(self.learner, context.hosted, outputs, self.silent)
+        self.echoes = Echoes(self.bank, context.hosted, context.names, context.seed)
+        self.own_trail = self.echoes.nothing_yet()
+        if self.opt.start == "independent":  # else all others have the same model at first
+            self.remember_own_models()
 
         self.acceptance = Acceptance(self.opt.accept, self.opt.reach, self.opt.trim)
         self.loss_check = LossCheck(self.learner, self.bank)
@@ -489,6 +497,7 @@ class Federico(Method):
         del updates  # free the memory of what was sent before adding up what has arrived
         self.train_alone(round_index)
         self.update(round_index, self.collect(round_index))
+        self.remember_own_models()
         together = self.together.copy() if self.has_private_models else None
         return Round(
             neighbors, list(self.posteriors.values()), together, self.judged, self._refusals()
@@ -591,7 +600,7 @@ class Federico(Method):
         Once trust is final it can only fall: models move on, and one may move away from a peer that
         trusts it.
         """
-        judgement = self.judge.judge(self.bank, visits)
+        judgement = self._judgement(visits)
         self.judged = []
         for i, positions in visits.by_client():
             evidence = judgement.of(positions)
@@ -600,6 +609,20 @@ class Federico(Method):
             self.posteriors[i] = self._posterior(i)
         if self.has_private_models:
             self._compare_with_alone(visits, judgement)
+
+    def remember_own_models(self) -> None:
+        """Note what each peer's own model is now, so that others cannot give it for theirs."""
+        if self.judges:
+            self.echoes.remember(self.own_trail)
+
+    def _judgement(self, visits: Visits) -> Judgement:
+        """The evidence on these visits; a model that is the visitor's own again is worth nothing.
+
+        It would fit the visitor's samples as well as its own does, whatever its owner is like.
+        """
+        judgement = self.judge.judge(self.bank, visits)
+        is_echo = self.echoes.among(visits, self.own_trail)
+        return replace(judgement, gain=np.where(is_echo, -np.inf, judgement.gain))
 
     def _compare_with_alone(self, visits: Visits, judgement: Judgement) -> None:
         """The gate: how much each peer's mixture counts against what it trained alone."""
@@ -857,7 +880,7 @@ class Federico(Method):
         mixtures = self._with_own(self.read(round_index, visits, np.concatenate(weights)))
         judgement = None
         if self.judges and self._has_judged:
-            judgement = self.judge.judge(self.bank, mixtures.visits)
+            judgement = self._judgement(mixtures.visits)
             mixtures = self._trusted_now(mixtures, judgement)
         mixtures = self._capped(mixtures)
 

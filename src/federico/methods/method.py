@@ -46,7 +46,7 @@ class Gains:
     peers: IntArray
     nats: FloatArray
     """More than a guess on the samples that the client held out; minus infinity for a model whose
-    outputs were not finite."""
+    outputs were not finite, or that is an echo of the client's own."""
 
 
 @dataclass(frozen=True)

@@ -266,11 +266,6 @@ class OwnerClient:
         return self._conversation.whole
 
     @property
-    def digest(self) -> bytes:
-        """The digest of the model that is here."""
-        return self._conversation.header.digest
-
-    @property
     def has_update(self) -> bool:
         """Whether the owner has an update on that model already; it takes no second one."""
         return self._conversation.update_delivered

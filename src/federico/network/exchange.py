@@ -51,8 +51,6 @@ POLL_SECONDS = 0.1
 MUTE_TIMES = 2.0
 """A peer that has not said a word is waited for so many times as long as others took in all."""
 INCARNATION_BITS = 63
-ECHO = 0.01
-"""A model that is closer to one's own than this part of one's own last move is an echo of it."""
 
 
 class NetworkExchange:
@@ -110,10 +108,6 @@ class NetworkExchange:
         self._predicted_with: IntArray = np.empty(0, dtype=np.int64)
         """The owners whose models were last read for an evaluation."""
         self._own_update: tuple[float, RowFile] | None = None
-        self._own_digests: set[bytes] = set()
-        """Of all models that this peer has offered since its own training has moved it."""
-        self._echoes: dict[int, bytes] = {}
-        """The owners whose model was found to be an echo, and which one."""
         self._longest_own = 0.0
         self._own_length = 0.0
         """Length of the last own update, by which those of others are measured."""
@@ -134,7 +128,6 @@ class NetworkExchange:
         self._publish(round_index)
         version = round_index if self._lockstep else LATEST
         came = self._fetch(wanted, version, patient=self._lockstep, purpose="training")
-        came = [owner for owner in came if not self._is_echo(owner)]
         return self._visits_to(wanted, came)
 
     def read_models(self, round_index: int, visits: Visits) -> Visits:
@@ -150,7 +143,7 @@ class NetworkExchange:
         self._fetch(visits, version, patient=False, purpose="evaluation")
         here = []
         for owner, client in self._owners.items():
-            if client.has_model and not self._is_echo(owner):
+            if client.has_model:
                 here.append(owner)
         return self._visits_to(visits, here)
 
@@ -233,8 +226,6 @@ class NetworkExchange:
         row = self._bank.hosted_rows[0].numpy()
         if np.isfinite(square_sum(row)):
             self._server.publish(version, row)
-            if self._longest_own > 0:  # at the start, everybody's model is the same
-                self._own_digests.add(self._models.publications[-1].digest)
         else:
             # Others would hold it against this peer.
             log.warning("this peer's model is not finite: it is not offered to others")
@@ -259,25 +250,6 @@ class NetworkExchange:
             if not self._owners[owner].has_model:
                 self._bank.drop_visiting_row(owner)
         return came
-
-    def _is_echo(self, owner: int) -> bool:
-        """Whether what an owner has given as its model is this peer's own, now or earlier.
-
-        It would fit this peer's samples as well as its own model does, and earn the trust of a
-        true collaborator with that.
-        """
-        digest = self._owners[owner].digest
-        if self._echoes.get(owner) == digest:
-            return True
-        theirs = self._bank.rows[self._bank.places(np.array([owner]))[0]]
-        distance = float((theirs - self._bank.hosted_rows[0]).norm())
-        if digest not in self._own_digests and not distance < ECHO * self._own_length:
-            return False
-        if owner not in self._echoes:
-            name = self._terms.roster.members[owner]
-            log.warning("%s gives this peer's own model for its own: it is left out", name)
-        self._echoes[owner] = digest
-        return True
 
     def _copies_of(self, owners: IntArray) -> list[int]:
         """Those of these owners whose models are here.

@@ -85,8 +85,9 @@ class Record:
     model trained alone has the rest."""
     gains: list[dict[str, float | None]] | None = None
     """What the models that each client judged were worth to it, in nats against a guess on the
-    samples that it held out; None for a model whose outputs were not finite. None where the method
-    judges no models so, and with more than a thousand clients."""
+    samples that it held out; None for a model whose outputs were not finite, or that was an echo of
+    the client's own. None where the method judges no models so, and with more than a thousand
+    clients."""
     standing: list[dict[str, float]] | None = None
     """What is left to the contributors whose moves each client has had to refuse, of what they may
     count for at this client: from 0 to 1. With many clients only the least; None where nothing was

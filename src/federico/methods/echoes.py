@@ -1,0 +1,108 @@
+"""Finds models of others that are a reader's own: nobody is to earn trust with an echo.
+
+An echo of a peer's own model fits the peer's samples as well as its own model does, so it would be
+trusted like that of a true collaborator. Each peer remembers a sketch of its own model after every
+round: a few numbers, whose distance tells that of the models. A model that is as close to one of
+them as a small part of a round's move is an echo.
+"""
+
+import logging
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from federico.learning.bank import Bank
+from federico.learning.visits import Visits
+from federico.rng import stream
+from federico.types import BoolArray, IntArray
+
+log = logging.getLogger(__name__)
+
+REMEMBERED = 32
+"""Rounds after which a peer still knows its model of then."""
+NUMBERS = 32
+"""Numbers in a sketch: distances are right to about an eighth."""
+CLOSE = 0.01
+"""A model that is closer to one's own than this part of how far one's own usually moves in a round
+is an echo of it."""
+MOST_NUMBERS = 1 << 22
+"""Numbers of models that are copied at a time to sketch them."""
+
+
+class Echoes:
+    """Knows what the models of the clients hosted here were, and finds copies of them."""
+
+    def __init__(self, bank: Bank, hosted: IntArray, names: Sequence[str], seed: int) -> None:
+        """`names` are those of all clients."""
+        self._bank = bank
+        self._hosted = hosted
+        self._names = names
+        size = bank.row_layout.size
+        signs = stream(seed, "sketches of models").choice([-1, 1], size).astype(np.int8)
+        self._signs = torch.from_numpy(signs).to(bank.rows.device)
+        self._reported: set[tuple[int, int]] = set()
+
+    def nothing_yet(self) -> Tensor:
+        """The trail of clients that have not played a round: [hosted, rounds, numbers]."""
+        return torch.full((len(self._hosted), REMEMBERED, NUMBERS), torch.nan)
+
+    def remember(self, trail: Tensor) -> None:
+        """Add the clients' models, as they are now, to the end of their trail."""
+        places = self._bank.places(self._hosted)
+        trail[:, :-1] = trail[:, 1:].clone()
+        trail[:, -1] = self._sketches(places)
+
+    def among(self, visits: Visits, trail: Tensor) -> BoolArray:
+        """Which visits meet an echo of the visitor's own model, [visits]."""
+        is_other = (visits.owners != visits.clients) & (visits.owners < len(self._names))
+        to_others = np.flatnonzero(is_other)
+        places = self._bank.places_met(visits[to_others])
+        distinct, which = torch.unique(places, return_inverse=True)
+        met = self._sketches(distinct)[which]
+
+        is_echo = np.zeros(len(visits), dtype=bool)
+        for client, positions in visits[to_others].by_client():
+            own = trail[np.searchsorted(self._hosted, client)]
+            is_echo[to_others[positions]] = _are_close(met[positions], own).numpy()
+        self._report(visits[np.flatnonzero(is_echo)])
+        return is_echo
+
+    def _sketches(self, places: Tensor) -> Tensor:
+        """The sketches of the models at these places, [places, numbers].
+
+        A model is cut into as many parts as a sketch has numbers; each number is the sum of a part,
+        with a sign for each of its numbers that was drawn once for all models.
+        """
+        signs = self._signs.tensor_split(NUMBERS)
+        sketched = [torch.empty(0, NUMBERS)]
+        at_a_time = max(1, MOST_NUMBERS // max(1, len(self._signs)))
+        for some in torch.split(places, at_a_time):
+            rows = self._bank.rows[some]
+            parts = rows.tensor_split(NUMBERS, dim=1)
+            sums = [part.double() @ sign.double() for part, sign in zip(parts, signs, strict=True)]
+            sketched.append(torch.stack(sums, dim=1).float().cpu())
+        return torch.cat(sketched)
+
+    def _report(self, echoes: Visits) -> None:
+        """Say once who gives whom an echo."""
+        for client, owner in echoes.pairs:
+            if (client, owner) not in self._reported:
+                self._reported.add((client, owner))
+                theirs, reader = self._names[owner], self._names[client]
+                log.info("the model of %s is that of %s itself: it is not trusted", theirs, reader)
+
+
+def _are_close(met: Tensor, own: Tensor) -> Tensor:
+    """Which of the sketches [met, numbers] are about one of a peer's own [rounds, numbers]."""
+    usual_step = _lengths(own[1:] - own[:-1]).nanmedian()
+    distances = _lengths(met[:, None] - own)  # [met, rounds]
+    # A round that is not remembered has no distance, and is close to nothing.
+    return (distances < CLOSE * usual_step).any(1)
+
+
+def _lengths(differences: Tensor) -> Tensor:
+    """The Euclidean length of each difference of sketches, which is about that of the models."""
+    lengths: Tensor = torch.linalg.vector_norm(differences, dim=-1)
+    return lengths

@@ -1,0 +1,142 @@
+"""Nobody is trusted for giving a reader its own model."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from federico.api.progress import Quiet
+from federico.experiment.config import validate
+from federico.experiment.runner import simulate
+from federico.learning.bank import Bank
+from federico.learning.layout import ModelLayout
+from federico.learning.visits import Visits
+from federico.methods.echoes import REMEMBERED, Echoes
+from federico.runs.records import Record, read_records
+
+NAMES = ("reader", "other")
+SIZE = 5000
+STEP = 1.0
+"""How far the reader's model moves in a round."""
+OTHER_VISITS = Visits.of([(0, 1)])
+HOSTED = np.array([0])
+
+
+class Reader:
+    """A peer that has played some rounds, and the model that another one gives it."""
+
+    def __init__(self, rounds: int = 3, size: int = SIZE) -> None:
+        layout = ModelLayout(lambda: nn.Linear(size, 1, bias=False))
+        self.bank = Bank.start(layout, 0, {0: "reader", 1: "other"}, torch.device("cpu"))
+        self.echoes = Echoes(self.bank, HOSTED, NAMES, seed=0)
+        self.trail = self.echoes.nothing_yet()
+        self.models: list[Tensor] = []
+        self._random = torch.Generator().manual_seed(0)
+        self.play(rounds)
+
+    def play(self, rounds: int) -> None:
+        for _ in range(rounds):
+            self.bank.rows[0].add_(self.direction(), alpha=STEP)
+            self.models.append(self.bank.rows[0].clone())
+            self.echoes.remember(self.trail)
+
+    def direction(self) -> Tensor:
+        drawn = torch.randn(self.bank.rows.shape[1], generator=self._random)
+        return drawn / drawn.norm()
+
+    def takes_for_echo(self, model: Tensor) -> bool:
+        self.bank.rows[1].copy_(model)
+        (is_echo,) = self.echoes.among(OTHER_VISITS, self.trail)
+        return bool(is_echo)
+
+
+def test_ones_own_model_is_an_echo_and_another_is_not() -> None:
+    reader = Reader()
+    assert reader.takes_for_echo(reader.models[-1])
+    assert not reader.takes_for_echo(reader.models[-1] + 0.1 * reader.direction())
+
+
+@given(noise=st.floats(0, 0.005), age=st.integers(1, 3))
+def test_a_little_noise_does_not_hide_an_echo_nor_does_age(noise: float, age: int) -> None:
+    reader = Reader()
+    assert reader.takes_for_echo(reader.models[-age] + noise * reader.direction())
+
+
+def test_the_oldest_models_are_forgotten() -> None:
+    reader = Reader(REMEMBERED + 1)
+    assert reader.takes_for_echo(reader.models[1])
+    assert not reader.takes_for_echo(reader.models[0])
+
+
+@given(distance=st.floats(0.03, 100), age=st.integers(1, 3))
+def test_an_honest_model_nearby_is_no_echo(distance: float, age: int) -> None:
+    reader = Reader()
+    assert not reader.takes_for_echo(reader.models[-age] + distance * reader.direction())
+
+
+def test_models_that_differ_in_a_single_number_are_told_apart() -> None:
+    reader = Reader()
+    other = reader.models[-1].clone()
+    other[17] += 0.1 * STEP
+    assert not reader.takes_for_echo(other)
+
+
+def test_ones_own_visit_is_no_echo() -> None:
+    reader = Reader()
+    assert reader.echoes.among(Visits.to_own(HOSTED), reader.trail).tolist() == [False]
+
+
+def test_who_has_not_moved_yet_finds_no_echo() -> None:
+    reader = Reader(rounds=1)
+    assert not reader.takes_for_echo(reader.models[0]), "everybody may have started with it"
+
+
+def test_a_model_that_is_no_number_is_no_echo() -> None:
+    reader = Reader()
+    assert not reader.takes_for_echo(torch.full((SIZE,), math.nan))
+
+
+def test_a_model_of_fewer_numbers_than_a_sketch_is_compared_number_by_number() -> None:
+    reader = Reader(size=3)
+    assert reader.takes_for_echo(reader.models[-2])
+    assert not reader.takes_for_echo(reader.models[-1] + torch.tensor([0.0, 0.0, 0.05]))
+
+
+HOSTILE = ("0", "1")
+
+
+def last_record(folder: Path, **changes: object) -> Record:
+    tables = {
+        "methods": ["federico"],
+        "seeds": [0],
+        "rounds": 8,
+        "data": {"kind": "digits", "noise": 0.5},
+        "partition": {"kind": "label-groups", "clients": 6, "groups": 2},
+        "split": {"test_fraction": 0.5, "max_train": 40},
+        "model": {"kind": "mlp", "hidden": [16]},
+        "system": {"threads": 1},
+        **changes,
+    }
+    run = simulate(validate({"name": "echo", **tables}), folder, Quiet())
+    return read_records(run.path / "federico-0")[-1]
+
+
+def test_in_a_simulation_an_echo_gets_no_trust(tmp_path: Path) -> None:
+    record = last_record(tmp_path, attack={"kind": "echo", "members": list(HOSTILE)})
+    for weights in record.posterior[len(HOSTILE) :]:
+        assert sum(weights.get(name, 0.0) for name in HOSTILE) == 0
+
+
+@pytest.mark.parametrize("start", ["independent", "same"])
+def test_among_honest_peers_of_one_distribution_nobody_is_an_echo(
+    tmp_path: Path, start: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", logger="federico.methods.echoes")
+    partition = {"kind": "label-groups", "clients": 6, "groups": 1}
+    last_record(tmp_path, partition=partition, federico={"start": start})
+    assert caplog.text == ""
