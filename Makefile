@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types layers pytest soak fuzz wheel from-wheel bench bench-check browser docs notebooks clean
+.PHONY: help setup demo test lint types layers pytest soak fuzz wheel from-wheel bench bench-check browser clock docs notebooks clean
 
 help: ## List all targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -19,6 +19,11 @@ browser: ## Install Chromium for the tests of the page, where apt and the rights
 	@command -v chromium > /dev/null || command -v chromium-browser > /dev/null \
 	|| { apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium > /dev/null; } \
 	|| echo "Chromium could not be installed: the tests in a browser will be skipped."
+
+clock: ## Install libfaketime for the tests of wrong clocks, where apt and the rights are there
+	@ls /usr/lib/*/faketime/libfaketimeMT.so.1 > /dev/null 2>&1 \
+	|| { apt-get update -qq && apt-get install -qq -y --no-install-recommends libfaketime > /dev/null; } \
+	|| echo "libfaketime could not be installed: the tests of wrong clocks will be skipped."
 
 demo: setup ## Compare FedeRiCo with local training and FedAvg on real digits: a table and a report, in a minute
 	$(BIN)/federico run experiments/digits.toml > /dev/null
@@ -36,7 +41,7 @@ types: setup
 layers: setup
 	$(BIN)/lint-imports
 
-pytest: setup browser
+pytest: setup browser clock
 	$(BIN)/pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 soak: setup ## Run the tests that take minutes

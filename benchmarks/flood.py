@@ -1,10 +1,14 @@
-"""What a hostile member costs a victim: its seconds a round and its memory, flooded and quiet.
+"""What a hostile member costs a victim: its seconds a round and its memory, attacked and at peace.
+
+    python -m benchmarks.flood --save benchmarks/flood.json
 
 A victim, an honest member and a hostile one, a process each, over mutual TLS on loopback. The
 victim plays rounds: some arithmetic in place of training, the models of both pulled, an update for
-the honest one pushed. Quiet and hostile times take turns, so that a busy machine is busy in both.
-The hostile process has a processor of its own, as it stands for another machine: what it computes
-to attack is nothing that the victim has to do.
+the honest one pushed. Stretches of peace and of attack take turns, so that a busy machine is busy
+in both, and each stretch of attack is compared with the stretch of peace beside it. The hostile
+process stands for another machine: it has a processor of its own, which it keeps busy in peace too,
+so that what it computes to attack is not counted. What the victim computes is counted apart, as
+processor seconds: those of its process, whatever else the machine does.
 """
 
 import argparse
@@ -21,6 +25,7 @@ from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from socket import socket
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import zenoh
@@ -32,11 +37,14 @@ from federico.network.links import SHUT_OUT
 from federico.network.protocol import Topic
 from federico.network.session import Addresses, Identity, close
 from federico.network.wire.messages import ChunkRequest, ChunkUpload, ModelRequest
+from federico.runs.atomic import publish_text
 from federico.types import IntArray
 
 SIDE = 1000
 """Rows and columns of the only layer: a model of 4 MB."""
 VICTIM, HONEST, HOSTILE = ROSTER.members[:3]
+Order: TypeAlias = Callable[..., float]
+"""Gives a process an order, and returns its answer."""
 ATTACKS = ("ask", "fetch", "upload", "nonsense", "mute")
 
 
@@ -44,7 +52,9 @@ class Member(Peer):
     """A member that plays rounds, until it is told to turn hostile."""
 
     hostile = False
+    spins = False
     sent = 0
+    processor_seconds = 0.0
     others: tuple[int, ...] = (0, 1)
     """Whose models are pulled: the same with and without an attack."""
 
@@ -61,6 +71,7 @@ class Member(Peer):
     def play(self, count: int) -> float:
         """Play so many rounds; returns the seconds of one, all told."""
         began = time.perf_counter()
+        computed = time.process_time()
         for _ in range(count):
             self._train()
             self.bank.hosted_rows.add_(1e-3)
@@ -69,7 +80,12 @@ class Member(Peer):
             came = self.exchange.pull(self.round_index, wanted)
             self._push_to(np.intersect1d(came.owners, [0, 1]))
             self._next_round()
+        self.processor_seconds = (time.process_time() - computed) / count
         return (time.perf_counter() - began) / count
+
+    def computed(self, _: int) -> float:
+        """Processor seconds of a round of the last ones played, in all threads."""
+        return self.processor_seconds
 
     def _train(self) -> None:
         """Some arithmetic that takes as long as a short visit."""
@@ -114,6 +130,21 @@ class Member(Peer):
             threading.Thread(target=self._flood, args=request, daemon=True).start()
         return 0.0
 
+    def idle(self, _: int) -> float:
+        """Keep a processor busy until told to rest, and send nothing."""
+        self.spins = True
+        threading.Thread(target=self._spin, daemon=True).start()
+        return 0.0
+
+    def rest(self, _: int) -> float:
+        """Keep the processor busy no more."""
+        self.spins = False
+        return 0.0
+
+    def _spin(self) -> None:
+        while self.spins:
+            pass
+
     def _request(self, attack: str) -> tuple[Topic, bytes, bytes]:
         match attack:
             case "ask":
@@ -151,7 +182,7 @@ def work(identity: Identity, addresses: Addresses, orders: Connection) -> None:
 
 
 @contextmanager
-def members() -> Iterator[list[Callable[..., float]]]:
+def members() -> Iterator[list[Order]]:
     """The victim, the honest and the hostile member, by what gives them orders."""
     spawn = multiprocessing.get_context("spawn")
     pipes = []
@@ -169,7 +200,7 @@ def members() -> Iterator[list[Callable[..., float]]]:
             pipes.append(mine)
             processes.append(process)
         try:
-            orders: list[Callable[..., float]] = [partial(ask, pipe) for pipe in pipes]
+            orders: list[Order] = [partial(ask, pipe) for pipe in pipes]
             assert orders[0]("meet", 3)
             yield orders
         finally:
@@ -180,54 +211,120 @@ def members() -> Iterator[list[Callable[..., float]]]:
                 process.kill()
 
 
-def measure(attack: int, rounds: int, repeats: int) -> dict[str, object]:
-    """Seconds a round and the most bytes of a victim, quiet and under this attack."""
-    quiet = []
-    hostile = []
-    requests = 0.0
+class Stretch(NamedTuple):
+    """Some rounds of the victim."""
+
+    seconds: float
+    """By the clock, a round."""
+    processor_seconds: float
+    """Of the victim's process, a round."""
+    most_bytes: float
+    """That the victim held at a time."""
+
+
+class Pair(NamedTuple):
+    """Some rounds in peace and as many under attack, one after the other."""
+
+    peace: Stretch
+    attack: Stretch
+    requests: float
+    """That the attacker sent in the attack."""
+
+
+def stretch(victim: Order, rounds: int) -> Stretch:
+    """Let the victim play."""
+    victim("most")
+    seconds = victim("play", rounds)
+    return Stretch(seconds, victim("computed"), victim("most"))
+
+
+def in_peace(victim: Order, attacker: Order, rounds: int) -> Stretch:
+    """Let the victim play while the attacker sends nothing."""
+    attacker("idle")
+    played = stretch(victim, rounds)
+    attacker("rest")
+    return played
+
+
+def under_attack(victim: Order, attacker: Order, attack: str, rounds: int) -> tuple[Stretch, float]:
+    """Let the victim play while it is attacked; also returns how many requests were sent."""
+    attacker("turn", ATTACKS.index(attack))
+    played = stretch(victim, rounds)
+    requests = attacker("turn", -1)
+    assert victim("forgive"), "the hostile member does not come back"
+    return played, requests
+
+
+def pairs(attack: str, rounds: int, repeats: int) -> Iterator[Pair]:
+    """So many pairs of stretches; which of the two comes first takes turns."""
     with members() as (victim, honest, attacker):
         honest("start")
         attacker("start")
-        if ATTACKS[attack] == "mute":
-            victim("include", ROSTER.members.index(HOSTILE))
         victim("play", 3)
-        victim("most")
-        for _ in range(repeats):
-            quiet.append(victim("play", rounds))
-            quiet_bytes = victim("most")
-            attacker("turn", attack)
-            hostile.append(victim("play", rounds))
-            hostile_bytes = victim("most")
-            if ATTACKS[attack] == "mute":
-                break  # nobody speaks again who has fallen silent
-            requests += attacker("turn", -1)
-            assert victim("forgive"), "the hostile member does not come back"
-    before = statistics.median(quiet)
-    after = statistics.median(hostile)
+        for repeat in range(repeats):
+            if repeat % 2 == 0:
+                peace = in_peace(victim, attacker, rounds)
+                attacked, requests = under_attack(victim, attacker, attack, rounds)
+            else:
+                attacked, requests = under_attack(victim, attacker, attack, rounds)
+                peace = in_peace(victim, attacker, rounds)
+            yield Pair(peace, attacked, requests)
+
+
+def pairs_beside_a_mute_member(rounds: int, repeats: int) -> Iterator[Pair]:
+    """The same with new processes for each pair: who has fallen silent does not speak again."""
+    for _ in range(repeats):
+        with members() as (victim, honest, attacker):
+            honest("start")
+            attacker("start")
+            victim("include", ROSTER.members.index(HOSTILE))
+            victim("play", 3)
+            peace = in_peace(victim, attacker, rounds)
+            attacker("turn", ATTACKS.index("mute"))
+            yield Pair(peace, stretch(victim, rounds), 0.0)
+
+
+def measure(attack: str, rounds: int, repeats: int) -> dict[str, object]:
+    """What a victim spends on this attack, as medians over pairs."""
+    if attack == "mute":
+        found = list(pairs_beside_a_mute_member(rounds, repeats))
+    else:
+        found = list(pairs(attack, rounds, repeats))
+
+    times = [pair.attack.seconds / pair.peace.seconds for pair in found]
+    processor_times = []
+    more_a_second = []
+    for pair in found:
+        more = pair.attack.processor_seconds - pair.peace.processor_seconds
+        processor_times.append(pair.attack.processor_seconds / pair.peace.processor_seconds)
+        more_a_second.append(more / pair.attack.seconds)
+    most_more_bytes = max(pair.attack.most_bytes - pair.peace.most_bytes for pair in found)
     return {
-        "quiet_seconds": before,
-        "hostile_seconds": after,
-        "times": after / before,
-        "times_each": [one / other for one, other in zip(hostile, quiet, strict=True)],
-        "more_megabytes": (hostile_bytes - quiet_bytes) / 1e6,
-        "requests_a_second": requests / (rounds * sum(hostile)),
+        "pairs": len(found),
+        "peace_seconds": statistics.median(pair.peace.seconds for pair in found),
+        "times": statistics.median(times),
+        "times_each": [round(each, 3) for each in times],
+        "processor_times": statistics.median(processor_times),
+        "processor_times_each": [round(each, 3) for each in processor_times],
+        "more_processor_seconds_a_second": statistics.median(more_a_second),
+        "more_megabytes": most_more_bytes / 1e6,
+        "requests": sum(pair.requests for pair in found),
     }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=30)
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=10, help="in a stretch")
+    parser.add_argument("--pairs", type=int, default=9)
     parser.add_argument("--attacks", nargs="+", choices=ATTACKS, default=ATTACKS)
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    parser.add_argument("--save", type=Path, help="write the figures to this file")
     chosen = parser.parse_args()
     measured = {}
     for name in chosen.attacks:
-        measured[name] = measure(ATTACKS.index(name), chosen.rounds, chosen.repeats)
-        if not chosen.json:
-            print(f"{name:10}", measured[name], flush=True)
-    if chosen.json:
-        print(json.dumps(measured))
+        measured[name] = measure(name, chosen.rounds, chosen.pairs)
+        print(f"{name:10}", measured[name], flush=True)
+        if chosen.save is not None:
+            publish_text(chosen.save, json.dumps(measured, indent=1) + "\n")
 
 
 if __name__ == "__main__":

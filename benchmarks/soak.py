@@ -36,6 +36,10 @@ SETTLED = 0.25
 """The part of the time after which memory and open files should not grow any more."""
 
 
+KEPT = 12
+"""Of so many looks one is written to the file; the summary is made of all."""
+
+
 @dataclass(frozen=True)
 class Look:
     """What is seen of the members at one moment; dictionaries are by the name of a member."""
@@ -67,6 +71,14 @@ class Soak:
         found: dict[str, str] = {}
         for look in self.looks:
             found |= look.blamed
+        return found
+
+    @property
+    def noticed_by(self) -> set[str]:
+        """Whoever has paused the hostile member at some time, or put it into quarantine."""
+        found: set[str] = set()
+        for look in self.looks:
+            found.update(name for name, state in look.hostile.items() if state != "good")
         return found
 
     def grown(self, what: str) -> dict[str, float]:
@@ -223,9 +235,9 @@ def main() -> None:
         peers.until("rounds", lambda: all(site.round >= 3 for site in company.honest))
         seen = soak(company, 60 * chosen.minutes, say)
 
-    text = json.dumps({"summary": seen.summary(), "looks": [asdict(one) for one in seen.looks]})
     if chosen.save is not None:
-        publish_text(chosen.save, text + "\n")
+        kept = [asdict(look) for look in seen.looks[::KEPT]]
+        publish_text(chosen.save, json.dumps({"summary": seen.summary(), "looks": kept}) + "\n")
     print(json.dumps(seen.summary(), indent=1))
 
 

@@ -70,6 +70,42 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert not missing
 
 
+def names_of_tests_in(text: str) -> set[str]:
+    """The test files and test functions that a text names."""
+    return set(re.findall(r"\btest_\w+(?:\.py)?", text))
+
+
+def existing_tests() -> set[str]:
+    """The names of all test files and test functions."""
+    found: set[str] = set()
+    for file in (ROOT / "tests").rglob("test_*.py"):
+        found.add(file.name)
+        found.update(re.findall(r"^ *def (test_\w+)", file.read_text(), re.M))
+    return found
+
+
+def test_every_test_that_a_page_names_exists() -> None:
+    page = ROOT / "docs" / "explanation-hostile-members.md"
+    assert names_of_tests_in(page.read_text()) - existing_tests() == set()
+
+
+def test_every_line_of_the_threat_model_names_its_test() -> None:
+    page = (ROOT / "docs" / "explanation-hostile-members.md").read_text()
+    model = page.split("## The threat model")[1].split("\n\n")[1]
+    header, _, *lines = model.splitlines()
+    assert header.split("|")[-2].strip() == "test"
+    existing = existing_tests()
+    for line in lines:
+        last = line.split("|")[-2]
+        assert names_of_tests_in(last) & existing or (ROOT / folder_named_in(last)).is_dir(), line
+
+
+def folder_named_in(text: str) -> str:
+    """The folder of tests that a text names, or a name that no folder has."""
+    found = re.search(r"`(tests/\w+)`", text)
+    return found[1] if found else "no folder"
+
+
 def test_every_picture_has_a_twin_for_dark_pages() -> None:
     for page in PAGES:
         text = page.read_text()

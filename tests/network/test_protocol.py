@@ -1,5 +1,6 @@
 """The rules without any network: bytes in, decisions out."""
 
+import time
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
@@ -517,6 +518,16 @@ class TestVisitor:
         assert visitor.is_there_twice, "the one that was replaced still answers"
         self.announce(visitor, replace(owner_terms, incarnation=79))
         assert not visitor.is_there_twice, "one that starts anew may be alone again"
+
+    def test_how_far_the_owners_clock_is_ahead_is_noted(self, visitor, owner_terms: Terms) -> None:
+        assert visitor.clock_ahead is None
+        for offset in (86400.0, -86400.0, 0.0):
+
+            def wrong_clock(offset: float = offset) -> float:
+                return time.time() + offset
+
+            self.announce(visitor, replace(owner_terms, clock=wrong_clock))
+            assert visitor.clock_ahead == pytest.approx(offset, abs=60)
 
     def test_nothing_is_left_of_a_first_model_that_does_not_come_whole(
         self, visitor, owner_terms: Terms

@@ -22,7 +22,7 @@ BIG = ChunkPlan(size=LARGE // 2, width=4, chunk_numbers=LARGE // 8)
 @pytest.fixture
 def update() -> IncomingUpdate:
     header = MessageHeader(
-        Kind.UPDATE, b"f", b"s", 0, 1, 1, 1, 1, 1.0, 40, 4, digest=b"d", nonce=b"n"
+        Kind.UPDATE, b"f", b"s", 0, 1, 1, 1, 1, 1.0, 40, 4, digest=b"d", nonce=b"n", sent_at=0.0
     )
     return IncomingUpdate(SignedMessage(header, ()))
 

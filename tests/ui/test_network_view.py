@@ -30,12 +30,20 @@ def test_what_is_refused_and_why(tmp_path: Path) -> None:
     members = {
         "east": member(reputation="paused", strikes=3, reason="an update that is not finite"),
         "south": member(twice=True),
+        "west": member(clock_ahead=-86400.0),
     }
-    east, south = site_view("north", write_site(tmp_path, "north", members))["members"]
+    east, south, west = site_view("north", write_site(tmp_path, "north", members))["members"]
 
     assert (east["reputation"], east["strikes"]) == ("paused", 3)
     assert east["reason"] == "an update that is not finite"
     assert south["twice"]
+    assert (south["clock"], west["clock"]) == ("", "24.0 h behind")
+
+
+def test_a_site_whose_own_clock_is_wrong_says_so(tmp_path: Path) -> None:
+    north = write_site(tmp_path, "north", {}, clock_ahead=3600.0)
+    assert site_view("north", north)["clock"] == "1.0 h ahead"
+    assert site_view("south", write_site(tmp_path, "south", {}))["clock"] == ""
 
 
 def test_a_certificate_that_ends_soon_asks_to_be_renewed(tmp_path: Path) -> None:

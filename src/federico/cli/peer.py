@@ -21,6 +21,7 @@ from federico.cli.signals import stop_on_signals
 from federico.errors import PeerDownError
 from federico.runs.comparison import Comparison, describe_comparison, share_in_words
 from federico.runs.lock import is_locked
+from federico.site.clocks import describe_clock
 from federico.site.life import peer_fault
 from federico.site.status import (
     TWO_PROCESSES,
@@ -231,6 +232,9 @@ def _print_status(status: Status, *, running: bool) -> None:
         out.print(f"Waits for {describe_waits(status.waits, now)}", **PLAIN)
     if running and status.has_double:
         out.print(TWO_PROCESSES[0].upper() + TWO_PROCESSES[1:], **PLAIN)
+    if running and status.clock_ahead != 0:
+        ahead = describe_clock(status.clock_ahead)
+        out.print(f"This site's clock is {ahead} of those of most members: set it right", **PLAIN)
     if describe_privacy(status):
         out.print(describe_privacy(status).capitalize(), **PLAIN)
     if status.certificate_ends is not None:
@@ -303,6 +307,8 @@ def _presence(member: MemberStatus, *, running: bool) -> str:
 
 def _reputation(member: MemberStatus) -> str:
     parts: list[str] = [member.reputation]
+    if member.clock_ahead != 0:
+        parts.append(f"its clock is {describe_clock(member.clock_ahead)}")
     if member.refusals:
         moves = "1 move" if member.refusals == 1 else f"{member.refusals} moves"
         parts.append(f"{moves} refused, counts for {member.standing:.0%}")

@@ -275,6 +275,11 @@ class OwnerClient:
         """Whether two processes answer in turn with the owner's key."""
         return self._conversation.is_there_twice
 
+    @property
+    def clock_ahead(self) -> float | None:
+        """Seconds by which the owner's clock was ahead when it last answered, if it ever did."""
+        return self._conversation.clock_ahead
+
     def lose_copy(self) -> None:
         """The row that was last fetched into is needed for something else."""
         self._conversation.lose_copy()

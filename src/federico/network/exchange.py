@@ -203,6 +203,14 @@ class NetworkExchange:
                 found.add(self._terms.roster.members[owner])
         return found
 
+    def clocks_ahead(self) -> dict[str, float]:
+        """Seconds by which the clocks of the members that have answered are ahead of this one's."""
+        ahead = {}
+        for owner, client in self._owners.items():
+            if client.clock_ahead is not None:
+                ahead[self._terms.roster.members[owner]] = client.clock_ahead
+        return ahead
+
     def stop_waiting(self) -> None:
         """Wait for nobody from now on: what is under way ends with what has come.
 

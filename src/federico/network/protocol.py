@@ -1,9 +1,10 @@
 """The rules of the peer network: what one peer may say to another, and what follows from it.
 
-This file is the specification. Nothing in it does I/O: there is no session, no thread, no file and
-no clock. Bytes that came from another member go in, a decision comes out; `server.py` carries out
-what an owner decides, `client.py` what a visitor decides. Each object here is one side of the
-conversation between two members and must be used by one thread at a time.
+This file is the specification. Nothing in it does I/O: there is no session, no thread, no file, and
+no clock but the one that `Terms` is given. Bytes that came from another member go in, a decision
+comes out; `server.py` carries out what an owner decides, `client.py` what a visitor decides. Each
+object here is one side of the conversation between two members and must be used by one thread at a
+time.
 
     the visitor sends                             the owner decides
     -------------------------------------------   ---------------------------------------------
@@ -21,8 +22,9 @@ everything may be said twice: the second time changes nothing.
 """
 
 import hashlib
+import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum, auto
 from functools import cached_property
@@ -261,6 +263,8 @@ class Terms:
     signer: Signer
     incarnation: int
     """Drawn anew whenever the peer starts: its versions are counted within it."""
+    clock: Callable[[], float] = time.time
+    """Gives seconds since 1970; tests set it."""
 
     @cached_property
     def number(self) -> int:
@@ -308,6 +312,7 @@ class Terms:
             chunk_numbers=self.chunk_plan.chunk_numbers,
             digest=digest_of_digests(digests),
             nonce=nonce,
+            sent_at=self.clock(),
         )
         return self.signer.sign(header, digests)
 
@@ -594,6 +599,8 @@ class VisitorConversation:
         self._earlier_incarnations: deque[int] = deque(maxlen=REMEMBERED)
         self.is_there_twice = False
         """Whether two processes answer in turn with the owner's key."""
+        self.clock_ahead: float | None = None
+        """Seconds by which the owner's clock was ahead of this peer's when it last answered."""
 
     @property
     def whole(self) -> bool:
@@ -632,6 +639,7 @@ class VisitorConversation:
         if version != LATEST:
             announced.header.require(version=version)
         self._note_incarnation(announced.header.incarnation)
+        self.clock_ahead = announced.header.sent_at - self._terms.clock()
 
         if self.whole and self.header.digest == announced.header.digest:
             self._advance(CopyEvent.ANNOUNCED_AGAIN)

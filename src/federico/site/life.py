@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from federico.errors import FedericoError, RunError
+from federico.runs.atomic import publish_bytes
 from federico.runs.lock import is_locked
 from federico.site.status import Phase, Status, read_status, write_status
 
@@ -21,6 +22,9 @@ log = logging.getLogger(__name__)
 SILENCE_SECONDS = 60.0
 """A peer that runs writes its status every few seconds; after so long without one it hangs."""
 LONGEST_ERROR = 500
+RESERVE_FILE = "reserve"
+RESERVE_BYTES = 64 << 10
+"""Room that is kept for the last status, so that a peer which a full disk ends can say so."""
 ENDED_WELL: tuple[Phase, ...] = ("finished", "stopped")
 
 
@@ -104,11 +108,13 @@ def _begin(state_folder: Path, federation: str, name: str, rounds: int) -> None:
         error="",
     )
     write_status(state_folder, status)
+    publish_bytes(state_folder / RESERVE_FILE, bytes(RESERVE_BYTES))
 
 
 def _end(state_folder: Path, exit_code: int, phase: Phase | None = None, error: str = "") -> None:
-    """Change the last status; where the disk is full, the error that ends the peer says so."""
-    with suppress(RunError):
+    """Change the last status; where it cannot be written, the error that ends the peer says why."""
+    with suppress(RunError, OSError):
+        (state_folder / RESERVE_FILE).unlink(missing_ok=True)
         last = read_status(state_folder)
         ended = replace(
             last,

@@ -49,6 +49,9 @@ class MemberStatus:
     refusals: int = 0
     """How many of its moves had to be refused so far: far from this site's own, or harmful on
     held-out samples."""
+    clock_ahead: float = 0.0
+    """Seconds by which the member's clock is ahead of those of most members; 0 if it is not wrong.
+    """
 
 
 @dataclass(frozen=True)
@@ -104,6 +107,9 @@ class Status:
     """What it may cost at most: then the site sends nothing more."""
     delta: float | None = None
     """The probability with which the bound of `epsilon` may fail."""
+    clock_ahead: float = 0.0
+    """Seconds by which this site's clock is ahead of those of most members; 0 if it is not wrong.
+    """
     has_double: bool = False
     """Whether another process runs with this site's key, on this machine or elsewhere."""
     train_samples: int | None = None

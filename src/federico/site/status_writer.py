@@ -17,6 +17,7 @@ from federico.network.exchange import NetworkExchange
 from federico.runs.comparison import describe_comparison
 from federico.runs.records import Record
 from federico.site.certificates import read_certificate
+from federico.site.clocks import Clocks, compare_clocks, describe_clock
 from federico.site.site_file import Site
 from federico.site.status import (
     EXPIRES_SOON_DAYS,
@@ -64,6 +65,7 @@ class StatusWriter:
         self._certificate_ends = read_certificate(site.identity.certificate).last.timestamp()
         self._warned_of_end = 0.0
         self._warned_of_double = 0.0
+        self._warned_of_clocks: dict[str, float] = {}
         self._phase: Phase = "joining"
         self._last_record: Record | None = None
         self._last_evaluated: Record | None = None
@@ -133,6 +135,7 @@ class StatusWriter:
         while not self._closed.wait(SECONDS_BETWEEN_WRITES):
             self._warn_of_certificate()
             self._warn_of_double()
+            self._warn_of_clocks_set_wrong()
             self._write()
 
     def _warn_of_certificate(self) -> None:
@@ -149,6 +152,24 @@ class StatusWriter:
         if self._exchange.presence.has_double and now - self._warned_of_double > SECONDS_AN_HOUR:
             self._warned_of_double = now
             log.warning(TWO_PROCESSES)
+
+    def _warn_of_clocks_set_wrong(self) -> None:
+        """Once an hour say in the log whose clock is wrong, this site's or another's."""
+        wrong = dict(self._clocks.others)
+        if self._clocks.own != 0:
+            wrong[self._site.name] = self._clocks.own
+        now = time.monotonic()
+        for name, ahead in wrong.items():
+            if now - self._warned_of_clocks.get(name, -SECONDS_AN_HOUR) >= SECONDS_AN_HOUR:
+                self._warned_of_clocks[name] = now
+                whose = "this site's clock" if name == self._site.name else f"the clock of {name}"
+                how_far = describe_clock(ahead)
+                log.warning("%s is %s of those of most members: set it right", whose, how_far)
+
+    @property
+    def _clocks(self) -> Clocks:
+        """Whose clock is wrong, as far as is known now."""
+        return compare_clocks(self._exchange.clocks_ahead())
 
     def _write(self) -> None:
         with self._lock:
@@ -185,6 +206,7 @@ class StatusWriter:
             waits=self._exchange.waits.current,
             certificate_ends=self._certificate_ends,
             epsilon_budget=federation.privacy.epsilon,
+            clock_ahead=self._clocks.own,
             has_double=self._exchange.presence.has_double,
             train_samples=len(self._client.train),
             test_samples=len(self._client.test),
@@ -211,6 +233,7 @@ class StatusWriter:
             twice=name in self._exchange.there_twice(),
             standing=left,
             refusals=refusals,
+            clock_ahead=self._clocks.others.get(name, 0.0),
         )
 
     def _refusals_of(self, name: str) -> tuple[float, int]:

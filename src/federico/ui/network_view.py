@@ -4,6 +4,7 @@ import time
 from pathlib import Path
 
 from federico.runs.comparison import describe_comparison
+from federico.site.clocks import describe_clock
 from federico.site.status import (
     EXPIRES_SOON_DAYS,
     SECONDS_A_DAY,
@@ -37,6 +38,7 @@ def site_view(name: str, state_folder: Path) -> Plain:
         "certificate": _certificate(status, now),
         "days": _days_left(status, now),
         "renew": _ends_soon(status, now),
+        "clock": _clock(status.clock_ahead),
         "updated": status.updated,
         "round": status.round,
         "rounds": status.rounds,
@@ -84,6 +86,11 @@ def _ends_soon(status: Status, now: float) -> bool:
     return status.certificate_ends - now < EXPIRES_SOON_DAYS * SECONDS_A_DAY
 
 
+def _clock(ahead: float) -> str:
+    """How far a clock is from those of most members; empty where it is right."""
+    return describe_clock(ahead) if ahead else ""
+
+
 def _worth(status: Status) -> str:
     """What the site would be without the others, and what it uses; empty where unknown."""
     comparison = status.comparison
@@ -106,6 +113,7 @@ def _members(status: Status) -> list[Plain]:
                 "strikes": member.strikes,
                 "reason": member.reason,
                 "twice": member.twice,
+                "clock": _clock(member.clock_ahead),
             }
         )
     return found

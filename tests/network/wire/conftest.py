@@ -21,6 +21,7 @@ def header() -> MessageHeader:
         chunk_numbers=256,
         digest=b"d" * 32,
         nonce=b"n" * 16,
+        sent_at=1.7e9,
     )
 
 

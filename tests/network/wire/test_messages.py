@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from federico.errors import ProtocolError
 from federico.network.wire.messages import (
+    FORMAT,
     HEADER_BYTES,
     ChunkRequest,
     ChunkUpload,
@@ -39,6 +40,7 @@ HEADERS = st.builds(
     chunk_numbers=st.integers(0, 2**32 - 1),
     digest=HASHES,
     nonce=st.binary(min_size=16, max_size=16),
+    sent_at=st.floats(-1e12, 1e12),
 )
 
 
@@ -47,7 +49,15 @@ class TestHeader:
     def test_a_header_comes_back_as_it_was(self, header: MessageHeader) -> None:
         data = header.encode()
         assert len(data) == HEADER_BYTES
-        assert MessageHeader.decode(data) == header
+        found = MessageHeader.decode(data)
+        assert found == header
+        assert found.sent_at == header.sent_at
+
+    @pytest.mark.parametrize("moment", [math.nan, math.inf])
+    def test_a_moment_that_is_none_is_refused(self, header: MessageHeader, moment: float) -> None:
+        data = replace(header, sent_at=moment).encode()
+        with pytest.raises(ProtocolError, match="sent at"):
+            MessageHeader.decode(data)
 
     @pytest.mark.parametrize("size", [0, HEADER_BYTES - 1, HEADER_BYTES + 1])
     def test_another_length_is_no_header(self, header: MessageHeader, size: int) -> None:
@@ -69,7 +79,7 @@ class TestHeader:
     def test_another_format_is_refused_without_blame(self, header: MessageHeader) -> None:
         data = bytearray(header.encode())
         data[4] = 9
-        with pytest.raises(RefusedError, match=r"format 9, and the other side speaks 1: upgrade"):
+        with pytest.raises(RefusedError, match=f"format 9, and the other side speaks {FORMAT}:"):
             MessageHeader.decode(bytes(data))
 
     @pytest.mark.parametrize("coefficient", [-1.0, math.nan, math.inf])

@@ -6,14 +6,14 @@ say it, when, and about what) is for `protocol.py` to check.
 
 import math
 import struct
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, field
 from enum import IntEnum
 from typing import ClassVar, Self
 
 from federico.errors import FedericoError, ProtocolError
 
 MAGIC = b"FRCO"
-FORMAT = 1
+FORMAT = 2
 """Number of this message format; a peer that speaks another one is refused, without blame."""
 NONCE_BYTES = 16
 DIGEST_BYTES = 32
@@ -41,7 +41,7 @@ class Kind(IntEnum):
 class MessageHeader:
     """Says what the announced numbers are, whose, for whom, and made of what."""
 
-    layout: ClassVar = struct.Struct("<4sBBH32s32sHHIIQdQI32s16s")
+    layout: ClassVar = struct.Struct("<4sBBH32s32sHHIIQdQI32s16sd")
 
     kind: Kind
     federation: bytes
@@ -69,6 +69,9 @@ class MessageHeader:
     nonce: bytes
     """For a model the nonce of the request, so that an old announcement cannot pass for a new one.
     For an update a new one, which names the update while its chunks are uploaded."""
+    sent_at: float = field(compare=False)
+    """When it was signed by the sender's clock, in seconds since 1970: how clocks that are set
+    wrong are noticed. Nothing else depends on it."""
 
     def encode(self) -> bytes:
         """The header as `HEADER_BYTES` bytes."""
@@ -96,17 +99,19 @@ class MessageHeader:
         header = cls(Kind(kind), *rest)
         if not math.isfinite(header.coefficient) or header.coefficient < 0:
             raise ProtocolError(f"coefficient {header.coefficient}")
+        if not math.isfinite(header.sent_at):
+            raise ProtocolError(f"sent at {header.sent_at}")
         return header
 
     def require(self, **expected: object) -> None:
         """Raise a ProtocolError that names the first field with another value than expected."""
-        for field, value in expected.items():
-            found = getattr(self, field)
+        for name, value in expected.items():
+            found = getattr(self, name)
             if found == value:
                 continue
             if isinstance(found, bytes):
-                raise ProtocolError(f"{field}: another")
-            raise ProtocolError(f"{field}: {found}, not {value}")
+                raise ProtocolError(f"{name}: another")
+            raise ProtocolError(f"{name}: {found}, not {value}")
 
 
 HEADER_BYTES = MessageHeader.layout.size

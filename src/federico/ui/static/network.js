@@ -40,6 +40,10 @@ function warnings(sites) {
     for (const member of (site.members || []).filter((each) => each.twice)) {
       found.push(`${site.name} hears two processes with the key of ${member.name}, such as a restored one beside the lost one: stop one of them.`);
     }
+    if (site.clock) found.push(`The clock of ${site.name} is ${site.clock} of those of most members: set it right.`);
+    for (const member of (site.members || []).filter((each) => each.clock)) {
+      found.push(`${site.name} finds the clock of ${member.name} ${member.clock} of those of most members: set it right.`);
+    }
     if (site.waits) found.push(`${site.name} waits for ${site.waits}.`);
   }
   return found;
