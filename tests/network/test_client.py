@@ -105,6 +105,23 @@ def test_what_is_not_there_yet_is_requested_again(bus: zenoh.Session, answer_wit
     assert sorted(requested) == sorted([*range(4)] * 3)
 
 
+def test_only_the_first_answer_counts(bus: zenoh.Session) -> None:
+    """Whoever sends thousands of answers to one request keeps nobody busy with them."""
+    asked: list[str] = []
+
+    def answer_often(query: zenoh.Query) -> None:
+        with query:
+            asked.append(str(query.key_expr))
+            if len(asked) == 1:
+                for _ in range(100):
+                    query.reply_err(BUSY)
+            query.reply(query.key_expr, b"now")
+
+    with bus.declare_queryable(KEY, answer_often):
+        assert send_all(RequestSender(bus, PATIENT), 1) == {0: b"now"}
+    assert len(asked) == 2, "the answer behind a hundred others is not looked for"
+
+
 def test_what_has_come_is_not_requested_again(bus: zenoh.Session, answer_with) -> None:
     """A transfer that was cut resumes where it was."""
     requested: list[int] = []

@@ -15,6 +15,7 @@ from federico.exchange.protocol import Updates
 from federico.learning.layout import ModelLayout
 from federico.learning.rows import Rows
 from federico.network.limits import Limits
+from federico.network.presence import LINES_AT_ONCE, TOKENS_AT_ONCE
 from federico.network.protocol import Topic
 from federico.network.roster import Roster
 from federico.network.session import Addresses, Identity, close, open_session
@@ -45,6 +46,8 @@ class Village:
     honest: Neighbor
     hostile: zenoh.Session
     victim_session: zenoh.Session
+    flooders: list[str]
+    """Whom the victim has found to send far too much, again and again."""
 
 
 @pytest.fixture
@@ -55,13 +58,21 @@ def identities(authority, tmp_path: Path) -> list[Identity]:
 @pytest.fixture
 def village(identities: list[Identity]) -> Iterator[Village]:
     here = f"127.0.0.1:{free_port()}"
-    victim, first = connect(identities[0], Addresses(listen=[here]), ROSTER, LAYOUT, LIMITS)
+    flooders: list[str] = []
+    victim, first = connect(
+        identities[0],
+        Addresses(listen=[here]),
+        ROSTER,
+        LAYOUT,
+        LIMITS,
+        flooded=flooders.append,
+    )
     honest, second = connect(identities[1], Addresses(connect=[here]), ROSTER, LAYOUT, LIMITS)
     hostile = open_session(identities[2], Addresses(connect=[here]), ROSTER)
     token = hostile.liveliness().declare_token(ROSTER.alive_key("site2"))
     meet([victim], ROSTER)
     victim.publish(1)
-    yield Village(victim, honest, hostile, first)
+    yield Village(victim, honest, hostile, first, flooders)
     token.undeclare()
     for peer in (victim, honest):
         peer.exchange.close()
@@ -186,3 +197,19 @@ def test_a_mute_member_is_not_waited_for_once_the_others_have_come(
     assert time.monotonic() - began < 1, "it is left alone ten times as long as it was waited for"
     assert victim.exchange.pace.left_alone("site2") > 5 * (first - 1)
     assert victim.exchange.reputation.standings() == {}, "to be slow is no offence"
+
+
+def test_a_storm_of_tokens_is_bounded_and_fills_no_log(
+    village: Village, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The engine remembers every token, and a peer looks at each that comes or goes."""
+    caplog.set_level("INFO", logger="federico.network.presence")
+    held = []
+    for number in range(2 * TOKENS_AT_ONCE):
+        key = f"{ROSTER.member_key('site2')}/alive/{number:016x}/1"
+        held.append(village.hostile.liveliness().declare_token(key))
+    eventually(lambda: "site2" in village.flooders)
+    assert set(village.flooders) == {"site2"}
+    assert len(caplog.records) <= 2 * LINES_AT_ONCE
+    assert village.honest.pulls(1, 0) == [0]
+    assert village.victim.exchange.presence.here("site1")

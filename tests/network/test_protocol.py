@@ -19,7 +19,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from federico.errors import ProtocolError
+from federico.errors import ProtocolError, SignedProtocolError
 from federico.network.limits import Limits
 from federico.network.protocol import (
     COPY_TRANSITIONS,
@@ -518,6 +518,16 @@ class TestVisitor:
         assert visitor.is_there_twice, "the one that was replaced still answers"
         self.announce(visitor, replace(owner_terms, incarnation=79))
         assert not visitor.is_there_twice, "one that starts anew may be alone again"
+
+    def test_two_models_under_one_version_are_held_against_their_owner(
+        self, visitor, owner_terms: Terms
+    ) -> None:
+        self.announce(visitor, owner_terms, VERSION, row_of(0.5))
+        with pytest.raises(SignedProtocolError, match=f"two models under version {VERSION}"):
+            self.announce(visitor, owner_terms, VERSION, row_of(0.25))
+        self.announce(visitor, owner_terms, VERSION + 1, row_of(0.75))
+        restarted = replace(owner_terms, incarnation=78)
+        self.announce(visitor, restarted, VERSION + 1, row_of(0.25))
 
     def test_how_far_the_owners_clock_is_ahead_is_noted(self, visitor, owner_terms: Terms) -> None:
         assert visitor.clock_ahead is None

@@ -140,7 +140,12 @@ def write_identity(authority, folder: Path, name: str, days: float = 7) -> Ident
 
 
 def connect(
-    identity: Identity, addresses: Addresses, roster: Roster, layout: ModelLayout, limits: Limits
+    identity: Identity,
+    addresses: Addresses,
+    roster: Roster,
+    layout: ModelLayout,
+    limits: Limits,
+    **options: Any,
 ) -> tuple[Neighbor, zenoh.Session]:
     """A peer with a session of its own over real sockets, and that session."""
     session = open_session(identity, addresses, roster)
@@ -148,7 +153,8 @@ def connect(
     signer = Signer(*(path.read_bytes() for path in paths))
     number = roster.members.index(identity.name)
     bank = bank_of(layout, number)
-    return make_peer(bank, session, roster, number, signer, limits=limits), session
+    peer = make_peer(bank, session, roster, number, signer, limits=limits, **options)
+    return peer, session
 
 
 def together(actions: Sequence[Callable[[], object]]) -> list[object]:

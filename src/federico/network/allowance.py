@@ -4,6 +4,7 @@ Each kind of request has allowances of its own, of requests and of the bytes tha
 over one is dropped before anything is looked at; an honest member would ask again.
 """
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -11,6 +12,8 @@ from typing import NamedTuple
 
 from federico.network.protocol import Topic
 from federico.network.wire.schema import ChunkPlan
+
+log = logging.getLogger(__name__)
 
 AT_ONCE = 64
 """Requests beyond the chunks of models and updates that are answered at once, of each kind."""
@@ -29,6 +32,11 @@ BYTES_A_SECOND = float(4 << 20)
 """
 DROPPED_AT_ONCE = 1000
 """Requests of one member that are dropped before it counts as a flood; no window is as large."""
+
+
+def log_flood(name: str) -> None:
+    """What a peer does about a flood that cannot cut links."""
+    log.debug("%s sends far more than is answered", name)
 
 
 class Allowance:

@@ -55,14 +55,20 @@ class PendingAnswer:
         self._replies = replies
 
     def wait(self) -> bytes | None:
-        """The answer, or None if none came in time. Raises RefusedError if it is a refusal."""
-        for reply in self._replies or ():
-            if reply.ok is not None:
-                return reply.ok.payload.to_bytes()
-            if reply.err is not None:
-                refused = decode_refusal(reply.err.payload.to_bytes())
-                if refused is not None:
-                    raise refused
+        """The answer, or None if none came in time. Raises RefusedError if it is a refusal.
+
+        Only the first reply counts: whoever sends thousands keeps nobody busy.
+        """
+        reply: zenoh.Reply | None = next(iter(self._replies or ()), None)
+        if reply is None:
+            return None
+        if reply.ok is not None:
+            answer: bytes = reply.ok.payload.to_bytes()
+            return answer
+        if reply.err is not None:
+            refused = decode_refusal(reply.err.payload.to_bytes())
+            if refused is not None:
+                raise refused
         return None
 
 

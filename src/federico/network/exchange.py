@@ -25,6 +25,7 @@ from federico.exchange.protocol import Purpose, Traffic, Updates
 from federico.learning.bank import Bank
 from federico.learning.rows import RowFile
 from federico.learning.visits import Visits
+from federico.network.allowance import log_flood
 from federico.network.client import Deadline, OwnerClient, RequestSender
 from federico.network.limits import Limits
 from federico.network.model_store import ModelStore
@@ -33,7 +34,7 @@ from federico.network.presence import Presence
 from federico.network.protocol import OwnLengths, Terms
 from federico.network.reputation import Reputation
 from federico.network.roster import Roster
-from federico.network.server import PeerServer, log_flood
+from federico.network.server import PeerServer
 from federico.network.update_store import UpdateStore
 from federico.network.waits import Waits
 from federico.network.wire.encoding import square_sum
@@ -79,9 +80,12 @@ class NetworkExchange:
         terms = Terms(me, roster, schema, limits, signer, incarnation)
         plan = terms.chunk_plan  # refuses chunks that are too small for the model
 
+        if not terms.blames(signed=False):
+            flooded = log_flood  # through a relay anybody's name may be used
+
         self.traffic = Traffic(participants)
         self.reputation = Reputation(limits)
-        self.presence = Presence(session, roster, me)
+        self.presence = Presence(session, roster, me, flooded=flooded)
         self.waits = Waits()
         self.pace = Pace()
         self._bank = bank

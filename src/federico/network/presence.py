@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection
 
 import zenoh
 
+from federico.network.allowance import Allowance, log_flood
 from federico.network.roster import Roster
 
 log = logging.getLogger(__name__)
@@ -15,6 +16,15 @@ log = logging.getLogger(__name__)
 DOUBLE_AFTER = 15.0
 """Seconds after which another process with one's own key is no remainder of an earlier start."""
 MOST_DOUBLES = 16
+TOKENS_AT_ONCE = 1000
+TOKENS_A_SECOND = 100.0
+"""Tokens of a member that may appear or vanish at once, and each second, however long it goes on:
+far more than short rounds in lock-step need. The engine has to remember each of them."""
+
+
+LINES_AT_ONCE = 30
+LINES_A_SECOND = 0.1
+"""Lines of the log about the coming and going of one member: who does it on purpose fills none."""
 
 
 class Presence:
@@ -26,12 +36,23 @@ class Presence:
         roster: Roster,
         me: str,
         clock: Callable[[], float] = time.monotonic,
+        flooded: Callable[[str], object] = log_flood,
     ) -> None:
-        """`me` is the name of this member; `clock` gives seconds, tests set it."""
+        """`me` is the name of this member; `clock` gives seconds, tests set it.
+
+        `flooded` is called with the name of a member that raises far more tokens than are needed.
+        """
         self._session = session
         self._roster = roster
         self._me = me
         self._clock = clock
+        self._flooded = flooded
+        self._allowances: dict[str, Allowance] = {}
+        for name in roster.members:
+            self._allowances[name] = Allowance(TOKENS_AT_ONCE, TOKENS_A_SECOND, clock)
+        self._lines: dict[str, Allowance] = {}
+        for name in roster.members:
+            self._lines[name] = Allowance(LINES_AT_ONCE, LINES_A_SECOND, clock)
 
         self._changed = threading.Condition()
         self._here: set[str] = set()
@@ -162,6 +183,9 @@ class Presence:
             self._note_double(detail, appeared)
         if member not in self._roster.members or member == self._me:
             return
+        if not self._allowances[member].take():
+            self._flooded(member)
+            return
 
         with self._changed:
             if what == "alive" and protocol != str(self._roster.protocol):
@@ -185,33 +209,33 @@ class Presence:
         self._last_seen[member] = time.time()
         if appeared:
             self._here.add(member)
-            log.info("%s is here", member)
+            self._log(logging.INFO, member, "%s is here", member)
             return
         self._here.discard(member)
         self._vanished[member] = self._clock()
         self._finished.pop(member, None)  # it may start again from an earlier round
-        log.info("%s is away", member)
+        self._log(logging.INFO, member, "%s is away", member)
 
     def _note_other_file(self, member: str, appeared: bool) -> None:
         if not appeared:
             self._other_file.discard(member)
             return
         self._other_file.add(member)
-        log.warning(
-            "%s has another version of the federation file, or of federico, than this site", member
-        )
+        text = "%s has another version of the federation file, or of federico, than this site"
+        self._log(logging.WARNING, member, text, member)
 
     def _note_other_protocol(self, member: str, protocol: str, appeared: bool) -> None:
         if not appeared:
             self._other_protocol.discard(member)
             return
         self._other_protocol.add(member)
-        log.warning(
-            "%s speaks protocol %.9s, this site %d: upgrade the federico of the older of the two",
-            member,
-            protocol,
-            self._roster.protocol,
-        )
+        text = "%s speaks protocol %.9s, this site %d: upgrade the federico of the older of the two"
+        self._log(logging.WARNING, member, text, member, protocol, self._roster.protocol)
+
+    def _log(self, level: int, member: str, text: str, *filled: object) -> None:
+        """Say something about a member, unless too much was said about it lately."""
+        if self._lines[member].take():
+            log.log(level, text, *filled)
 
     def _note_finished(self, member: str, round_index: int) -> None:
         self._finished[member] = max(round_index, self._finished.get(member, 0))

@@ -595,6 +595,7 @@ class VisitorConversation:
         self._on_its_way: SignedMessage | None = None
         self._missing: set[int] = set()
         self._delivered: tuple[int, int] | None = None
+        self._last_announced: MessageHeader | None = None
         self._incarnation: int | None = None
         self._earlier_incarnations: deque[int] = deque(maxlen=REMEMBERED)
         self.is_there_twice = False
@@ -638,6 +639,7 @@ class VisitorConversation:
         )
         if version != LATEST:
             announced.header.require(version=version)
+        self._refuse_second_model(announced.header)
         self._note_incarnation(announced.header.incarnation)
         self.clock_ahead = announced.header.sent_at - self._terms.clock()
 
@@ -649,6 +651,16 @@ class VisitorConversation:
             self._advance(CopyEvent.ANNOUNCED)
             self._on_its_way = announced
             self._missing = set(range(self._terms.chunk_plan.chunks))
+
+    def _refuse_second_model(self, announced: MessageHeader) -> None:
+        """An owner that signs two models under one version shows somebody a wrong one."""
+        before = self._last_announced
+        self._last_announced = announced
+        if before is None or before.digest == announced.digest:
+            return
+        same_start = before.incarnation == announced.incarnation
+        if same_start and before.version == announced.version:
+            raise SignedProtocolError(f"two models under version {announced.version}")
 
     def _note_incarnation(self, incarnation: int) -> None:
         """An owner that starts again has a new one; one that comes back was never gone."""

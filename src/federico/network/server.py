@@ -16,7 +16,7 @@ import zenoh
 from federico.errors import ProtocolError
 from federico.exchange.protocol import COEFFICIENT_BYTES, Traffic
 from federico.learning.rows import RowFile
-from federico.network.allowance import Allowances
+from federico.network.allowance import Allowances, log_flood
 from federico.network.model_store import ModelStore
 from federico.network.protocol import (
     GONE,
@@ -50,11 +50,6 @@ TRANSFER_TIMES = 1.5
 CLOSING = 1.0
 """Seconds that an answer under way gets when the server closes."""
 ACKNOWLEDGED = b""
-
-
-def log_flood(name: str) -> None:
-    """What a peer does about a flood that cannot cut links."""
-    log.debug("%s sends far more than is answered", name)
 
 
 class RequestQueue:
@@ -341,8 +336,7 @@ class PeerServer:
         taken = member.queue.put(query)
         if not taken:
             query.drop()
-            # Through a relay anybody's name may be used.
-            if member.allowances.is_flood() and self._terms.blames(signed=False):
+            if member.allowances.is_flood():
                 self._flooded(visitor)
 
 
