@@ -10,9 +10,11 @@ help: ## List all targets
 
 setup: $(VENV)/ready ## Create .venv with the tested packages
 
+# Tests compare formulas with ByzFL's; what it asks for besides, torchvision among it, only its benchmark needs.
 $(VENV)/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --no-deps byzfl
 	@touch $@
 
 browser: ## Install Chromium for the tests of the page, where apt and the rights are there
