@@ -79,7 +79,8 @@ def test_what_an_accelerator_would_run_gives_the_numbers_of_the_loop(
     one_by_one = play(learner(blobs((10, 6, 8)), model=plain, batch_size=4))
     monkeypatch.setattr("federico.learning.workers.accelerated", lambda device: True)
     at_once = learner(blobs((10, 6, 8)), model=plain, batch_size=4)
-    assert at_once.workers.map(lambda workspace, _: type(workspace.engine), [0]) == [Vmapped]
+    with at_once.workers.workspace() as workspace:
+        assert isinstance(workspace.engine, Vmapped)
     for one, other in zip(one_by_one, play(at_once), strict=True):
         torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
 
@@ -90,15 +91,16 @@ def test_an_error_in_a_thread_reaches_the_caller_and_its_workspace_is_free_again
     ours = learner(blobs((9, 6, 8)), model=conv, batch_size=4)
     workers = ours.workers
 
-    def fail(workspace: object, stack: int) -> int:
-        if stack == 1:
-            raise ArithmeticError("wrong")
-        return stack
+    def work(stack: int) -> int:
+        with workers.workspace():
+            if stack == 0:
+                raise ArithmeticError("wrong")
+            return stack
 
     for _ in range(3):
         with pytest.raises(ArithmeticError, match="wrong"):
-            workers.map(fail, [0, 1, 2])
-    assert workers.map(lambda _, stack: stack, [1, 2, 3, 4]) == [1, 2, 3, 4]
+            list(workers.map(work, [2, 0, 1]))
+    assert list(workers.map(work, [1, 2, 3, 4])) == [1, 2, 3, 4]
 
 
 @pytest.mark.parametrize(

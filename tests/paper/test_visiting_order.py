@@ -60,6 +60,6 @@ def test_everything_before_the_update_sees_round_start_models(
     federico.e_step(visits)
     updates = federico.m_step(visits, 1)
     assert torch.equal(federico.bank.rows, start)
-    federico.push_updates(1, updates)
-    federico.update(1, federico.collect(1))
+    federico.exchange.push(1, updates)
+    federico.update(1, federico.exchange.collect(1))
     assert not torch.equal(federico.bank.rows, start)

@@ -1,6 +1,6 @@
 """`federico reproduce`."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -20,14 +20,15 @@ def reproduce(
         str,
         typer.Argument(help=f"One of {', '.join(presets.names())}.", autocompletion=_presets),
     ],
-    options: RunOptions,
     scale: Annotated[
         float, typer.Option(help="Fraction of the rounds and seeds to run, to save time.")
     ] = 1.0,
+    **given: Any,
 ) -> None:
     """Run a study, or a table or figure of the paper beside the paper's numbers."""
     from federico.experiment.grid import load_grid, scaled
 
+    options = RunOptions(**given)
     typed = ["reproduce", preset]
     if scale != 1:
         typed += ["--scale", f"{scale:g}"]

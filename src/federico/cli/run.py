@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -26,7 +26,7 @@ KEPT = Path("results")
 
 @with_run_options
 def run(
-    file: Annotated[Path, typer.Argument(help="Experiment file (TOML).")], options: RunOptions
+    file: Annotated[Path, typer.Argument(help="Experiment file (TOML).")], **given: Any
 ) -> None:
     """Run an experiment: all its methods on all seeds, in all rows and columns of its grid.
 
@@ -37,6 +37,7 @@ def run(
     from federico.experiment.grid import load_grid
     from federico.own_code import trust_in, trusting
 
+    options = RunOptions(**given)
     trust = trust_in(file, everything=options.trust)
     with trusting(trust), leaving_together() as team:
         perform(load_grid(file, options.settings), options, ["run", str(file)], team)

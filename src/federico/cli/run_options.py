@@ -66,28 +66,20 @@ class RunOptions:
 
 
 def with_run_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with every field of `RunOptions` as an option on the command line.
+    """Declare every field of `RunOptions` as an option of the command, which takes `**given`.
 
-    The command gets them together, as its parameter `options`; typer, which reads signatures, sees
-    them one by one.
+    Typer reads signatures: it sees the options one by one, as if they were written out there.
     """
-
-    def called(**arguments: Any) -> None:
-        given = {each.name: arguments.pop(each.name) for each in fields(RunOptions)}
-        command(**arguments, options=RunOptions(**given))
-
     parameters = []
     for parameter in signature(command).parameters.values():
-        if parameter.name != "options":
+        if parameter.kind is not Parameter.VAR_KEYWORD:
             parameters.append(parameter.replace(kind=Parameter.KEYWORD_ONLY))
     for each in fields(RunOptions):
         parameters.append(_as_parameter(each))
 
-    called.__name__ = command.__name__
-    called.__doc__ = command.__doc__
-    called.__annotations__ = {each.name: each.annotation for each in parameters}
-    called.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
-    return called
+    command.__annotations__ = {each.name: each.annotation for each in parameters}
+    command.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    return command
 
 
 def _as_parameter(option: "Field[Any]") -> Parameter:

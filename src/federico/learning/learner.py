@@ -4,10 +4,10 @@ A visit names a client, whose data is used, and an owner, whose model is used. M
 visits and never loop over batches; the learner knows nothing about methods.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 import torch
@@ -36,6 +36,9 @@ DataPart = Literal["train", "held_out", "all", "test", "set aside", "marked"]
 """Which of a client's samples: `all` are those for training and those held out of it. Those set
 aside belong to neither: the round to keep is chosen by them. Those that are marked are for testing,
 with the mark of a backdoor."""
+
+S = TypeVar("S")
+T = TypeVar("T")
 
 EVALUATION_NUMBERS = 1 << 18
 """Input numbers per evaluation batch; more would push the activations out of the cache."""
@@ -345,7 +348,7 @@ class Learner:
             return total
 
         stacks = self._stacks(bank, visits, data)
-        totals = self.workers.map(measure, stacks)
+        totals = self._each(stacks, measure)
 
         mean_losses = np.zeros(len(visits))
         for stack, total in zip(stacks, totals, strict=True):
@@ -377,7 +380,7 @@ class Learner:
                 first += length
 
         stacks = self._stacks(bank, visits, data)
-        self.workers.map(measure, stacks)
+        self._each(stacks, measure)
         return all_losses
 
     def outputs(self, bank: Bank, visits: Visits, part: DataPart) -> FloatArray:
@@ -400,7 +403,7 @@ class Learner:
             return torch.cat(parts, dim=1)
 
         gathered: list[FloatArray] = []
-        for outputs in self.workers.map(predict, stacks):
+        for outputs in self._each(stacks, predict):
             read = outputs
             if self.task == "classification":
                 read = torch.log_softmax(outputs, dim=-1)
@@ -511,7 +514,7 @@ class Learner:
         mixed: Tensor | None = None
         weight = torch.zeros((len(data), 2), dtype=self._precise, device=self.device)
         stacks = self._stacks(bank, visits, data)
-        for parts in self.workers.map(predict, stacks):
+        for parts in self._each(stacks, predict):
             for batch, weighted, added_weight in parts:
                 if mixed is None:
                     shape = len(data), weighted.shape[-1]
@@ -598,7 +601,7 @@ class Learner:
         # Made here, by one thread: creating the state of a new pair is not thread-safe.
         stacks = self._stacks(bank, visits, self.data[part])
         work = [(stack, states.of(stack.visits.pairs)) for stack in stacks]
-        done = self.workers.map(learn, work)
+        done = self._each(work, learn)
 
         # Only now, so that every visit starts from the same.
         for stack, (finite, counters, learned) in zip(stacks, done, strict=True):
@@ -633,7 +636,7 @@ class Learner:
             gradients.write(stack.positions, total)
 
         stacks = self._stacks(bank, visits, data)
-        self.workers.map(differentiate, stacks)
+        self._each(stacks, differentiate)
         return gradients
 
     def descend(self, bank: Bank, owners: IntArray, gradients: Tensor, round_index: int) -> None:
@@ -835,6 +838,15 @@ class Learner:
             positions = order[first : first + rows]
             stacks.append(Stack(positions, visits[positions]))
         return stacks
+
+    def _each(self, stacks: Sequence[S], execute: Callable[[Workspace, S], T]) -> list[T]:
+        """Call execute(workspace, stack) for every stack; results come in the order of stacks."""
+
+        def run(stack: S) -> T:
+            with self.workers.workspace() as workspace:
+                return execute(workspace, stack)
+
+        return list(self.workers.map(run, stacks))
 
     def _load(self, workspace: Workspace, bank: Bank, visits: Visits) -> None:
         """Copy the visited models into the workspace."""

@@ -4,8 +4,9 @@ A stack runs on one thread from its first batch to its last: small matrix produc
 use a core far better alone than shared. The number of threads changes no number beyond rounding.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from math import ceil
 from queue import SimpleQueue
 from typing import TypeVar
@@ -65,7 +66,7 @@ class Workspace:
 
 
 class WorkerPool:
-    """Calls a function for each of several stacks, in parallel where that is safe."""
+    """Threads and workspaces, as many as are safe and fast for a model on this machine."""
 
     def __init__(
         self, layout: ModelLayout, objective: Objective, sample: Tensor, device: torch.device
@@ -104,20 +105,20 @@ class WorkerPool:
         share = ceil(visits / self.threads)
         return min(self.capacity, share)
 
-    def map(self, work: Callable[[Workspace, S], T], stacks: Sequence[S]) -> list[T]:
-        """Call work(workspace, stack) for every stack; results come in the order of the stacks."""
+    @contextmanager
+    def workspace(self) -> Iterator[Workspace]:
+        """A workspace that no other thread uses meanwhile."""
+        workspace = self._workspaces.get()
+        try:
+            yield workspace
+        finally:
+            self._workspaces.put(workspace)
 
-        def run(stack: S) -> T:
-            """Work on one stack in a workspace that no other thread uses meanwhile."""
-            workspace = self._workspaces.get()
-            try:
-                return work(workspace, stack)
-            finally:
-                self._workspaces.put(workspace)
-
+    def map(self, work: Callable[[S], T], stacks: Iterable[S]) -> Iterator[T]:
+        """Like `map`, but the calls may go on side by side; results come in their order."""
         if self._pool is None:
-            return [run(stack) for stack in stacks]
-        return list(self._pool.map(run, stacks))
+            return map(work, stacks)
+        return self._pool.map(work, stacks)
 
 
 def accelerated(device: torch.device) -> bool:

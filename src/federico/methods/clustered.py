@@ -13,7 +13,6 @@ from federico.algorithm.aggregation import shares
 from federico.exchange.protocol import Updates
 from federico.learning.visits import Visits
 from federico.methods.averaging import average_into, finite
-from federico.methods.context import timed
 from federico.methods.method import Method, Mixtures, Needs, Posterior, Round
 from federico.methods.model_owners import ModelOwner, shared_models
 from federico.methods.state import PerModel
@@ -70,15 +69,14 @@ class Clustered(Method):
         """Split clusters whose clients pull apart, then do FedAvg in every cluster."""
         visits = self.pull(round_index, self.to_cluster())
         self.train_and_push(round_index, visits)
-        return Round(posteriors=self.split_and_update(round_index))
 
-    @timed("update")
-    def split_and_update(self, round_index: int) -> list[Posterior]:
-        """Split clusters and average updates, at the server; other processes have no clusters."""
-        updates = finite(self.exchange.collect(round_index))
-        if round_index > self.opt.min_round:
-            self.split(updates)
-        return self.update(updates)
+        # At the server: other processes have no clusters, and nothing comes for them.
+        with self.context.clock("update"):
+            updates = finite(self.exchange.collect(round_index))
+            if round_index > self.opt.min_round:
+                self.split(updates)
+            posteriors = self.update(updates)
+        return Round(posteriors=posteriors)
 
     def split(self, updates: Updates) -> None:
         """Split every cluster whose clients pull apart in two.

@@ -1,9 +1,6 @@
 """What a method gets to work with."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import wraps
-from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from federico.exchange.protocol import Exchange, Hosting
 from federico.learning.bank import Bank
@@ -34,6 +31,7 @@ class MethodContext:
     floor: Floor = field(default_factory=Floor)
     """Which clients have too few samples to send anything."""
     clock: Stopwatch = field(default_factory=Stopwatch)
+    """`with clock("e_step"):` counts the seconds of what is inside among those of this phase."""
 
     @property
     def count(self) -> int:
@@ -44,32 +42,3 @@ class MethodContext:
     def hosted(self) -> IntArray:
         """The clients that this process acts for: all of them, unless several share the work."""
         return self.hosting.hosted
-
-
-class HasContext(Protocol):
-    """Anything that works in a context."""
-
-    @property
-    def context(self) -> MethodContext:
-        """What it works with."""
-
-
-S = TypeVar("S", bound=HasContext)
-P = ParamSpec("P")
-T = TypeVar("T")
-
-
-def timed(
-    phase: str,
-) -> Callable[[Callable[Concatenate[S, P], T]], Callable[Concatenate[S, P], T]]:
-    """Decorates a step of a round: the seconds it takes are reported under this phase."""
-
-    def decorate(step: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
-        @wraps(step)
-        def measured(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
-            with self.context.clock(phase):
-                return step(self, *args, **kwargs)
-
-        return measured
-
-    return decorate

@@ -7,7 +7,6 @@ import numpy as np
 from pydantic import PositiveInt
 
 from federico.learning.visits import Visits
-from federico.methods.context import timed
 from federico.methods.method import Method, Mixtures, Needs, Posterior, Round
 from federico.methods.model_owners import ModelOwner, shared_models
 from federico.methods.state import PerClient
@@ -54,13 +53,13 @@ class FedEM(Method):
     def round(self, round_index: int) -> Round:
         """EM: which component explains a sample, then each learns from the samples it explains."""
         visits = self.pull(round_index, self.to_shared())
-        responsibility = self.e_step(visits)
+        with self.context.clock("e_step"):
+            responsibility = self.e_step(visits)
         self.train_and_push(round_index, visits, sample_weights=responsibility)
         self.collect_and_average(round_index)
         components = self.shared_owners
         return Round(posteriors=[Posterior(components, row) for row in self.proportions])
 
-    @timed("e_step")
     def e_step(self, visits: Visits) -> FloatArray:
         """q(s, m) = softmax_m(log pi_im - loss_m(s)) of each visit's samples; pi_im is their mean.
 

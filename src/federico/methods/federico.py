@@ -39,7 +39,6 @@ from federico.learning.layout import ModelLayout
 from federico.learning.visits import Visits
 from federico.methods.accepting import Acceptance, LossCheck, Weighed, keep
 from federico.methods.averaging import Buffers, average_into, compare_with_own, finite
-from federico.methods.context import timed
 from federico.methods.echoes import Echoes
 from federico.methods.judging import Judge, Judgement
 from federico.methods.method import (
@@ -483,25 +482,35 @@ class Federico(Method):
 
     def round(self, round_index: int) -> Round:
         """Algorithm 1, one pass of its outer loop, for all peers at once."""
+        clock = self.context.clock
         is_final = self.is_judging and round_index > self.last_judging_round
-        neighbors = self.candidates() if is_final else self.sample(round_index)
+
+        with clock("sample"):
+            neighbors = self.candidates() if is_final else self.sample(round_index)
         visits = pull_neighbors(self, round_index, neighbors)
         self.note_who_came(neighbors, visits)
-        self.e_step(visits, is_final=is_final)
+
+        with clock("e_step"):
+            self.e_step(visits, is_final=is_final)
         if is_final:
             self.end_judging()
-            visits = self.only_sampled(visits, round_index)
+            with clock("sample"):
+                visits = self.only_sampled(visits, round_index)
 
-        updates = self.m_step(visits, round_index)
-        self.push_updates(round_index, updates)
+        with clock("m_step"):
+            updates = self.m_step(visits, round_index)
+        with clock("push"):
+            self.exchange.push(round_index, updates)
         del updates  # free the memory of what was sent before adding up what has arrived
         self.train_alone(round_index)
-        self.update(round_index, self.collect(round_index))
+
+        with clock("update"):
+            self.update(round_index, self.exchange.collect(round_index))
         self.remember_own_models()
+
         together = self.together.copy() if self.has_private_models else None
-        return Round(
-            neighbors, list(self.posteriors.values()), together, self.judged, self._refusals()
-        )
+        posteriors = list(self.posteriors.values())
+        return Round(neighbors, posteriors, together, self.judged, self._refusals())
 
     def _refusals(self) -> list[Refusals]:
         """What each hosted peer has had to refuse, and what that did to the senders' standing."""
@@ -510,7 +519,6 @@ class Federico(Method):
             found.append(Refusals(standings.peers, standings.standing, standings.refusals))
         return found
 
-    @timed("sample")
     def sample(self, round_index: int) -> list[IntArray]:
         """Each peer's neighbors, chosen by what it knew before this round; none in a solo round."""
         if round_index <= self.opt.solo_rounds:
@@ -574,7 +582,6 @@ class Federico(Method):
             kept.append(positions[wanted])
         return visits[np.concatenate(kept)]
 
-    @timed("e_step")
     def e_step(self, visits: Visits, *, is_final: bool = False) -> None:
         """Equation (3): what is measured of the visited models becomes each peer's posterior."""
         if self.judges:
@@ -681,7 +688,6 @@ class Federico(Method):
         if self.is_judging:
             self.train_private_models(round_index, self._to_judged_alone())
 
-    @timed("m_step")
     def m_step(self, visits: Visits, round_index: int) -> Updates:
         """Equations (5) and (8): what each visitor sends to owners of models it gives weight to."""
         weights = self._visit_weights(visits)  # [visits]
@@ -714,16 +720,6 @@ class Federico(Method):
         to_own = visits.clients == visits.owners
         may_send = ~np.isin(visits.clients, sends_nothing)
         return np.flatnonzero(self.affordable(visits) & (to_own | may_send))
-
-    @timed("push")
-    def push_updates(self, round_index: int, updates: Updates) -> None:
-        """Send every update to the owner of its model."""
-        self.exchange.push(round_index, updates)
-
-    @timed("update")
-    def collect(self, round_index: int) -> Updates:
-        """The updates that have arrived for the models hosted here."""
-        return self.exchange.collect(round_index)
 
     def weigh(self, updates: Updates) -> Weighed:
         """The updates that have arrived, with what they count for at the owners of the models."""
@@ -835,7 +831,6 @@ class Federico(Method):
         trusted: FloatArray = together * weights + own_data
         return trusted
 
-    @timed("update")
     def update(self, round_index: int, updates: Updates) -> None:
         """Equation (6) at the owners: deltas are averaged, gradients summed into an optimizer."""
         weighed = self.weigh(finite(updates))

@@ -12,7 +12,6 @@ from federico.algorithm.sampling import EpsilonGreedy, View
 from federico.learning.layout import ModelLayout
 from federico.learning.learner import held_out
 from federico.learning.visits import Visits
-from federico.methods.context import timed
 from federico.methods.local import Local
 from federico.methods.method import Needs, Posterior, Round, check_neighbors, pull_neighbors
 from federico.methods.model_owners import ModelOwner, one_per_client
@@ -86,14 +85,17 @@ class FedFomo(Local):
 
     def round(self, round_index: int) -> Round:
         """Sample, pull, weigh and combine; then train alone."""
-        neighbors = self.sample(round_index)
+        clock = self.context.clock
+        with clock("sample"):
+            neighbors = self.sample(round_index)
         visits = pull_neighbors(self, round_index, neighbors)
-        gains = self.measure_gains(visits)
-        posteriors = self.combine_all(visits, gains)
+        with clock("e_step"):
+            gains = self.measure_gains(visits)
+        with clock("update"):
+            posteriors = self.combine_all(visits, gains)
         super().round(round_index)
         return Round(neighbors, posteriors)
 
-    @timed("sample")
     def sample(self, round_index: int) -> list[IntArray]:
         """Each client's candidates, by propensity or, with a decreasing probability, uniformly."""
         names = self.context.names
@@ -113,7 +115,6 @@ class FedFomo(Local):
             sampled.append(sampler.sample(view, rng))
         return sampled
 
-    @timed("e_step")
     def measure_gains(self, visits: Visits) -> FloatArray:
         """Lval(theta_first) - Lval(theta_n) of every candidate n, [visits].
 
@@ -129,7 +130,6 @@ class FedFomo(Local):
             gains: FloatArray = first_losses[places] - losses
         return gains
 
-    @timed("update")
     def combine_all(self, visits: Visits, gains: FloatArray) -> list[Posterior]:
         """Combine the candidates of every client, and make the result its model."""
         posteriors: list[Posterior] = []

@@ -24,7 +24,7 @@ from federico.learning.parts import ModelPart
 from federico.learning.rows import Rows
 from federico.learning.visits import Visits
 from federico.methods.averaging import average_into
-from federico.methods.context import MethodContext, timed
+from federico.methods.context import MethodContext
 from federico.methods.model_owners import ModelOwner, one_per_client
 from federico.methods.state import DeclaredState, Places
 from federico.options import Options
@@ -254,12 +254,11 @@ class Method(ABC):
 
     # The steps that most rounds are made of. All processes of a run must take them together.
 
-    @timed("pull")
     def pull(self, round_index: int, wanted: Visits) -> Visits:
         """Bring the wanted models, as they were when the round started; returns those that came."""
-        return self.exchange.pull(round_index, wanted)
+        with self.context.clock("pull"):
+            return self.exchange.pull(round_index, wanted)
 
-    @timed("m_step")
     def train(
         self,
         round_index: int,
@@ -270,21 +269,22 @@ class Method(ABC):
         part: DataPart = "train",
     ) -> Rows:
         """How far local epochs on the clients' data move a copy of each visited model."""
-        return self.learner.train(
-            self.bank,
-            visits,
-            round_index,
-            epochs=self.context.local_epochs,
-            sample_weights=sample_weights,
-            proximal=proximal,
-            part=part,
-        )
+        with self.context.clock("m_step"):
+            return self.learner.train(
+                self.bank,
+                visits,
+                round_index,
+                epochs=self.context.local_epochs,
+                sample_weights=sample_weights,
+                proximal=proximal,
+                part=part,
+            )
 
-    @timed("push")
     def push(self, round_index: int, visits: Visits, deltas: Rows) -> None:
         """Send the deltas to the owners of the models, weighted by the visitors' samples."""
-        samples = self.learner.samples[visits.clients].astype(np.float64)
-        self.exchange.push(round_index, Updates(visits.owners, visits.clients, samples, deltas))
+        with self.context.clock("push"):
+            samples = self.learner.samples[visits.clients].astype(np.float64)
+            self.exchange.push(round_index, Updates(visits.owners, visits.clients, samples, deltas))
 
     def train_and_push(
         self,
@@ -344,17 +344,17 @@ class Method(ABC):
             updates = Updates(visits.owners, visits.clients, np.ones(len(visits)), deltas)
             average_into(self.bank, updates)
 
-    @timed("update")
     def move_own_models(self, deltas: Rows) -> None:
         """Move each hosted client's own model by its delta if that is finite."""
-        own = self.to_own()
-        updates = Updates(own.owners, own.clients, np.ones(len(own)), deltas)
-        average_into(self.bank, updates)
+        with self.context.clock("update"):
+            own = self.to_own()
+            updates = Updates(own.owners, own.clients, np.ones(len(own)), deltas)
+            average_into(self.bank, updates)
 
-    @timed("update")
     def collect_and_average(self, round_index: int) -> None:
         """Move every model by the weighted average of the updates that came for it."""
-        average_into(self.bank, self.exchange.collect(round_index))
+        with self.context.clock("update"):
+            average_into(self.bank, self.exchange.collect(round_index))
 
     def read(self, round_index: int, visits: Visits, weights: FloatArray | None = None) -> Mixtures:
         """Predictors made of these models, which are fetched; without `weights`, one model each.
