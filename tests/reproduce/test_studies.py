@@ -12,7 +12,8 @@ from federico.experiment.grid import Grid, load_grid
 from federico.presets import STUDIES, preset, study_names
 
 HOSTILE = [name for name in study_names() if name.startswith("hostile-")]
-OF_MEMBERS = [name for name in study_names() if name not in HOSTILE]
+PRIVATE = [name for name in study_names() if name.startswith("private-")]
+OF_MEMBERS = [name for name in study_names() if name not in HOSTILE + PRIVATE]
 FROM_FILES = [name for name in study_names() if "digits" not in name]
 
 
@@ -70,6 +71,32 @@ def test_studies_of_hostile_members_are_compared_with_their_absence_under_both_r
         assert rows >= {"local", "absent", "nobody is hostile", *kinds}
         assert rows >= {f"paper: {kind}" for kind in kinds}
         assert len(grid.experiment.seeds) >= 5
+
+
+def test_studies_of_differential_privacy_show_what_each_epsilon_costs_every_method() -> None:
+    assert set(PRIVATE) == {"private-digits", "private-people", "private-hospitals"}
+    for name in PRIVATE:
+        grid = grid_of(name)
+        assert grid.reference == "local"
+        epsilons = []
+        for column in grid.columns:
+            for row in grid.rows:
+                cell = grid.cells(row, column, "given")[0]
+                epsilons.append((row.name, cell.experiment.privacy.epsilon))
+        assert {("federico", epsilon) for epsilon in (None, 8, 3, 1)} <= set(epsilons)
+        assert {("local", epsilon) for epsilon in (None, 8, 3, 1)} <= set(epsilons)
+        assert len(grid.experiment.seeds) >= 5
+
+
+@pytest.mark.parametrize("name", PRIVATE)
+def test_without_epsilon_a_study_of_privacy_is_the_study_of_its_data(name: str) -> None:
+    plain = {"private-hospitals": "hospitals-flamby"}.get(name, name.removeprefix("private-"))
+    for row in ("federico", "local"):
+        settings = []
+        for grid in (grid_of(name), grid_of(plain)):
+            found = next(each for each in grid.rows if each.name == row)
+            settings.append(grid.cells(found, grid.columns[0], "given")[0].settings)
+        assert settings[0] == settings[1]
 
 
 @pytest.mark.parametrize("name", study_names())
