@@ -10,7 +10,7 @@ import federico.cli.main  # noqa: F401 (brings in every option class there is)
 from federico.errors import ConfigError
 from federico.experiment.config import Experiment, cell_options, load, validate
 from federico.experiment.grid import Grid
-from federico.methods.federico import FedericoOptions
+from federico.methods.federico_options import FedericoOptions
 from federico.options import Options
 from federico.runs.table import CommandSeconds, StoredStudy, TableDescription, TableRow
 

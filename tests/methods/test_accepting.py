@@ -12,7 +12,8 @@ from federico.experiment.build import prepare
 from federico.experiment.config import validate
 from federico.learning.rows import Rows
 from federico.learning.visits import Visits
-from federico.methods.federico import Federico, FedericoOptions
+from federico.methods.federico import Federico
+from federico.methods.federico_options import FedericoOptions
 
 CHECK = "loss check"
 RULES: dict[str, dict[str, Any]] = {

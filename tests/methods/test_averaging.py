@@ -5,11 +5,12 @@ import pytest
 import torch
 from torch import nn
 
+from federico.algorithm.aggregation import Buffers
 from federico.exchange.protocol import Updates
 from federico.learning.bank import Bank
 from federico.learning.layout import ModelLayout
 from federico.learning.rows import RowFile, Rows, RowsInFiles
-from federico.methods.averaging import Buffers, average_into, compare_with_own, finite
+from federico.methods.averaging import average_into, compare_with_own, finite
 
 Coefficients = dict[tuple[int, int], float]
 

@@ -11,7 +11,8 @@ from torch import nn
 from federico.errors import ConfigError
 from federico.learning.learner import ClientData
 from federico.learning.visits import Visits
-from federico.methods.federico import Federico, FedericoOptions
+from federico.methods.federico import Federico
+from federico.methods.federico_options import FedericoOptions
 from federico.methods.method import Needs, Posterior, pull_neighbors
 
 Clients = Callable[..., list[ClientData]]

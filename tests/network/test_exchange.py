@@ -26,7 +26,8 @@ from federico.learning.privacy import Floor
 from federico.learning.rows import RowFile, Rows, RowsInFiles, RowStorage
 from federico.learning.visits import Visits
 from federico.methods.averaging import average_into
-from federico.methods.federico import Federico, FedericoOptions
+from federico.methods.federico import Federico
+from federico.methods.federico_options import FedericoOptions
 from federico.methods.method import Round
 from federico.network.exchange import NetworkExchange
 from federico.network.presence import Presence

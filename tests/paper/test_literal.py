@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from federico.learning.learner import ClientData
-from federico.methods.federico import Federico, FedericoOptions
+from federico.methods.federico import Federico
+from federico.methods.federico_options import FedericoOptions
 from federico.methods.method import Round
 
 Clients = Callable[..., list[ClientData]]

@@ -8,7 +8,7 @@ from federico.errors import ConfigError
 from federico.experiment import memory_plan
 from federico.experiment.build import Setup
 from federico.experiment.memory_plan import SESSION_BYTES, peer_outlook, peer_storage, plan_peer
-from federico.methods.federico import FedericoOptions
+from federico.methods.federico_options import FedericoOptions
 from federico.network.limits import Limits
 from federico.site.prepare import prepare_site
 from federico.site.site_file import Site

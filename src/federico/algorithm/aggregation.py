@@ -8,6 +8,8 @@ from federico.types import FloatArray, IntArray
 
 Say = Literal["mutual", "owner", "sender"]
 """Who decides how much an update counts for: the sender, the owner of the model, or both."""
+Buffers = Literal["average", "owner", "frozen"]
+"""What happens to batch-norm statistics: averaged, moved by the owner alone, or not at all."""
 
 
 def coefficients_at_owner(sent: FloatArray, allowed: FloatArray, say: Say) -> FloatArray:

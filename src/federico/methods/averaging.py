@@ -1,21 +1,17 @@
 """Moves models by the weighted average of the updates that came for them."""
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from federico.algorithm.aggregation import shares
+from federico.algorithm.aggregation import Buffers, shares
 from federico.exchange.protocol import Updates
 from federico.learning.bank import Bank
 from federico.learning.parts import ModelPart
 from federico.learning.visits import Visits
 from federico.types import FloatArray
-
-Buffers = Literal["average", "owner", "frozen"]
-"""What happens to batch-norm statistics: averaged, moved by the owner alone, or not at all."""
 
 
 def average_into(

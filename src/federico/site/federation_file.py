@@ -20,7 +20,7 @@ from federico.data.dataset import Schema, TableColumn
 from federico.experiment.privacy_options import PrivacyOptions
 from federico.experiment.training_options import Training, files_beside
 from federico.learning.models import MLP, ModelOptions
-from federico.methods.federico import FedericoOptions
+from federico.methods.federico_options import FedericoOptions
 from federico.network.limits import Limits
 from federico.network.roster import NAME, Roster
 from federico.options import Options

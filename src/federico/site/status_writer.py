@@ -12,7 +12,7 @@ from typing import Self
 
 from federico.errors import RunError
 from federico.experiment.build import Setup
-from federico.methods.federico import FedericoOptions
+from federico.methods.federico_options import FedericoOptions
 from federico.network.exchange import NetworkExchange
 from federico.runs.comparison import describe_comparison
 from federico.runs.records import Record
