@@ -33,9 +33,10 @@ import zenoh
 from benchmarks.network import ROSTER, Peer, ask, credentials, resident
 from federico.exchange.protocol import Updates
 from federico.learning.visits import Visits
+from federico.network.identity import Addresses, Identity
 from federico.network.links import SHUT_OUT
 from federico.network.protocol import Topic
-from federico.network.session import Addresses, Identity, close
+from federico.network.session import close
 from federico.network.wire.messages import ChunkRequest, ChunkUpload, ModelRequest
 from federico.runs.atomic import publish_text
 from federico.types import IntArray

@@ -33,10 +33,11 @@ from federico.learning.rows import RowStorage
 from federico.learning.visits import Visits
 from federico.methods.averaging import average_into
 from federico.network.exchange import NetworkExchange
+from federico.network.identity import Addresses, Identity
 from federico.network.limits import Limits
 from federico.network.links import LinkGuard
 from federico.network.roster import Roster
-from federico.network.session import Addresses, Identity, close, open_session
+from federico.network.session import close, open_session
 from federico.network.wire.signing import Signer
 from federico.site.certificates import approve_request, create_authority, create_request
 

@@ -18,7 +18,7 @@ from federico.experiment.build import Setup, prepare
 from federico.experiment.config import load
 from federico.learning.batches import to_input
 from federico.learning.layout import ModelLayout
-from federico.learning.optimizers import Adam
+from federico.learning.optimizer_options import Adam
 from federico.methods.federico_options import FedericoOptions
 from federico.runs import checkpoint
 from federico.runs.layout import CellDir

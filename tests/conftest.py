@@ -29,8 +29,9 @@ from federico.experiment.build import Connect, build_method
 from federico.learning.layout import ModelLayout, Shared
 from federico.learning.learner import ClientData, Learner
 from federico.learning.models import Factory, perceptron
-from federico.learning.optimizers import Adam, Optimizer
-from federico.learning.privacy import Floor
+from federico.learning.optimizer_options import Adam
+from federico.learning.optimizers import Optimizer
+from federico.learning.privacy_rules import Floor
 from federico.methods import METHODS
 from federico.methods.method import Method
 from federico.own_code import EVERYTHING, trusting

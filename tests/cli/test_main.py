@@ -20,8 +20,19 @@ COMMANDS: list[list[str]] = [
     ["predict"],
     ["methods"],
     ["data"],
+    ["data", "list"],
     ["data", "get"],
     ["doctor"],
+    ["reproduce"],
+    ["export"],
+    ["init"],
+    ["launch"],
+    ["peer"],
+    ["peer", "run"],
+    ["peer", "status"],
+    ["pki"],
+    ["relay"],
+    ["ui"],
 ]
 
 PROBE = f"""
@@ -34,7 +45,7 @@ finally:
 """
 
 
-@pytest.mark.parametrize("command", [[], ["run"], ["data", "get"]], ids=" ".join)
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_help_is_quick_and_loads_nothing_heavy(command: list[str]) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", PROBE, *command, "--help"],

@@ -1,4 +1,6 @@
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,24 @@ def test_report_as_json_is_nothing_else(federico: Command, run: Path) -> None:
 def test_quiet_report_says_nothing(federico: Command, run: Path) -> None:
     answer = federico("report", run, "-q")
     assert (answer.code, answer.out, answer.err) == (0, "", "")
+
+
+REPORT_AND_NAME_WHAT_WAS_LOADED = """
+import sys
+from federico.cli.main import main
+try:
+    main()
+finally:
+    slow = ("torch", "pandas", "pyarrow", "sklearn", "federico.experiment")
+    sys.stderr.write(" ".join(name for name in slow if name in sys.modules))
+"""
+
+
+def test_report_does_not_wait_for_packages_that_it_does_not_need(run: Path) -> None:
+    command = [sys.executable, "-c", REPORT_AND_NAME_WHAT_WAS_LOADED, "report", str(run)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "FedeRiCo" in done.stdout
+    assert done.stderr == ""
 
 
 def test_folder_that_is_no_run_is_named(federico: Command, tmp_path: Path) -> None:

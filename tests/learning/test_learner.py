@@ -20,7 +20,7 @@ from federico.learning.learner import (
     without_lone_batches,
 )
 from federico.learning.models import perceptron
-from federico.learning.optimizers import SGD, Adam
+from federico.learning.optimizer_options import SGD, Adam
 from federico.learning.rows import RowsInFiles, RowStorage
 from federico.learning.visits import Visits
 from federico.rng import stream

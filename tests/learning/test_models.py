@@ -9,7 +9,7 @@ from torch import nn
 
 from federico.errors import ConfigError
 from federico.learning.layout import ModelLayout
-from federico.learning.models import (
+from federico.learning.model_options import (
     CNN2,
     MLP,
     Imported,

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from federico.learning.optimizers import SGD, Adam, OptimizerStates
+from federico.learning.optimizer_options import SGD, Adam
+from federico.learning.optimizers import OptimizerStates
 
 SIZE = 5
 

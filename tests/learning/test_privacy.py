@@ -12,14 +12,13 @@ from federico.learning.engines import Looped, Stacked, chain
 from federico.learning.layout import ModelLayout
 from federico.learning.objectives import objective_for
 from federico.learning.privacy import (
-    Floor,
     Noise,
     PrivacyAccount,
-    PrivacyRules,
     check_private_training,
     epsilon_of,
     least_noise,
 )
+from federico.learning.privacy_rules import Floor, PrivacyRules
 
 BOUND = 0.5
 

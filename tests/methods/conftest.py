@@ -5,7 +5,7 @@ import pytest
 from torch import nn
 
 from federico.learning.learner import ClientData
-from federico.learning.optimizers import SGD
+from federico.learning.optimizer_options import SGD
 from federico.methods.method import Method
 
 Points = Sequence[tuple[float, float]]

@@ -7,7 +7,7 @@ from torch import nn
 
 from federico.errors import ConfigError
 from federico.learning.learner import ClientData
-from federico.learning.optimizers import SGD
+from federico.learning.optimizer_options import SGD
 from federico.methods.method import Method
 
 Build = Callable[..., Method]

@@ -22,7 +22,7 @@ from federico.experiment.build import build_method
 from federico.learning import rows as rows_module
 from federico.learning.bank import Bank
 from federico.learning.layout import ModelLayout
-from federico.learning.privacy import Floor
+from federico.learning.privacy_rules import Floor
 from federico.learning.rows import RowFile, Rows, RowsInFiles, RowStorage
 from federico.learning.visits import Visits
 from federico.methods.averaging import average_into

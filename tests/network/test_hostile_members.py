@@ -14,11 +14,12 @@ from torch import nn
 from federico.exchange.protocol import Updates
 from federico.learning.layout import ModelLayout
 from federico.learning.rows import Rows
+from federico.network.identity import Addresses, Identity
 from federico.network.limits import Limits
 from federico.network.presence import LINES_AT_ONCE, TOKENS_AT_ONCE
 from federico.network.protocol import Topic
 from federico.network.roster import Roster
-from federico.network.session import Addresses, Identity, close, open_session
+from federico.network.session import close, open_session
 from tests.support.neighborhood import (
     DIGEST,
     Neighbor,

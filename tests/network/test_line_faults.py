@@ -19,9 +19,10 @@ from torch import nn
 
 from federico.learning.layout import ModelLayout
 from federico.learning.rows import Rows
+from federico.network.identity import Addresses, Identity
 from federico.network.limits import Limits
 from federico.network.roster import Roster
-from federico.network.session import Addresses, Identity, close
+from federico.network.session import close
 from tests.support.faults import OF_LINES, Fault
 from tests.support.neighborhood import DIGEST, connect, free_port, names, write_identity
 from tests.support.proxy import Proxy

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 import zenoh
 
+from federico.network.identity import Addresses, Identity
 from federico.network.links import MOST_LINKS, Ends, LinkGuard, cut, is_id_of, new_id
 from federico.network.roster import Roster
-from federico.network.session import Addresses, Identity, close, configuration, open_session
+from federico.network.session import close, configuration, open_session
 from tests.support.neighborhood import DIGEST, eventually, free_port, names, write_identity
 
 ROSTER = Roster("test", DIGEST, names(3))

@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 import zenoh
 
+from federico.network.identity import Addresses, Identity
 from federico.network.links import MOST_LINKS, LinkGuard, new_id
 from federico.network.roster import Roster
-from federico.network.session import Addresses, Identity, close, configuration, open_session
+from federico.network.session import close, configuration, open_session
 from tests.support.neighborhood import DIGEST, eventually, free_port, names, write_identity
 
 ROSTER = Roster("test", DIGEST, names(3))

@@ -10,17 +10,10 @@ from torch import nn
 
 from federico.errors import NetworkError
 from federico.learning.layout import ModelLayout
+from federico.network.identity import Addresses, Identity
 from federico.network.presence import Presence
 from federico.network.roster import Roster
-from federico.network.session import (
-    Addresses,
-    Identity,
-    Mode,
-    close,
-    configuration,
-    open_bus,
-    open_session,
-)
+from federico.network.session import Mode, close, configuration, open_bus, open_session
 from federico.network.wire.messages import DIGEST_BYTES
 from federico.network.wire.schema import MOST_CHUNKS
 from federico.network.wire.signing import LARGEST_CERTIFICATE

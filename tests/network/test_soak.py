@@ -22,8 +22,9 @@ from torch import nn
 from federico.learning.layout import ModelLayout
 from federico.learning.rows import Rows
 from federico.methods.averaging import average_into
+from federico.network.identity import Addresses, Identity
 from federico.network.roster import Roster
-from federico.network.session import Addresses, Identity, close
+from federico.network.session import close
 from tests.support.neighborhood import (
     DIGEST,
     PATIENT,

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from federico.learning.learner import ClientData
-from federico.learning.optimizers import SGD
+from federico.learning.optimizer_options import SGD
 from federico.methods.federico import Federico
 from federico.methods.method import Round
 

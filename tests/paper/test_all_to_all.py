@@ -8,7 +8,7 @@ import torch
 from torch.nn import functional
 
 from federico.learning.learner import ClientData
-from federico.learning.optimizers import Adam
+from federico.learning.optimizer_options import Adam
 from federico.methods.fedavg import FedAvg
 from federico.methods.method import Method, Round
 

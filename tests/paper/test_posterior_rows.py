@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from federico.learning.learner import ClientData
-from federico.learning.optimizers import Adam
+from federico.learning.optimizer_options import Adam
 from federico.methods.federico import Federico
 from federico.methods.method import Round
 

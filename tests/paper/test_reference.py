@@ -11,8 +11,8 @@ from federico.algorithm.reference import ReferenceFederation
 from federico.algorithm.reference_acceptance import ReferenceAcceptance
 from federico.algorithm.sampling import EpsilonGreedy
 from federico.learning.learner import ClientData
-from federico.learning.optimizers import Adam
-from federico.learning.privacy import Floor
+from federico.learning.optimizer_options import Adam
+from federico.learning.privacy_rules import Floor
 from federico.methods.federico import Federico
 from federico.types import FloatArray
 from tests.support.linear_models import (

@@ -11,7 +11,7 @@ from federico.algorithm.reference_paper import Loss, PaperFederation
 from federico.algorithm.reference_training import Gradient
 from federico.algorithm.sampling import EpsilonGreedy
 from federico.learning.learner import ClientData
-from federico.learning.optimizers import Adam
+from federico.learning.optimizer_options import Adam
 from federico.methods.federico import ROUNDING, Federico
 from tests.support.linear_models import (
     cross_entropy,

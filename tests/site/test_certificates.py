@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from federico.errors import IdentityError
-from federico.network.session import Identity
+from federico.network.identity import Identity
 from federico.site.certificates import (
     CertificateInfo,
     approve_request,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from federico.errors import NetworkError
-from federico.network.session import Identity
+from federico.network.identity import Identity
 from federico.site.certificates import (
     approve_request,
     create_authority,

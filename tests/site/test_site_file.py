@@ -1,3 +1,5 @@
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -64,3 +66,22 @@ def test_there_is_an_example_of_every_kind_of_address(north: Site) -> None:
         assert type(north.options).model_validate({**options, "listen": [address]}).listen == (
             address,
         )
+
+
+READ_AND_NAME_WHAT_WAS_LOADED = """
+import sys
+from pathlib import Path
+from federico.site.site_file import load_site
+
+site = load_site(Path(sys.argv[1]))
+print(site.name, site.federation.digest.hex(), len(site.addresses.listen), site.identity.name)
+slow = ("torch", "zenoh", "pandas", "sklearn", "matplotlib")
+sys.stderr.write(" ".join(name for name in slow if name in sys.modules))
+"""
+
+
+def test_a_site_file_is_read_without_torch(sites: dict[str, Path], north: Site) -> None:
+    command = [sys.executable, "-c", READ_AND_NAME_WHAT_WAS_LOADED, str(sites["0"])]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["0", north.federation.digest.hex(), "1", "0"]
+    assert done.stderr == ""

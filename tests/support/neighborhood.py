@@ -19,9 +19,10 @@ from federico.learning.layout import ModelLayout
 from federico.learning.rows import Rows
 from federico.learning.visits import Visits
 from federico.network.exchange import NetworkExchange
+from federico.network.identity import Addresses, Identity
 from federico.network.limits import Limits
 from federico.network.roster import Roster
-from federico.network.session import Addresses, Identity, open_session
+from federico.network.session import open_session
 from federico.network.wire.signing import Signer
 
 DIGEST = b"d" * 32

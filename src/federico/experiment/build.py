@@ -23,8 +23,9 @@ from federico.data.split import TrainTestSplit, make_clients, train_test_split, 
 from federico.errors import ConfigError, MissingFileError
 from federico.exchange.processes import ProcessGroup, SingleProcess
 from federico.exchange.protocol import Exchange, Hosting
-from federico.experiment.config import Experiment, Split
+from federico.experiment.config import Experiment
 from federico.experiment.machine_memory import refuse_too_large
+from federico.experiment.split_options import Split
 from federico.experiment.training_options import Training
 from federico.learning.bank import Bank
 from federico.learning.batches import to_input
@@ -34,7 +35,8 @@ from federico.learning.models import Factory
 from federico.learning.parts import ModelPart
 from federico.learning.personal_parts import PersonalParts
 from federico.learning.pretrained import read_pretrained, start_hints
-from federico.learning.privacy import Floor, PrivacyAccount
+from federico.learning.privacy import PrivacyAccount
+from federico.learning.privacy_rules import Floor
 from federico.learning.rows import RowStorage
 from federico.learning.training_rules import check_loss, class_weight_table
 from federico.methods.context import MethodContext

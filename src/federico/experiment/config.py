@@ -25,9 +25,10 @@ from federico.data.sources.digits import Digits
 from federico.errors import ConfigError
 from federico.experiment.grid_options import GridOptions, GridRow
 from federico.experiment.privacy_options import PrivacyOptions
+from federico.experiment.split_options import Split
 from federico.experiment.track_options import TrackOptions
 from federico.experiment.training_options import Training, files_beside
-from federico.learning.models import MLP, ModelOptions, beside
+from federico.learning.model_options import MLP, ModelOptions, beside
 from federico.methods.method import Method
 from federico.methods.registry import METHODS, OwnMethod, find_own_methods
 from federico.options import Options
@@ -49,23 +50,6 @@ NOT_PART_OF_A_CELL = {
 }
 """Keys of an experiment that are not part of what a cell is. Results are told apart by seed and
 rounds beside it; a run that is given more rounds than it was planned with resumes where it is."""
-
-
-class Split(Options):
-    """How many samples are used, and how each client's are divided for training and testing."""
-
-    samples: PositiveInt | None = None
-    """Number of samples to draw before they are distributed among clients; all if not set."""
-    test_fraction: float = Field(default=0.2, gt=0, lt=1)
-    """Fraction of each client's samples that it is tested on; not used where the data itself says
-    which samples to test on."""
-    max_train: PositiveInt | None = None
-    """Maximum number of training samples per client."""
-    validation_fraction: float = Field(default=0.0, ge=0, lt=1)
-    """Fraction of each client's training samples to hold out and evaluate on instead of the test
-    samples, in order to choose options without looking at test data."""
-    seed: NonNegativeInt | None = None
-    """Seed of noise, partition and split; the run's own seed if not set."""
 
 
 class System(Options):

@@ -1,15 +1,20 @@
-"""The table `[privacy]`: what may be learned about a client's samples from what it sends."""
+"""The table `[privacy]`: what may be learned about a client's samples from what it sends.
 
-from typing import Any
+It is read without torch, as a site file must be.
+"""
+
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, PositiveFloat, PositiveInt
 
 from federico.errors import ConfigError
 from federico.experiment.training_options import Training
-from federico.learning.layout import ModelLayout
-from federico.learning.privacy import Floor, PrivacyRules, check_private_training
-from federico.methods.method import Method
+from federico.learning.privacy_rules import Floor, PrivacyRules
 from federico.options import Options
+
+if TYPE_CHECKING:
+    from federico.learning.layout import ModelLayout
+    from federico.methods.method import Method
 
 LEAST_SAMPLES = {"adam": 10, "sgd": 40}
 """`least_samples` by the optimizer, from `python -m benchmarks.privacy inversion`."""
@@ -65,7 +70,7 @@ class PrivacyOptions(Options):
         return Floor(least_samples, self.least_batches)
 
     def rules(
-        self, method: type[Method], options: Options, clients: int, rounds: int, secret: int
+        self, method: "type[Method]", options: Options, clients: int, rounds: int, secret: int
     ) -> PrivacyRules | None:
         """How samples are protected in training; None without differential privacy."""
         if self.epsilon is None:
@@ -80,9 +85,11 @@ class PrivacyOptions(Options):
         )
 
     def check(
-        self, method: type[Method], options: Options, training: Training, layout: ModelLayout
+        self, method: "type[Method]", options: Options, training: Training, layout: "ModelLayout"
     ) -> None:
         """Refuse what the accountant cannot cover."""
+        from federico.learning.privacy import check_private_training
+
         if self.epsilon is None:
             return
         if not method.is_accountable(options):

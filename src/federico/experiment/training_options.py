@@ -1,19 +1,24 @@
-"""The table `[training]`: how every client trains, whatever the method."""
+"""The table `[training]`: how every client trains, whatever the method.
+
+It is read without torch, as a site file must be.
+"""
 
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, model_validator
 
 from federico.learning.augmentation import Augmentation
-from federico.learning.layout import Shared
-from federico.learning.optimizers import Adam, OptimizerOptions
+from federico.learning.model_options import Shared
+from federico.learning.optimizer_options import Adam, OptimizerOptions
 from federico.learning.schedules import Constant, Schedule
-from federico.learning.training_rules import TrainingRules, import_loss
 from federico.options import Options
 from federico.own_code import absolute_reference, is_reference
+
+if TYPE_CHECKING:
+    from federico.learning.training_rules import TrainingRules
 
 FIRST_KEYS = {"optimizer", "batch_size", "local_epochs", "standardize_targets", "precision"}
 """Keys that are always part of what a cell is. Others are only where they are set, so that results
@@ -80,8 +85,10 @@ class Training(Options):
             raise ValueError("patience needs samples to see a gain by: set keep_best, such as 0.2")
         return self
 
-    def rules(self) -> TrainingRules:
+    def rules(self) -> "TrainingRules":
         """What the learner does around each step; somebody's own loss is imported."""
+        from federico.learning.training_rules import TrainingRules, import_loss
+
         return TrainingRules(
             loss=None if self.loss is None else import_loss(self.loss),
             class_weights=self.class_weights,

@@ -1,12 +1,17 @@
-"""Augmentation of images: each epoch sees them flipped, shifted or noisy, as a stream says."""
+"""Augmentation of images: each epoch sees them flipped, shifted or noisy, as a stream says.
+
+What is wanted is read from a file without torch, which is imported where an image is changed.
+"""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-import torch
 from pydantic import NonNegativeFloat, NonNegativeInt
-from torch import Generator, Tensor
 
 from federico.options import Options
+
+if TYPE_CHECKING:
+    from torch import Generator, Tensor
 
 
 class Augmentation(Options):
@@ -21,17 +26,21 @@ class Augmentation(Options):
     """Standard deviation of noise that is added to every number of an image, as the model sees it:
     bytes are scaled to a spread near 1."""
 
-    def batch(self, x: Tensor, generators: Sequence[Generator], size: int) -> Tensor:
+    def batch(self, x: "Tensor", generators: "Sequence[Generator]", size: int) -> "Tensor":
         """The augmented images of a batch, [visits, samples, channels, height, width].
 
         Visit k draws from generators[k], always for `size` samples: what it draws does not depend
         on who else is in the batch.
         """
+        import torch
+
         augmented = [self._images(x[k], generators[k], size) for k in range(len(x))]
         return torch.stack(augmented)
 
-    def _images(self, x: Tensor, generator: Generator, size: int) -> Tensor:
+    def _images(self, x: "Tensor", generator: "Generator", size: int) -> "Tensor":
         """The augmented images of one visit, [samples, channels, height, width]."""
+        import torch
+
         samples, channels, height, width = x.shape
         mirrored = torch.rand(size, generator=generator)[:samples] < 0.5
         moves = torch.randint(-self.shift, self.shift + 1, (size, 2), generator=generator)[:samples]

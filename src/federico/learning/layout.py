@@ -7,17 +7,14 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
-from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
 from federico import compat, rng
 from federico.errors import ConfigError
+from federico.learning.model_options import Shared
 from federico.learning.pretrained import refuse_strange_start
-
-Shared: TypeAlias = Literal["all", "trainable", "body", "head"] | tuple[str, ...]
-"""What clients exchange of a model: see `training.shared`."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ of a run cost together is added up by Renyi differential privacy, with the funct
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from math import ceil
 from types import ModuleType
@@ -18,6 +17,7 @@ from torch import Tensor
 
 from federico.errors import ConfigError
 from federico.learning.layout import ModelLayout
+from federico.learning.privacy_rules import PrivacyRules
 from federico.rng import key, stream
 from federico.types import FloatArray, IntArray
 
@@ -29,36 +29,6 @@ LEAST_NOISE = 0.05
 MOST_NOISE = 1e4
 HOLDING_OUT, ON_ALL = 0, 1
 """The two columns of an account: steps while samples were held out of training, and after."""
-
-
-@dataclass(frozen=True)
-class Floor:
-    """Clients with less than this send nothing that was trained on their samples."""
-
-    samples: int = 1
-    batches: int = 1
-
-    def allows(self, samples: int, batch_size: int) -> bool:
-        """Whether a client that trains on so many samples may send."""
-        batches = ceil(samples / batch_size)
-        return samples >= self.samples and batches >= self.batches
-
-
-@dataclass(frozen=True)
-class PrivacyRules:
-    """What may be learned about one sample of a client from all that the client sends."""
-
-    epsilon: float
-    """The budget of a client for the whole run."""
-    delta: float
-    clip: float
-    """The largest length of the gradient of one sample."""
-    noise: float | None
-    """Noise of a step, in units of `clip`; None: as little as the planned visits need."""
-    planned_visits: int
-    """At most so many visits to models that others see does a client make in the run."""
-    secret: int
-    """Seed of the noise. Who knows it can take the noise away."""
 
 
 class PrivacyAccount:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from federico.exchange.protocol import Exchange, Hosting
 from federico.learning.bank import Bank
 from federico.learning.learner import Learner
-from federico.learning.privacy import Floor
+from federico.learning.privacy_rules import Floor
 from federico.methods.model_owners import ModelOwner
 from federico.stopwatch import Stopwatch
 from federico.types import IntArray

@@ -2,14 +2,12 @@
 
 import json
 import threading
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import zenoh
 
 from federico.errors import NetworkError
+from federico.network.identity import Addresses, Identity
 from federico.network.links import new_id
 from federico.network.protocol import Topic
 from federico.network.roster import Roster
@@ -40,24 +38,6 @@ WATCH_MESSAGES = ["liveliness_query", "declare_liveliness_subscriber"]
 Mode: TypeAlias = Literal["peer", "router"]
 ConfigTable: TypeAlias = dict[str, Any]
 """A table of Zenoh's configuration."""
-
-
-@dataclass(frozen=True)
-class Identity:
-    """A site's certificate and key, and the authority of its federation; all of them PEM files."""
-
-    name: str
-    certificate: Path
-    key: Path
-    authority: Path
-
-
-@dataclass(frozen=True)
-class Addresses:
-    """Where to listen and whom to dial, as `host:port`. A site may listen nowhere."""
-
-    listen: Sequence[str] = ()
-    connect: Sequence[str] = ()
 
 
 def open_session(

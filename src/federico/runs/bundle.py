@@ -32,7 +32,8 @@ from federico.data.tabular import Decimal, TableOrigin, Unknown
 from federico.errors import DataError, RunError
 from federico.learning.layout import ModelLayout
 from federico.learning.metrics import NO_CLASS
-from federico.learning.models import Factory, Imported
+from federico.learning.model_options import Imported
+from federico.learning.models import Factory
 from federico.own_code import NOTHING, Trust, trusting
 from federico.runs.answers import tell_unanswered
 from federico.runs.atomic import PARTIAL, disk_errors, refuse_existing, sync

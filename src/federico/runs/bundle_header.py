@@ -13,7 +13,7 @@ from federico.data.standardizer import Standardizer, TargetScale
 from federico.data.tabular import TableOrigin
 from federico.errors import RunError
 from federico.learning.calibration import Calibration
-from federico.learning.models import ModelOptions
+from federico.learning.model_options import ModelOptions
 from federico.runs.comparison import Comparison
 from federico.runs.distilling import Distillation
 

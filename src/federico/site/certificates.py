@@ -28,8 +28,8 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from federico.errors import IdentityError
+from federico.network.identity import Identity
 from federico.network.roster import NAME
-from federico.network.session import Identity
 from federico.runs.atomic import disk_errors, publish_text
 
 AUTHORITY_DAYS = 5 * 365

@@ -19,7 +19,7 @@ from federico.config_file import read_tables, validated
 from federico.data.dataset import Schema, TableColumn
 from federico.experiment.privacy_options import PrivacyOptions
 from federico.experiment.training_options import Training, files_beside
-from federico.learning.models import MLP, ModelOptions
+from federico.learning.model_options import MLP, ModelOptions
 from federico.methods.federico_options import FedericoOptions
 from federico.network.limits import Limits
 from federico.network.roster import NAME, Roster

@@ -14,8 +14,9 @@ import zenoh
 from federico.errors import FedericoError, NetworkError
 from federico.experiment.build import Setup
 from federico.experiment.memory_plan import peer_outlook
+from federico.network.identity import Addresses
 from federico.network.presence import members_seen
-from federico.network.session import Addresses, close, open_session
+from federico.network.session import close, open_session
 from federico.site.certificates import check_certificate
 from federico.site.prepare import prepare_site
 from federico.site.probe import NobodyThereError, probe, split_address

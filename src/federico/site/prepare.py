@@ -10,6 +10,8 @@ from federico.data.rotation import turned
 from federico.data.split import TrainTestSplit, make_clients
 from federico.errors import ConfigError
 from federico.experiment.build import Setup, assemble, divide, draw
+from federico.experiment.config import Experiment, System, validate
+from federico.learning.model_options import beside
 from federico.network.wire.schema import ChunkPlan, ModelSchema
 from federico.site.site_file import Site
 
@@ -18,7 +20,7 @@ NO_SAMPLES = np.empty(0, dtype=np.int64)
 
 def prepare_site(site: Site) -> Setup:
     """The setup of a simulation in which this site has its data, and the others have only names."""
-    experiment = site.experiment
+    experiment = experiment_of(site)
     seed = site.federation.seed
     data_seed = experiment.data_seed(seed)
 
@@ -51,6 +53,35 @@ def prepare_site(site: Site) -> Setup:
     setup = assemble(experiment, seed, dataset, shares, all_clients)
     _check_chunks(site, setup)
     return setup
+
+
+def experiment_of(site: Site) -> Experiment:
+    """The experiment that a simulation of this one peer would be given."""
+    federation = site.federation
+    options = site.options
+    federation_folder = (site.folder / options.federation).parent
+    system = System(
+        dtype=federation.dtype,
+        threads=options.threads,
+        memory=options.memory,
+        evaluate_every=options.evaluate_every,
+        checkpoint_every=options.checkpoint_every,
+    )
+    tables = {
+        "name": federation.name,
+        "methods": ("federico",),
+        "seeds": (federation.seed,),
+        "rounds": federation.rounds,
+        "data": options.data,
+        "split": options.split,
+        "model": beside(federation.model, federation_folder),
+        "folder": site.folder,
+        "training": federation.training,
+        "privacy": federation.privacy,
+        "federico": federation.federico,
+        "system": system,
+    }
+    return validate(tables)
 
 
 def _check_chunks(site: Site, setup: Setup) -> None:

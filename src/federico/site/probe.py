@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Any
 
 from federico.errors import NetworkError
-from federico.network.session import Identity
+from federico.network.identity import Identity
 
 DIAL_SECONDS = 5.0
 REFUSAL_SECONDS = 2.0

@@ -9,8 +9,9 @@ import threading
 from pathlib import Path
 
 from federico.errors import IdentityError
+from federico.network.identity import Addresses, Identity
 from federico.network.links import LinkGuard
-from federico.network.session import Addresses, Identity, close, open_session
+from federico.network.session import close, open_session
 from federico.site.certificates import check_certificate
 from federico.site.federation_file import load_federation
 

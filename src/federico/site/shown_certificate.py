@@ -4,7 +4,7 @@ import logging
 from datetime import UTC, datetime
 
 from federico.errors import IdentityError
-from federico.network.session import Identity
+from federico.network.identity import Identity
 from federico.site.certificates import check_certificate
 
 log = logging.getLogger(__name__)

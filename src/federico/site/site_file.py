@@ -1,4 +1,4 @@
-"""The site file: what one site says about itself, and shows to nobody."""
+"""The site file: what one site says about itself, and shows to nobody. It is read without torch."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,9 +18,8 @@ from federico.config_file import read_tables, validated
 from federico.data.partition import Partitioning
 from federico.data.sources import Source
 from federico.errors import IdentityError
-from federico.experiment.config import Experiment, Split, System, validate
-from federico.learning.models import beside
-from federico.network.session import Addresses, Identity
+from federico.experiment.split_options import Split
+from federico.network.identity import Addresses, Identity
 from federico.options import Options
 from federico.site.federation_file import FederationOptions, PeerName, load_federation
 
@@ -138,35 +137,6 @@ class Site:
     def member_index(self) -> int:
         """The number of this site among the members, which is also its number as a client."""
         return self.federation.members.index(self.name)
-
-    @property
-    def experiment(self) -> Experiment:
-        """The experiment that a simulation of this one peer would be given."""
-        federation = self.federation
-        options = self.options
-        federation_folder = (self.folder / options.federation).parent
-        system = System(
-            dtype=federation.dtype,
-            threads=options.threads,
-            memory=options.memory,
-            evaluate_every=options.evaluate_every,
-            checkpoint_every=options.checkpoint_every,
-        )
-        tables = {
-            "name": federation.name,
-            "methods": ("federico",),
-            "seeds": (federation.seed,),
-            "rounds": federation.rounds,
-            "data": options.data,
-            "split": options.split,
-            "model": beside(federation.model, federation_folder),
-            "folder": self.folder,
-            "training": federation.training,
-            "privacy": federation.privacy,
-            "federico": federation.federico,
-            "system": system,
-        }
-        return validate(tables)
 
 
 def load_site(path: Path) -> Site:
