@@ -128,13 +128,13 @@ def test_whose_moves_are_refused_counts_for_less_and_is_asked_less_readily() -> 
     trusted = method.posteriors[VICTIM]
     assert trusted.weights[trusted.peers == HOSTILE] > 0.05
     refuse(method, 3)
-    refused = method.standings[VICTIM]
+    refused = method.owner_side.standings[VICTIM]
     assert refused.peers.tolist() == [HOSTILE]
     assert refused.standing.tolist() == [0.125]
     assert times_asked(method) < asked_before / 2
 
     # Nobody else thinks the worse of it.
-    assert all(len(method.standings[b].peers) == 0 for b in (0, 2, 3, 4))
+    assert all(len(method.owner_side.standings[b].peers) == 0 for b in (0, 2, 3, 4))
 
 
 def times_asked(method: Federico) -> int:
@@ -147,7 +147,7 @@ def test_a_move_that_counts_for_nothing_is_held_against_nobody() -> None:
     method = federico()
     method.round(1)
     refuse(method, 3)
-    assert method.standings[VICTIM].peers.tolist() == []
+    assert method.owner_side.standings[VICTIM].peers.tolist() == []
 
 
 @pytest.mark.parametrize(

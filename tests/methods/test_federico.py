@@ -116,7 +116,7 @@ def test_a_round_says_what_the_models_that_were_judged_are_worth(federico: Build
     for i, each in enumerate(together.gains):
         assert each.peers.tolist() == sorted([i, *together.neighbors[i].tolist()])
         # Whoever was judged for the first time is tracked as it was found.
-        tracker = played.gains[i]
+        tracker = played.evidence.gains[i]
         met_now = each.peers != i
         found = np.searchsorted(tracker.peers, each.peers[met_now])
         assert np.maximum(each.nats[met_now], -1).tolist() == tracker.gain[found].tolist()
@@ -326,7 +326,7 @@ def test_an_even_guess_is_no_worse_than_a_guess(method: Build, blobs: Clients) -
     played = method("federico", blobs(SIZES), preset="paper", neighbors=2, dtype=torch.float32)
     played.bank.rows.zero_()
     played.e_step(Visits.of([(i, b) for i in range(4) for b in range(4)]))
-    assert all(tracker.sane.all() for tracker in played.losses.values())
+    assert all(tracker.sane.all() for tracker in played.evidence.losses.values())
 
 
 def test_a_model_worse_than_a_guess_is_trained_by_its_owner_and_by_nobody_else(
@@ -360,13 +360,15 @@ def test_the_sum_of_losses_is_n_times_the_mean(paper: Build) -> None:
     mean, total = (
         play(paper(loss=loss, sampler="everyone", solo_rounds=0), 1) for loss in ("mean", "sum")
     )
-    for n, a, b in zip(SIZES, mean.losses.values(), total.losses.values(), strict=True):
+    trackers = zip(mean.evidence.losses.values(), total.evidence.losses.values(), strict=True)
+    for n, (a, b) in zip(SIZES, trackers, strict=True):
         np.testing.assert_allclose(b.tracked, n * a.tracked, rtol=1e-12)
 
 
 def test_temperature_divides_the_losses(paper: Build) -> None:
     played = play(paper(temperature=0.1, sampler="everyone", worse_than_guess="tracked"), 3)
-    for row, tracker in zip(played.posteriors.values(), played.losses.values(), strict=True):
+    trackers = played.evidence.losses.values()
+    for row, tracker in zip(played.posteriors.values(), trackers, strict=True):
         scores = np.exp(-(tracker.tracked - tracker.tracked.min()) / 0.1)
         np.testing.assert_allclose(row.weights, scores / scores.sum(), rtol=1e-9)
 

@@ -120,7 +120,7 @@ def test_a_client_with_a_single_sample_judges_nobody(played: Play) -> None:
     assert isinstance(federico, Federico)
     weights = federico.posteriors[0].weights
     assert weights == pytest.approx(np.full(len(weights), 1 / len(weights)))
-    assert federico.together[0] == pytest.approx(federico.opt.together_prior)
+    assert federico.private.together[0] == pytest.approx(federico.opt.together_prior)
     assert np.isfinite(evaluation.used.figures["loss"]).all()
 
 

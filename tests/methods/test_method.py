@@ -269,3 +269,40 @@ def test_an_array_that_is_not_declared_is_warned_of(
 
     with pytest.warns(UserWarning, match=r"Forgetful\.velocity is an array that is not declared"):
         method(Forgetful, blobs((6, 5)))
+
+
+class Visited:
+    """A part of a method, with state of its own."""
+
+    visits = PerClient[FloatArray]()
+
+    def __init__(self, clients: int) -> None:
+        self.visits = np.zeros(clients)
+
+
+def test_the_state_of_a_part_is_saved_with_the_method(
+    method: Callable[..., Method], blobs: Callable[..., list[ClientData]]
+) -> None:
+    class InParts(Local):
+        def start(self) -> None:
+            self.visited = Visited(len(self.context.hosted))
+            self.parts = [self.visited]
+
+    played = method(InParts, blobs((6, 5, 7, 4)))
+    played.visited.visits[:] = [1, 2, 3, 4]
+    later = method(InParts, blobs((6, 5, 7, 4)), hosting=Hosting(4, 1, 2))
+    later.restore(played.state())
+    assert later.visited.visits.tolist() == [3, 4]
+
+
+def test_an_array_of_a_part_that_is_not_declared_is_warned_of(
+    method: Callable[..., Method], blobs: Callable[..., list[ClientData]]
+) -> None:
+    class ForgetfulInParts(Local):
+        def start(self) -> None:
+            visited = Visited(2)
+            visited.velocity = np.zeros(3)
+            self.parts = [visited]
+
+    with pytest.warns(UserWarning, match=r"Visited\.velocity is an array that is not declared"):
+        method(ForgetfulInParts, blobs((6, 5)))

@@ -68,7 +68,7 @@ def test_private_models_are_never_asked_for_nor_sent(federico: Federico) -> None
 def test_what_is_sent_counts_trust_times_samples_in_training(federico: Federico) -> None:
     """The coefficient tells nothing else: neither gains nor what the private model is worth."""
     for round_index in range(1, ROUNDS + 1):
-        is_judging = federico.is_judging and round_index <= federico.last_judging_round
+        is_judging = federico.evidence.is_judging and round_index <= federico.last_judging_round
         federico.round(round_index)
         updates = exchange_of(federico).sent[-1]
         for owner, peer, coefficient in zip(
@@ -109,26 +109,26 @@ def test_all_samples_are_trained_on_once_trust_is_final(federico: Federico) -> N
     assert federico.learner.samples.tolist() == [10, 7, 12, 10], "no batch of one sample is left"
     for round_index in range(1, ROUNDS + 1):
         federico.round(round_index)
-    assert not federico.is_judging
+    assert not federico.evidence.is_judging
     assert federico.learner.samples.tolist() == list(SIZES)
 
 
 def test_no_gain_rises_once_trust_is_final(federico: Federico) -> None:
     rounds = range(1, ROUNDS + 1)
     play = iter(rounds)
-    while federico.is_judging:
+    while federico.evidence.is_judging:
         federico.round(next(play))
-    final = {i: gains.gain.copy() for i, gains in federico.gains.items()}
-    together = federico.together.copy()
+    final = {i: gains.gain.copy() for i, gains in federico.evidence.gains.items()}
+    together = federico.private.together.copy()
 
     later = list(play)
     assert later
     for round_index in later:
         federico.round(round_index)
-        for i, gains in federico.gains.items():
+        for i, gains in federico.evidence.gains.items():
             known = np.isfinite(final[i])
             assert (gains.gain[known] <= final[i][known]).all()
-        assert (federico.together <= together).all()
+        assert (federico.private.together <= together).all()
 
 
 def test_a_model_that_moves_away_loses_its_weight_in_what_a_peer_predicts_with(
@@ -180,16 +180,16 @@ def test_more_rounds_than_first_planned_keep_the_final_trust(method: Build, blob
     for round_index in range(1, 6):
         planned.round(round_index)
     assert isinstance(planned, Federico)
-    assert not planned.is_judging
-    final = {i: gains.ceiling.copy() for i, gains in planned.gains.items()}
+    assert not planned.evidence.is_judging
+    final = {i: gains.ceiling.copy() for i, gains in planned.evidence.gains.items()}
 
     longer = method("federico", blobs(SIZES), hidden=(6,), rounds=50)
     longer.restore({key: value.clone() for key, value in planned.state().items()})
     assert isinstance(longer, Federico)
     for round_index in range(6, 12):
         longer.round(round_index)
-        assert not longer.is_judging
-        for i, gains in longer.gains.items():
+        assert not longer.evidence.is_judging
+        for i, gains in longer.evidence.gains.items():
             assert np.array_equal(gains.ceiling, final[i])
 
 
@@ -204,7 +204,7 @@ def test_more_rounds_before_trust_is_final_make_it_final_later(
     final = []
     for round_index in range(2, 11):
         longer.round(round_index)
-        final.append(not longer.is_judging)
+        final.append(not longer.evidence.is_judging)
     assert final.index(True) + 2 == longer.last_judging_round + 1 == 5
 
 
@@ -224,10 +224,10 @@ def test_who_meets_others_only_after_trust_is_final_finds_collaborators(
     assert isinstance(federico, Federico)
     for round_index in range(1, 8):
         federico.round(round_index)
-    assert not federico.is_judging
-    assert federico.together.tolist() == [0] * len(SIZES), "nobody to learn with"
+    assert not federico.evidence.is_judging
+    assert federico.private.together.tolist() == [0] * len(SIZES), "nobody to learn with"
 
     for round_index in range(8, ROUNDS + 1):
         federico.round(round_index)
     assert all(len(row.peers) > 1 for row in federico.posteriors.values())
-    assert (federico.together > 0).any()
+    assert (federico.private.together > 0).any()

@@ -82,7 +82,7 @@ def test_tracked_losses_have_their_closed_form(
         **options,
     )
     diary = Diary(federico, monkeypatch)
-    for i, tracker in diary.federico.losses.items():
+    for i, tracker in diary.federico.evidence.losses.items():
         expected = {j: form(diary.known((i, j))) for j in range(3) if diary.known((i, j))}
         assert tracker.peers.tolist() == sorted(expected)
         np.testing.assert_allclose(

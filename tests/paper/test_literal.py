@@ -66,7 +66,7 @@ def test_strangers_count_as_loss_zero_in_the_posterior(
     federico = method("federico", blobs(SIZES), preset="literal", neighbors=1)
     for round_index in (1, 2, 3):
         (played,) = play(federico, 1, first=round_index)
-        for row, tracker in zip(played.posteriors, federico.losses.values(), strict=True):
+        for row, tracker in zip(played.posteriors, federico.evidence.losses.values(), strict=True):
             losses = np.zeros(len(SIZES))
             losses[tracker.peers] = tracker.tracked
             scores = np.exp(-losses)

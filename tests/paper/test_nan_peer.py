@@ -120,14 +120,15 @@ def test_a_loss_that_is_not_finite_is_not_tracked(
     federico = method("federico", blobs(SIZES), **options)
     play(federico, 2)
     healthy = federico.bank.rows[BROKEN].clone()
-    tracked = federico.losses[0].tracked[BROKEN]
+    tracked = federico.evidence.losses[0].tracked[BROKEN]
     federico.bank.rows[BROKEN] = torch.inf
     play(federico, 1, first=3)
     federico.bank.rows[BROKEN] = healthy
     (played,) = play(federico, 1, first=4)
     assert min(row.weights[BROKEN] for row in played.posteriors) > 0
-    latest = federico.losses[0].latest[BROKEN]
-    assert federico.losses[0].tracked[BROKEN] == pytest.approx(0.4 * tracked + 0.6 * latest)
+    tracker = federico.evidence.losses[0]
+    latest = tracker.latest[BROKEN]
+    assert tracker.tracked[BROKEN] == pytest.approx(0.4 * tracked + 0.6 * latest)
 
 
 def test_if_every_model_is_broken_nothing_moves(build: Build, play: Play) -> None:

@@ -221,11 +221,11 @@ def assert_same_models(fast: Federico, plain: ReferenceFederation) -> None:
 
 def assert_same_trust(fast: Federico, plain: ReferenceFederation, i: int) -> None:
     """What peer i has tracked, how it reads models, what it trusts, and its gate."""
-    tracker = fast.gains[i]
+    tracker = fast.evidence.gains[i]
     waiting = tracker.peers[~tracker.evaluated].tolist()
     assert waiting == sorted(plain.waiting[i])
 
-    assert fast.absent[i].peers.tolist() == sorted(plain.absent[i])
+    assert fast.choice.absent[i].peers.tolist() == sorted(plain.absent[i])
 
     posterior = fast.posteriors[i]
     peers = posterior.peers.tolist()
@@ -238,14 +238,15 @@ def assert_same_trust(fast: Federico, plain: ReferenceFederation, i: int) -> Non
     same(tracker.prior_power[judged], np.array([plain.prior_power[i][j] for j in peers]))
     assert tracker.peers[tracker.broken == 1].tolist() == sorted(plain.broken[i])
 
-    standings = fast.standings[i]
+    standings = fast.owner_side.standings[i]
     named = dict(zip(standings.peers.tolist(), standings.standing.tolist(), strict=True))
     assert named == pytest.approx(plain.standing[i])
     counts = dict(zip(standings.peers.tolist(), standings.refusals.tolist(), strict=True))
     assert counts == plain.refusals[i]
 
-    same(fast.together[i], np.array(plain.together[i]))
-    same(fast.private_temperature[i], np.array(plain.private_temperature[i]))
+    if fast.private is not None:
+        same(fast.private.together[i], np.array(plain.together[i]))
+        same(fast.private.private_temperature[i], np.array(plain.private_temperature[i]))
 
 
 def assert_same_predictions(

@@ -12,7 +12,8 @@ from federico.algorithm.reference_training import Gradient
 from federico.algorithm.sampling import EpsilonGreedy
 from federico.learning.learner import ClientData
 from federico.learning.optimizer_options import Adam
-from federico.methods.federico import ROUNDING, Federico
+from federico.methods.federico import Federico
+from federico.methods.federico_evidence import ROUNDING
 from tests.support.linear_models import (
     cross_entropy,
     cross_entropy_gradient,
@@ -119,7 +120,7 @@ def play_both(fast: Federico, plain: PaperFederation) -> list[float]:
         assert [row.tolist() for row in played.neighbors] == expected
         np.testing.assert_allclose(fast.bank.rows.numpy(), np.stack(plain.phi), rtol=0, atol=1e-10)
         for i, (row, tracker) in enumerate(
-            zip(played.posteriors, fast.losses.values(), strict=True)
+            zip(played.posteriors, fast.evidence.losses.values(), strict=True)
         ):
             assert row.peers.tolist() == sorted(plain.posterior[i])
             np.testing.assert_allclose(
@@ -132,9 +133,8 @@ def play_both(fast: Federico, plain: PaperFederation) -> list[float]:
             np.testing.assert_allclose(
                 tracker.tracked[tracker.sane], tracked[tracker.sane], rtol=0, atol=1e-10
             )
-        ignored.append(
-            float(np.mean(~np.concatenate([tracker.sane for tracker in fast.losses.values()])))
-        )
+        sane = np.concatenate([tracker.sane for tracker in fast.evidence.losses.values()])
+        ignored.append(float(np.mean(~sane)))
     return ignored
 
 

@@ -89,9 +89,8 @@ def test_renamed_peers_rename_the_results_and_nothing_else(
         np.testing.assert_allclose(
             after.posteriors[place].weights, before.posteriors[k].weights[ORDER], atol=1e-10
         )
-        np.testing.assert_allclose(
-            after.losses[place].tracked, before.losses[k].tracked[ORDER], atol=1e-10
-        )
+        expected = before.evidence.losses[k].tracked[ORDER]
+        np.testing.assert_allclose(after.evidence.losses[place].tracked, expected, atol=1e-10)
 
 
 def test_a_name_draws_its_own_model_and_order_of_samples(

@@ -125,7 +125,7 @@ def test_federico_resumes_before_in_and_after_the_round_that_makes_trust_final(
     judging = build()
     assert isinstance(judging, Federico)
     play(judging, 3)
-    assert judging.is_judging
+    assert judging.evidence.is_judging
     play(judging, 1, first=4)
-    assert not judging.is_judging
+    assert not judging.evidence.is_judging
     assert_resumes(build, play, stop, rounds=6)

@@ -59,7 +59,7 @@ def test_a_cautious_peer_explores_by_its_coin_and_else_returns_to_the_best_it_ha
     for round_index in range(1, 9):
         known = [
             dict(zip(t.peers.tolist(), t.tracked.tolist(), strict=True))
-            for t in federico.losses.values()
+            for t in federico.evidence.losses.values()
         ]
         (played,) = play(federico, 1, first=round_index)
         for i, neighbors in enumerate(played.neighbors):

@@ -196,3 +196,26 @@ class FedericoOptions(Options):
                 )
         if self.strangers == "literal":
             raise ValueError("strangers = 'literal' is about training losses: set preset = 'paper'")
+
+    @property
+    def always_trains_own(self) -> bool:
+        """Whether a peer trains its own model however little it trusts it.
+
+        It need not where owners sum up gradients and compare them with nothing.
+        """
+        return self.m_step == "epochs" or self.accept != "any"
+
+    def most_neighbors(self, clients: int) -> int:
+        """How many other peers a peer visits in a round: no more than there are."""
+        others = clients - 1
+        if self.sampler == "everyone":
+            return others
+        return min(self.neighbors, others)
+
+    def judges(self, clients: int) -> bool:
+        """Whether models are judged on held-out samples; there must be somebody to judge."""
+        return self.evidence == "held_out" and self.most_neighbors(clients) > 0
+
+    def has_private_models(self, clients: int) -> bool:
+        """Whether peers train a model alone, too; without others their own is that already."""
+        return self.private_model and self.judges(clients)

@@ -26,7 +26,7 @@ from federico.learning.visits import Visits
 from federico.methods.averaging import average_into
 from federico.methods.context import MethodContext
 from federico.methods.model_owners import ModelOwner, one_per_client
-from federico.methods.state import DeclaredState, Places
+from federico.methods.state import DeclaredState, Places, declared_state
 from federico.options import Options
 from federico.types import BoolArray, FloatArray, IntArray
 
@@ -36,7 +36,22 @@ class Posterior:
     """One client's weights over the models it has met, and no others: for FedeRiCo the row w_i."""
 
     peers: IntArray
+    """In ascending order."""
     weights: FloatArray
+
+    def of(self, owners: IntArray) -> FloatArray:
+        """The weights of these owners' models, [owners]; 0 for those that it does not know."""
+        weights = np.zeros(len(owners))
+        known = np.isin(owners, self.peers)
+        found = np.searchsorted(self.peers, owners[known])
+        weights[known] = self.weights[found]
+        return weights
+
+    def trusted_others(self, client: int, least: float) -> tuple[IntArray, FloatArray]:
+        """The other peers in the row of this client with at least this weight, and the weights."""
+        has_weight = (self.weights > 0) & (self.weights >= least)
+        is_trusted = has_weight & (self.peers != client)
+        return self.peers[is_trusted], self.weights[is_trusted]
 
 
 @dataclass(frozen=True)
@@ -153,6 +168,9 @@ class Method(ABC):
     summary: ClassVar[str]
     """One sentence for `federico methods`."""
     options: ClassVar[type[Options]] = Options
+
+    parts: Sequence[object] = ()
+    """Objects that `start` makes and that declare state of their own, under names of their own."""
 
     # What is known before anything starts.
 
@@ -403,8 +421,8 @@ class Method(ABC):
         if self.learner.account is not None:
             steps = self.learner.account.steps[self.context.hosted]
             saved["privacy.steps"] = torch.from_numpy(steps)
-        for declared in self._declared():
-            saved |= declared.save(getattr(self, declared.name), self._copy)
+        for holder, declared in self._declared():
+            saved |= declared.save(getattr(holder, declared.name), self._copy)
         return saved
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
@@ -427,9 +445,9 @@ class Method(ABC):
         if self.learner.account is not None:
             steps = state["privacy.steps"].numpy()[places.clients]
             self.learner.account.restore(self.context.hosted, steps)
-        for declared in self._declared():
-            value = declared.restore(getattr(self, declared.name), state, places)
-            setattr(self, declared.name, value)
+        for holder, declared in self._declared():
+            value = declared.restore(getattr(holder, declared.name), state, places)
+            setattr(holder, declared.name, value)
         self.resumed()
 
     def _restore_optimizers(self, state: Mapping[str, Tensor]) -> None:
@@ -444,26 +462,26 @@ class Method(ABC):
             own[key] = state[f"optimizer.{key}"][first:end]
         self.learner.states.restore(own)
 
-    def _declared(self) -> list[DeclaredState[Any]]:
-        """The state that this class and those it derives from declare."""
-        found: dict[str, DeclaredState[Any]] = {}
-        for kind in reversed(type(self).__mro__):
-            for name, value in vars(kind).items():
-                if isinstance(value, DeclaredState):
-                    found[name] = value
-        return list(found.values())
+    def _declared(self) -> list[tuple[object, DeclaredState[Any]]]:
+        """The state that this method and its parts declare, each with the object that has it."""
+        found: list[tuple[object, DeclaredState[Any]]] = []
+        for holder in (self, *self.parts):
+            found += [(holder, declared) for declared in declared_state(type(holder))]
+        return found
 
     def _warn_of_undeclared_state(self) -> None:
         """Arrays that are not declared are made anew by `start` when a run resumes."""
-        declared = {state.name for state in self._declared()}
-        for name, value in vars(self).items():
-            if isinstance(value, np.ndarray | Tensor) and name not in declared:
-                warnings.warn(
-                    f"{type(self).__name__}.{name} is an array that is not declared as state: if a "
-                    f"round changes it, the change is lost when the run resumes. Declare it in the "
-                    f"class: {name} = PerClient() or PerModel()",
-                    stacklevel=2,
-                )
+        for holder in (self, *self.parts):
+            kind = type(holder)
+            declared = [state.name for state in declared_state(kind)]
+            for name, value in vars(holder).items():
+                if isinstance(value, np.ndarray | Tensor) and name not in declared:
+                    warnings.warn(
+                        f"{kind.__name__}.{name} is an array that is not declared as state: if a "
+                        f"round changes it, the change is lost when the run resumes. Declare it in "
+                        f"the class: {name} = PerClient() or PerModel()",
+                        stacklevel=2,
+                    )
 
     def _copy(self, rows: Tensor) -> Tensor:
         """A copy that lives until a checkpoint is written."""

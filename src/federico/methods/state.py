@@ -11,7 +11,7 @@ end to end the parts of all processes are the state of one.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Generic, Self, TypeVar, overload
+from typing import Any, Generic, Self, TypeVar, overload
 
 import numpy as np
 import torch
@@ -146,3 +146,13 @@ class PerPair(DeclaredState[dict[int, B]]):
                 own[key] = saved[f"{self.key}.{key}"][entries].numpy()
             pairs.restore(own)
         return value
+
+
+def declared_state(kind: type) -> list[DeclaredState[Any]]:
+    """The state that this class and those it derives from declare."""
+    found: dict[str, DeclaredState[Any]] = {}
+    for each in reversed(kind.__mro__):
+        for name, value in vars(each).items():
+            if isinstance(value, DeclaredState):
+                found[name] = value
+    return list(found.values())

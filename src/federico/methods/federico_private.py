@@ -1,0 +1,120 @@
+"""The models that FedeRiCo's peers train alone, and how much collaboration counts against them.
+
+A private model is trained on all of its peer's samples. Its twin has the same start, but is trained
+without those that are held out, so that these can tell how good training alone is. Nobody else ever
+sees either.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from federico.algorithm.evidence import gate, mixed_log_likelihood
+from federico.learning.calibration import Calibration
+from federico.learning.visits import Visits
+from federico.methods.federico_evidence import HeldOutEvidence
+from federico.methods.judging import Judgement
+from federico.methods.method import TrainedAlone
+from federico.methods.model_owners import ModelOwner, private_models
+from federico.methods.state import PerClient
+from federico.types import BoolArray, FloatArray
+
+
+class PrivateModels:
+    """The hosted peers' private models and their twins."""
+
+    together = PerClient[FloatArray]()
+    """How much the collaborators count against the private model, [hosted]."""
+    together_ceiling = PerClient[FloatArray]()
+    """What `together` may be at most: 1 until trust is final, [hosted]."""
+    private_temperature = PerClient[FloatArray]()
+    """T of each private model, [hosted]."""
+
+    def __init__(self, evidence: HeldOutEvidence) -> None:
+        self.evidence = evidence
+        self.opt = evidence.opt
+        self.learner = evidence.learner
+        self.bank = evidence.bank
+
+        # As `owners` numbers them.
+        hosted = evidence.context.hosted
+        count = evidence.context.count
+        self.visits = Visits(hosted, hosted + count)
+        """Every hosted peer visits the model that it trains alone."""
+        self.visits_to_twins = Visits(hosted, hosted + 2 * count)
+        """Every hosted peer visits the twin, which sees no held-out sample."""
+
+        self.together = np.full(len(hosted), self.opt.together_prior)
+        self.together_ceiling = np.ones(len(hosted))
+        self.private_temperature = np.ones(len(hosted))
+
+    @staticmethod
+    def owners(clients: Sequence[str]) -> list[ModelOwner]:
+        """A private model and its twin for each peer, numbered behind the models that are shown."""
+        count = len(clients)
+        private = private_models(clients, "alone", count)
+        twins = private_models(clients, "alone, judged", 2 * count)
+        return private + twins
+
+    def compare(
+        self, visits: Visits, weights: FloatArray, judgement: Judgement, collaborates: BoolArray
+    ) -> None:
+        """Judge this round's mixtures against training alone; see `_gate`."""
+        together, temperatures = self._gate(visits, weights, judgement, collaborates)
+        self.together[:] = together
+        if self.evidence.is_judging:
+            self.private_temperature[:] = temperatures
+            return
+
+        # Who trusted nobody when trust became final may find collaborators later.
+        first = (self.together_ceiling == 1) & (together > 0)
+        self.together_ceiling[first] = together[first]
+
+    def together_now(self, visits: Visits, weights: FloatArray, judgement: Judgement) -> FloatArray:
+        """How much the mixtures of these visits count as all models are now, [hosted]."""
+        is_collaborator = (visits.clients != visits.owners) & (weights > 0)
+        collaborates = np.isin(self.visits.clients, visits.clients[is_collaborator])
+        together, _ = self._gate(visits, weights, judgement, collaborates)
+        return together
+
+    def _gate(
+        self, visits: Visits, weights: FloatArray, judgement: Judgement, collaborates: BoolArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """The share of each hosted peer's mixture of these visits, and T of its private model.
+
+        `collaborates`: which of the peers trust anybody else.
+        """
+        together = np.zeros(len(self.together))
+        # A site alone would not shift its own model by label frequencies: only the temperature is
+        # fitted, so that the private model predicts the classes that training alone does.
+        judge = self.evidence.judge
+        alone = judge.judge(self.bank, self.visits_to_twins, prior_powers=(0.0,))
+        for place, (i, positions) in enumerate(visits.by_client()):
+            if not collaborates[place]:
+                continue  # without collaborators a peer is alone: its private model saw more data
+
+            evidence = judgement.of(positions)
+            by_sample = self.evidence.gains[i].weights_without_sample(
+                visits.owners[positions], weights[positions], evidence
+            )
+            mixed = mixed_log_likelihood(evidence.log_likelihood, by_sample)
+            found = gate(mixed, alone.log_likelihood[place], self.opt.together_prior)
+            together[place] = min(found, self.together_ceiling[place])
+        return together, alone.temperature
+
+    def end_judging(self) -> None:
+        """From now on collaboration may only count for less, and the twins are not needed."""
+        self.together_ceiling = np.where(self.together > 0, self.together, 1.0)
+        for pair in self.visits_to_twins.pairs:
+            self.learner.states.drop(pair)
+
+    def trained_alone(self, together: FloatArray) -> TrainedAlone:
+        """The private models and what they count for; nothing if they are not finite."""
+        finite = self.bank.are_finite(self.visits.owners)
+        weights = np.where(finite, 1.0 - together, 0.0)
+        if self.learner.task == "regression":
+            return TrainedAlone(self.visits, weights)
+
+        offsets = np.zeros((len(self.visits), self.learner.outputs_count))
+        calibration = Calibration(self.private_temperature.copy(), offsets)
+        return TrainedAlone(self.visits, weights, calibration)
