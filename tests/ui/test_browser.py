@@ -46,7 +46,6 @@ def folder(tmp_path: Path) -> Path:
     return runs
 
 
-@pytest.mark.slow  # fails now and then where the machine is busy
 def test_a_person_follows_an_experiment_until_it_is_deleted(
     tmp_path: Path, serve: Serve, open_page: OpenPage
 ) -> None:

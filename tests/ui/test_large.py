@@ -61,6 +61,9 @@ def test_many_clients_are_found_by_way_of_their_group(
     assert page.get_by_text("% inside").count() == 4
     page.get_by_role("button", name="distribution 2, 50 clients").click()
     page.get_by_role("heading", name="distribution 2: 50 clients").wait_for()
+    # The group is part of the link, so that it stays when a new round arrives.
+    page.reload()
+    page.get_by_role("heading", name="distribution 2: 50 clients").wait_for()
     page.get_by_role("button", name="client 6", exact=True).click()
     page.get_by_role("heading", name="client 6", exact=True).wait_for()
     page.get_by_text("After round 2: client 6 learns with").wait_for()

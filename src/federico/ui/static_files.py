@@ -11,6 +11,8 @@ SCRIPTS = (
     "elements.js",
     "words.js",
     "source.js",
+    "hands.js",
+    "renew.js",
     "charts.js",
     "runs.js",
     "compare.js",

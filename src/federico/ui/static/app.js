@@ -3,10 +3,12 @@ import { showCompare } from "./compare.js";
 import { showCost } from "./cost.js";
 import { showData } from "./data.js";
 import { element } from "./elements.js";
+import { whenFree } from "./hands.js";
 import { follow } from "./live.js";
 import { showNetwork } from "./network.js";
+import { renewChildren, renewView } from "./renew.js";
 import { showRuns } from "./runs.js";
-import { address, frozen, link } from "./source.js";
+import { address, frozen, link, NotReachedError } from "./source.js";
 import { showTrust } from "./trust.js";
 import { showWorth } from "./worth.js";
 
@@ -20,37 +22,56 @@ const OF_A_RUN = [
 const HIDDEN = [["compare", "Compare", showCompare]];
 const main = document.getElementById("main");
 const live = document.getElementById("live");
-const LOOK_AGAIN = 300;
-const LONGEST_CHOICE = 15000;
+const SLOW = 300;
 let drawing = 0;
 let isDrawing = false;
-let isPressed = false;
-let choosingUntil = 0;
+let isShown = false;
+let restUntil = 0;
 let isWaiting = false;
 
-async function show() {
+// `again` is for the view that is shown already, as it is now.
+async function show(again = false) {
   drawing += 1;
   const mine = drawing;
+  const asked = location.hash;
+  const began = performance.now();
   isDrawing = true;
+  if (!again) isShown = false;
   const { view, given } = address();
   const run = given.get("run") || (frozen ? frozen.home : null);
   const current = view || (frozen ? "worth" : "runs");
   const found = [...OF_THE_FOLDER, ...OF_A_RUN, ...HIDDEN].find(([name]) => name === current);
   showLinks(current, current === "compare" ? null : run);
-  const slow = setTimeout(() => main.setAttribute("aria-busy", "true"), LOOK_AGAIN);
+  const slow = again ? null : setTimeout(() => main.setAttribute("aria-busy", "true"), SLOW);
   let made;
+  let isReached = true;
   try {
     if (!found) throw new Error("There is no such view.");
     made = await found[2](run, given);
   } catch (error) {
+    isReached = !(error instanceof NotReachedError);
     made = problem(error);
   }
   clearTimeout(slow);
+  const took = performance.now() - began;
+  if (again) await whenFree();
   // A later call has begun: what this one found is out of date.
   if (mine !== drawing) return;
+  // What is shown was changed by hand meanwhile, such as the round of a slider.
+  if (location.hash !== asked) {
+    show(again);
+    return;
+  }
   isDrawing = false;
+  // Where a view takes long to make, at least as much time is left to look at it.
+  restUntil = Date.now() + took;
   main.removeAttribute("aria-busy");
-  replace(made.flat().filter(Boolean));
+  // What was read before stays in sight when the server has ended.
+  if (isShown && !isReached) return;
+  const parts = made.flat().filter(Boolean);
+  if (isShown) renewView(main, parts);
+  else main.replaceChildren(...parts);
+  isShown = isReached;
 }
 
 function showLinks(current, run) {
@@ -59,28 +80,12 @@ function showLinks(current, run) {
   const made = links.map(([name, title, given]) => {
     return element("a", { href: link(name, given), "aria-current": name === current ? "page" : null }, title);
   });
-  document.getElementById("views").replaceChildren(...made);
+  renewChildren(document.getElementById("views"), made);
 }
 
 function problem(error) {
   const back = frozen ? null : element("p", {}, element("a", { href: "#/runs" }, "Back to all runs"));
   return [element("h1", {}, "This cannot be shown"), element("p", { class: "note" }, error.message), back];
-}
-
-// Nothing jumps: what had the focus, was unfolded or scrolled stays so. Elements are known by data-keep.
-function replace(made) {
-  const focused = document.activeElement?.dataset?.keep;
-  const open = [...main.querySelectorAll("details[open][data-keep]")].map((each) => each.dataset.keep);
-  const scrolled = new Map([...main.querySelectorAll(".card[data-keep]")].map((each) => [each.dataset.keep, each.scrollLeft]));
-  const top = window.scrollY;
-  main.replaceChildren(...made);
-  for (const each of main.querySelectorAll("[data-keep]")) {
-    const keep = each.dataset.keep;
-    if (open.includes(keep)) each.open = true;
-    if (scrolled.get(keep)) each.scrollLeft = scrolled.get(keep);
-    if (keep === focused) each.focus({ preventScroll: true });
-  }
-  window.scrollTo(0, top);
 }
 
 // What changed concerns the view if it shows that run, or all of them; null is for everything.
@@ -91,26 +96,13 @@ function concerns(names) {
   return view === "" || view === "runs" || view === "network" || runs.some((run) => names.includes(run));
 }
 
-// Nothing is taken from under a person's hands: not a slider, not an open list, not a selected text.
-function isBusy() {
-  const selection = getSelection();
-  const reads = !selection.isCollapsed && main.contains(selection.anchorNode);
-  return isPressed || Date.now() < choosingUntil || reads || Boolean(document.documentElement.dataset.playing);
-}
-
-function update(names) {
+async function update(names) {
   if (!concerns(names) || isWaiting) return;
   isWaiting = true;
-  const showWhenFree = () => {
-    // Rounds may come faster than a view is made: it is finished first, or it would never be shown.
-    if (isBusy() || isDrawing) {
-      setTimeout(showWhenFree, LOOK_AGAIN);
-      return;
-    }
-    isWaiting = false;
-    show();
-  };
-  showWhenFree();
+  // Rounds may come faster than a view is made: it is finished first, or it would never be shown.
+  await whenFree(() => isDrawing || Date.now() < restUntil);
+  isWaiting = false;
+  show(true);
 }
 
 // How long ago the last round came changes while nothing else does.
@@ -121,15 +113,6 @@ function say(text) {
   if (live.textContent !== text) live.textContent = text;
 }
 
-main.addEventListener("pointerdown", (event) => {
-  if (event.target.closest("select")) choosingUntil = Date.now() + LONGEST_CHOICE;
-  else isPressed = true;
-});
-main.addEventListener("keydown", (event) => {
-  if (event.target.closest("select")) choosingUntil = Date.now() + LONGEST_CHOICE;
-});
-for (const end of ["change", "focusout"]) main.addEventListener(end, () => { choosingUntil = 0; });
-for (const end of ["pointerup", "pointercancel", "blur"]) addEventListener(end, () => { isPressed = false; });
 document.getElementById("skip").addEventListener("click", (event) => {
   event.preventDefault();
   main.focus();

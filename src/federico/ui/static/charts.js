@@ -81,6 +81,7 @@ function fitted(svg, height, paint) {
 export function lineChart(title, xName, yName, lines, { whole = true } = {}) {
   const known = lines.filter((line) => line.y.some((y) => y !== null));
   const holder = element("figure", { class: "card chart" });
+  holder.drawnFrom = JSON.stringify([title, xName, yName, lines]);
   const heading = element("figcaption", {}, element("strong", {}, title), ` ${yName}`);
   if (!known.length) {
     holder.append(heading, element("p", { class: "soft" }, "Nothing is known yet."));
@@ -243,7 +244,9 @@ export function bars(title, rows) {
     const drawnRows = rows.map((row, place) => bar(row, 5 + BAR_STEP * place, zero, room / largest));
     svg.replaceChildren(...drawnRows.flat(), drawn("line", { class: "grid", x1: zero, x2: zero, y1: 0, y2: height }));
   });
-  return element("figure", { class: "card chart" }, element("figcaption", {}, element("strong", {}, title)), svg);
+  const holder = element("figure", { class: "card chart" }, element("figcaption", {}, element("strong", {}, title)), svg);
+  holder.drawnFrom = JSON.stringify([title, rows]);
+  return holder;
 }
 
 function bar(row, y, zero, scale) {

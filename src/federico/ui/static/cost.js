@@ -26,7 +26,7 @@ export async function showCost(name, given) {
   ]);
   return [
     element("h1", {}, "What does it cost?"),
-    element("div", { class: "beside" },
+    element("div", { class: "beside", "data-lasting": "" },
       against("What bytes buy", `${unit} moved so far`, (row) => row.bytes.map((count) => count / size)),
       against("What seconds buy", "processor seconds so far", (row) => row.seconds)),
     stacked(table("One run of each method", ["method", axisName(metric), "moved to train", "processor time"], lines)),
@@ -44,7 +44,7 @@ async function ofCell(run, given) {
   return [
     element("h2", {}, `${cell.name}, seed ${cell.seed}`),
     element("div", { class: "controls" }, choice("Cell", cells, wanted, goToCell)),
-    element("div", { class: "beside" },
+    element("div", { class: "beside", "data-lasting": "" },
       lineChart("Bytes in each round", "round", `${unit} of all messages`, [
         { name: "to train", color: "var(--better)", x: cell.rounds, y: bytes(cell.moved) },
         { name: "to evaluate", color: "var(--worse)", x: cell.rounds, y: bytes(cell.evaluation_moved) },

@@ -36,16 +36,17 @@ export function coded(text) {
 // A table that scrolls by itself where it is wider than the screen.
 export function table(title, headings, lines) {
   const head = headings.map((heading) => element("th", { scope: "col" }, heading));
-  const body = lines.map((line) => element("tr", {}, line.map((cell, place) => {
-    if (place === 0) return element("th", { scope: "row" }, cell);
+  const body = lines.map(([name, ...cells]) => {
+    const first = element("th", { scope: "row" }, name);
     // On a narrow screen cells may stand below each other, each with its heading.
-    return element("td", { "data-heading": headings[place] }, cell);
-  })));
+    const others = cells.map((cell, place) => element("td", { "data-heading": headings[place + 1] }, cell));
+    return element("tr", { "data-keep": `row ${first.textContent}` }, first, others);
+  });
   const made = element("table", {},
     element("caption", {}, title),
     element("thead", {}, element("tr", {}, head)),
     element("tbody", {}, body));
-  const about = { class: "card", tabindex: "0", role: "region", "aria-label": title, "data-keep": `table ${title}` };
+  const about = { class: "card", tabindex: "0", role: "region", "aria-label": title, "data-keep": `table ${title}`, "data-lasting": "" };
   return element("div", about, made);
 }
 

@@ -1,7 +1,8 @@
 // What tells the page that files have changed. All tabs share one stream of the server: a browser opens
 // only six connections to it, and each stream would take one.
+import { LOST } from "./source.js";
+
 const CHANNEL = "federico";
-const LOST = "The server does not answer. Start federico ui again and open its new link.";
 
 // Calls changed(names) with the runs and sites that are not as they were, or changed(null) after a gap in
 // which nothing was heard; and say(text) with what a person should know about the connection.

@@ -14,9 +14,9 @@ export async function showRuns() {
       element("p", {}, "Start one with ", element("code", {}, "federico run experiments/digits.toml"), ". It appears here by itself."),
     ];
   }
-  const compare = element("a", { class: "button", "data-keep": "compare" });
+  const compare = element("a", { class: "button", id: "compare", "data-keep": "compare" });
   const chosen = () => address().given.getAll("with");
-  const offer = () => {
+  const offer = (compare) => {
     const names = chosen();
     const query = new URLSearchParams(names.map((name) => ["run", name]));
     compare.textContent = names.length < 2 ? "Tick two or more runs to compare them" : `Compare ${names.length} runs`;
@@ -28,15 +28,16 @@ export async function showRuns() {
     if (ticked) names.push(name);
     const query = new URLSearchParams(names.map((each) => ["with", each]));
     history.replaceState(null, "", `#/runs?${query}`);
-    offer();
+    // The link may have been made anew since this tick was.
+    offer(document.getElementById("compare"));
   };
-  offer();
+  offer(compare);
   const list = table("All runs", HEADINGS, runs.map((run) => line(run, chosen(), tick)));
   list.classList.add("stacked", "runs");
   return [
     element("h1", {}, "Runs"),
     list,
-    element("p", {}, compare),
+    element("p", { "data-lasting": "" }, compare),
     ...broken(runs),
   ];
 }

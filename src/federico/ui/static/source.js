@@ -1,5 +1,6 @@
 // Where the page gets what it shows, the server or the file itself, and which address it has.
 
+export const LOST = "The server does not answer. Start federico ui again and open its new link.";
 const PARAMETERS = {
   runs: [],
   network: [],
@@ -23,8 +24,16 @@ export async function loadComparison(runs) {
   return asked(`api/compare?${query}`);
 }
 
+// The server has ended, or the network to it.
+export class NotReachedError extends Error {}
+
 async function asked(path) {
-  const answer = await fetch(path);
+  let answer;
+  try {
+    answer = await fetch(path);
+  } catch {
+    throw new NotReachedError(LOST);
+  }
   const found = await answer.json();
   if (answer.ok) return found;
   if (answer.status === 404) {

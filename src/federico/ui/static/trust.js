@@ -2,7 +2,7 @@
 import { colorOf, shape } from "./charts.js";
 import { aboutClient } from "./client.js";
 import { choice, drawn, element, folded, paragraphs, table } from "./elements.js";
-import { chosenCell, fromBase64, goToCell, load, remember } from "./source.js";
+import { chosenCell, fromBase64, goToCell, load, NotReachedError, remember } from "./source.js";
 import { countText, percentText, shortened } from "./words.js";
 
 const SIZE = 520;
@@ -48,6 +48,7 @@ class TrustView {
     this.place = given.has("round") ? nearestPlace(this.trust.rounds, Number(given.get("round"))) : this.last;
     this.threshold = Number(given.get("threshold") || 0.1);
     this.client = given.get("client");
+    this.group = given.has("group") ? this.nodes.findIndex((node) => String(node.group) === given.get("group")) : null;
     this.playing = null;
     this.positions = this.nodes.map((_, number) => this.position(this.order.indexOf(number)));
   }
@@ -71,6 +72,7 @@ class TrustView {
     this.followHeat();
     this.paint();
     if (this.client !== null) await this.choose(this.client);
+    else if (this.nodes[this.group]) this.chooseGroup(this.group);
     const hint = this.trust.by_group ? `Choose a ${this.trust.group_word} in the graph, then one of its clients.` : "Choose a client in the graph to read why it trusts whom.";
     return [
       this.controls(),
@@ -211,10 +213,17 @@ class TrustView {
     this.edges.replaceChildren(...lines.slice(0, MOST_LINES).map(([from, to, value]) => this.line(from, to, value)));
     this.drawnLines.textContent = this.aboutLines(lines.length);
     if (this.trust.by_group) this.inside.forEach((text, node) => { text.data = `${percentText(this.weight(node, node))} inside`; });
-    this.shapes.forEach((node, number) => node.setAttribute("aria-pressed", String(this.nodes[number].name === this.client)));
+    this.shapes.forEach((node, number) => node.setAttribute("aria-pressed", String(this.isChosen(number))));
     this.say();
     this.tell();
     this.fillTableSoon();
+  }
+
+  // The client that is read about, or the group that it is in.
+  isChosen(number) {
+    if (!this.trust.by_group) return this.nodes[number].name === this.client;
+    if (this.client === null) return number === this.group;
+    return number === this.trust.nodes[this.cell.clients.indexOf(this.client)];
   }
 
   aboutLines(count) {
@@ -263,22 +272,30 @@ class TrustView {
   }
 
   chooseGroup(number) {
+    this.client = null;
+    remember("client", null);
+    this.group = number;
+    remember("group", this.nodes[number].group);
     const members = this.cell.clients.filter((_, place) => this.trust.nodes[place] === number);
     const buttons = members.slice(0, MOST_LISTED).map((client) => element("button", { class: "linklike", type: "button", onclick: () => this.choose(client) }, client));
     this.about.replaceChildren(
       element("h2", {}, `${this.nodes[number].name}: ${countText(members.length, "client")}`),
       element("p", { class: "members" }, buttons),
       ...paragraphs([members.length > MOST_LISTED ? `${members.length - MOST_LISTED} more are not listed.` : ""]));
+    this.paint();
   }
 
   async choose(client) {
     this.client = client;
     remember("client", client);
+    remember("group", null);
     const groupOf = (owner) => this.trust.groups[this.cell.clients.indexOf(owner)] ?? 7;
     try {
       const found = await load("client", this.run, this.wanted, client);
       this.about.replaceChildren(...aboutClient(found, groupOf).filter(Boolean));
     } catch (error) {
+      // Not in sight yet: what was shown before this view stays.
+      if (error instanceof NotReachedError && !this.about.isConnected) throw error;
       this.about.replaceChildren(element("p", { class: "note" }, error.message));
     }
     this.paint();

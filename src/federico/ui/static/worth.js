@@ -1,14 +1,16 @@
 // Is it worth it? The result in a sentence, what each client gains, and any metric over the rounds.
 import { bars, lineChart } from "./charts.js";
 import { choice, element, folded, givenTable, paragraphs, table } from "./elements.js";
-import { chosenCell, frozen, goToCell, link, load, remember } from "./source.js";
+import { whenFree } from "./hands.js";
+import { renewView } from "./renew.js";
+import { address, chosenCell, frozen, goToCell, link, load, NotReachedError, remember } from "./source.js";
 import { agoText, axisName, countText, figureText, goesOn, percentText, scaled } from "./words.js";
 
 const MOST_BARS = 100;
 // Colours that are hard to see on a dark page, and what takes their place there.
 const TOO_DARK = { "#000000": "var(--ink)", "#0072b2": "var(--better)" };
-// What was last shown of a cell: it stays in sight until newer rounds are read.
-let lastShown = { run: null, cell: null, parts: [] };
+// Where the rounds of a cell are shown: what was read of them stays in sight until newer ones are there.
+let later = { run: null, cell: null, section: null, isRead: false };
 
 export async function showWorth(name, given) {
   const run = await load("run", name);
@@ -133,32 +135,38 @@ function gains(run, row) {
 // The rounds of a cell may take seconds to read: the rest of the page does not wait for them.
 function anyMetric(run, given) {
   const cell = given.get("cell");
-  const isKnown = lastShown.run === run.name && lastShown.cell === cell;
-  const before = isKnown ? lastShown.parts : paragraphs(["Reading the rounds\u2026"], "soft");
-  const section = element("section", { class: "later" }, before);
-  const fill = async () => {
-    try {
-      const parts = await metricsOfCell(run, given);
-      section.replaceChildren(...parts);
-      lastShown = { run: run.name, cell, parts };
-    } catch (error) {
-      section.replaceChildren(element("p", { class: "note" }, error.message));
-    }
-  };
-  fill();
-  return section;
+  if (later.run !== run.name || later.cell !== cell) {
+    const reading = paragraphs(["Reading the rounds\u2026"], "soft");
+    const section = element("section", { class: "later", "data-lasting": "" }, reading);
+    later = { run: run.name, cell, section, isRead: false };
+  }
+  fillLater(later, run, given);
+  return later.section;
 }
 
-async function metricsOfCell(run, given) {
-  if (!run.cells.length) return paragraphs(["Only results were kept of this run."]);
-  const { wanted, cell } = await chosenCell(run, given);
+async function fillLater(mine, run, given) {
+  try {
+    const found = run.cells.length ? await chosenCell(run, given) : null;
+    await whenFree();
+    renewView(mine.section, metricsOf(run, found));
+    mine.isRead = true;
+  } catch (error) {
+    if (mine.isRead && error instanceof NotReachedError) return;
+    mine.section.replaceChildren(element("p", { class: "note" }, error.message));
+  }
+}
+
+function metricsOf(run, found) {
+  if (!found) return paragraphs(["Only results were kept of this run."]);
+  const { wanted, cell } = found;
+  const chosen = address().given.get("metric");
   const holder = element("div");
   const draw = (key) => {
     const metric = cell.figures.find((each) => each.key === key) || cell.figures[0];
     if (metric) holder.replaceChildren(usedAndAlone(`${cell.name}, seed ${cell.seed}`, metric));
     else holder.replaceChildren(...paragraphs(["No round was evaluated yet."]));
   };
-  draw(given.get("metric"));
+  draw(chosen);
   const change = (key) => {
     remember("metric", key);
     draw(key);
@@ -166,7 +174,7 @@ async function metricsOfCell(run, given) {
   const cells = run.cells.map((each) => [each.cell, each.name]);
   const metrics = cell.figures.map((each) => [each.key, each.name]);
   return [
-    element("div", { class: "controls" }, choice("Cell", cells, wanted, goToCell), choice("Metric", metrics, given.get("metric"), change)),
+    element("div", { class: "controls" }, choice("Cell", cells, wanted, goToCell), choice("Metric", metrics, chosen, change)),
     holder,
   ];
 }
