@@ -5,6 +5,9 @@ It has ids, gaps, decimal commas, spaces at the end of texts, dates, and was sav
 
 import io
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -236,6 +239,42 @@ def test_a_table_is_read_and_written_in_pieces(
     assert answer.code == 3
     assert "row 11501: column 'Größe' holds 'klein," in answer.err
     assert not Path("viele-predictions.csv").exists()
+
+
+MEGABYTE = 2**20
+MORE_AT_MOST = 20 * MEGABYTE
+"""The memory that ten times the rows may take beyond that of the rows."""
+
+
+def write_long_notes(path: Path, rows: int) -> None:
+    """A table with a column that the model does not read: 250 bytes a row."""
+    lines = [f"{line};{'nichts Neues ' * 15}" for line in people(500)]
+    with path.open("w", encoding="latin-1") as file:
+        file.write(f"{HEADER};Notiz\n")
+        for _ in range(rows // len(lines)):
+            file.write("\n".join(lines) + "\n")
+
+
+def peak_of_predicting(run: Path, file: Path) -> int:
+    """The most memory that a process takes which predicts the rows of a file, in bytes."""
+    command = [sys.executable, "-m", "federico", "predict", run, file, "--client", "Graz", "-q"]
+    process = subprocess.Popen([str(word) for word in command], cwd=file.parent)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0
+    return usage.ru_maxrss * 1024
+
+
+def test_ten_times_the_rows_take_no_more_memory(clinics: Path, tmp_path: Path) -> None:
+    peaks = []
+    for rows in (15_000, 150_000):
+        file = tmp_path / f"{rows}.csv"
+        write_long_notes(file, rows)
+        peaks.append(peak_of_predicting(clinics, file))
+        predicted = (tmp_path / f"{rows}-predictions.csv").read_text().count("\n") - 1
+        assert predicted == rows
+    assert file.stat().st_size > 1.5 * MORE_AT_MOST, "the table alone would not fit"
+    assert peaks[1] - peaks[0] < MORE_AT_MOST, [peak // MEGABYTE for peak in peaks]
 
 
 def test_collaborators_of_each_row_on_request(

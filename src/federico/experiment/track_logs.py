@@ -4,6 +4,7 @@ Each is opened where it was left, and keeps no round twice, not even one that a 
 had written without noting it. Unless the environment says otherwise, nothing leaves this machine.
 """
 
+import contextvars
 import importlib
 import inspect
 import io
@@ -205,8 +206,11 @@ class WandbLog:
         else:
             # trackio finds a run again by its name alone.
             about["name"] = f"{cell.name}-{opening.identity}"
+        # trackio keeps its current run in the context: opening another ends that one, and what is
+        # current at the end of the process is ended again, with a line on standard output.
+        own_context = contextvars.copy_context()
         with _nothing_printed():
-            self._run: Any = module.init(**about)
+            self._run: Any = own_context.run(module.init, **about)
 
     def write(self, round_index: int, figures: Mapping[str, float]) -> None:
         """Write the figures of a round."""
