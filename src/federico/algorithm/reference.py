@@ -45,6 +45,7 @@ from federico.algorithm.reference_evidence import (
     evidence_from_values,
     label_frequencies,
     mixture_log_likelihood,
+    prior_in_doubt,
     share_together,
     trust_in,
 )
@@ -167,6 +168,10 @@ class ReferenceFederation:
         """What g_i may be at most."""
         self.together: list[float] = [self.together_prior for _ in self.x]
         """g_i: how much the collaborators count against the private model."""
+        self.predicting_ceiling: list[float] = [1.0 for _ in self.x]
+        """What g'_i may be at most."""
+        self.predicting: list[float] = [self.together_prior for _ in self.x]
+        """g'_i: how much they count in what peer i predicts with."""
         self.private_temperature: list[float] = [1.0 for _ in self.x]
         """How peer i reads its private model."""
 
@@ -310,10 +315,13 @@ class ReferenceFederation:
                 self.private_temperature[i] = self.evidence_alone(i).temperature
             weights = {b: self.weight_of(i, b) for b in visited}
             collaborators = self.trusted_others(i)
-            self.together[i] = self.compare_with_alone(i, evidence, weights, collaborators)
-            if self.ceiling[i] and self.together_ceiling[i] == 1 and self.together[i] > 0:
+            together, predicting = self.compare_with_alone(i, evidence, weights, collaborators)
+            self.together[i] = together
+            self.predicting[i] = predicting
+            if self.ceiling[i] and self.together_ceiling[i] == 1 and together > 0:
                 # Who trusted nobody when trust became final has found a collaborator now.
-                self.together_ceiling[i] = self.together[i]
+                self.together_ceiling[i] = together
+                self.predicting_ceiling[i] = predicting
 
     def evidence(
         self,
@@ -409,16 +417,21 @@ class ReferenceFederation:
         evidence: dict[int, ReferenceEvidence],
         weights: dict[int, float],
         collaborators: Collection[int],
-    ) -> float:
-        """The gate: how much what these models say together counts against training alone."""
+    ) -> tuple[float, float]:
+        """The gate: how much what these models say together counts against training alone.
+
+        Once where they move the peer's own model, and once in what it predicts with.
+        """
         together = mixture_log_likelihood(evidence, self.gain[i], weights)
 
         alone = self.evidence_alone(i)
         if not collaborators:
             # Without collaborators a peer is alone, and its private model has seen more data.
-            return 0.0
+            return 0.0, 0.0
         share = share_together(together, alone.log_likelihood, self.together_prior)
-        return min(share, self.together_ceiling[i])
+        prior = prior_in_doubt(together, alone.log_likelihood, self.together_prior)
+        predicting = share_together(together, alone.log_likelihood, prior)
+        return min(share, self.together_ceiling[i]), min(predicting, self.predicting_ceiling[i])
 
     def evidence_alone(self, i: int) -> ReferenceEvidence:
         """What the held-out samples say about training alone.
@@ -436,6 +449,7 @@ class ReferenceFederation:
         self.ceiling[i] = dict(self.gain[i])
         if self.together[i] > 0:
             self.together_ceiling[i] = self.together[i]
+            self.predicting_ceiling[i] = self.predicting[i]
 
     def forget_negligible(self, i: int) -> None:
         """Drop the optimizers kept for models of negligible weight, except for its own model."""
@@ -631,8 +645,8 @@ class ReferenceFederation:
         trusted = self.capped(i, self.trusted_now(i, trusted, evidence))
         share_alone = 0.0
         if self.has_private_model:
-            together = self.compare_with_alone(i, evidence, trusted, set(trusted) - {i})
-            share_alone = 1 - together
+            _, predicting = self.compare_with_alone(i, evidence, trusted, set(trusted) - {i})
+            share_alone = 1 - predicting
 
         answers: list[tuple[float, FloatArray]] = []
         for j, weight in trusted.items():

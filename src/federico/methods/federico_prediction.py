@@ -57,9 +57,9 @@ def as_trusted_now(
 
     alone = None
     if private is not None:
-        together = private.together
+        together = private.predicting
         if now is not None:
-            together = private.together_now(visits, weights, now)
+            together = private.predicting_now(visits, weights, now)
         alone = private.trained_alone(together)
 
     # What has no weight must not count, not even where it is not a number.

@@ -6,10 +6,11 @@ sees either.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from federico.algorithm.evidence import gate, mixed_log_likelihood
+from federico.algorithm.evidence import doubted_prior, gate, mixed_log_likelihood
 from federico.learning.calibration import Calibration
 from federico.learning.visits import Visits
 from federico.methods.federico_evidence import HeldOutEvidence
@@ -20,13 +21,28 @@ from federico.methods.state import PerClient
 from federico.types import BoolArray, FloatArray
 
 
+@dataclass(frozen=True)
+class Explained:
+    """How well held-out samples are explained: by a peer's mixture, and by training alone."""
+
+    together: FloatArray
+    """Log-likelihoods under the mixture, [samples]."""
+    alone: FloatArray
+    """Log-likelihoods under the private model's twin, [samples]."""
+
+
 class PrivateModels:
     """The hosted peers' private models and their twins."""
 
     together = PerClient[FloatArray]()
-    """How much the collaborators count against the private model, [hosted]."""
+    """How much the collaborators count against the private model where they move a peer's own
+    model, [hosted]."""
     together_ceiling = PerClient[FloatArray]()
     """What `together` may be at most: 1 until trust is final, [hosted]."""
+    predicting = PerClient[FloatArray]()
+    """How much they count in what a peer predicts with, [hosted]: no more than in `together`."""
+    predicting_ceiling = PerClient[FloatArray]()
+    """What `predicting` may be at most: 1 until trust is final, [hosted]."""
     private_temperature = PerClient[FloatArray]()
     """T of each private model, [hosted]."""
 
@@ -46,6 +62,8 @@ class PrivateModels:
 
         self.together = np.full(len(hosted), self.opt.together_prior)
         self.together_ceiling = np.ones(len(hosted))
+        self.predicting = np.full(len(hosted), self.opt.together_prior)
+        self.predicting_ceiling = np.ones(len(hosted))
         self.private_temperature = np.ones(len(hosted))
 
     @staticmethod
@@ -59,52 +77,79 @@ class PrivateModels:
     def compare(
         self, visits: Visits, weights: FloatArray, judgement: Judgement, collaborates: BoolArray
     ) -> None:
-        """Judge this round's mixtures against training alone; see `_gate`."""
-        together, temperatures = self._gate(visits, weights, judgement, collaborates)
-        self.together[:] = together
+        """Judge this round's mixtures against training alone.
+
+        `collaborates`: which of the hosted peers trust anybody else.
+        """
+        explained, temperatures = self._explained(visits, weights, judgement, collaborates)
+        self.together = self._gate(explained, self.together_ceiling)
+        self.predicting = self._gate(explained, self.predicting_ceiling, doubts=True)
         if self.evidence.is_judging:
             self.private_temperature[:] = temperatures
             return
 
         # Who trusted nobody when trust became final may find collaborators later.
-        first = (self.together_ceiling == 1) & (together > 0)
-        self.together_ceiling[first] = together[first]
+        first = (self.together_ceiling == 1) & (self.together > 0)
+        self.together_ceiling[first] = self.together[first]
+        self.predicting_ceiling[first] = self.predicting[first]
 
-    def together_now(self, visits: Visits, weights: FloatArray, judgement: Judgement) -> FloatArray:
+    def predicting_now(
+        self, visits: Visits, weights: FloatArray, judgement: Judgement
+    ) -> FloatArray:
         """How much the mixtures of these visits count as all models are now, [hosted]."""
         is_collaborator = (visits.clients != visits.owners) & (weights > 0)
         collaborates = np.isin(self.visits.clients, visits.clients[is_collaborator])
-        together, _ = self._gate(visits, weights, judgement, collaborates)
-        return together
+        explained, _ = self._explained(visits, weights, judgement, collaborates)
+        return self._gate(explained, self.predicting_ceiling, doubts=True)
 
-    def _gate(
+    def _explained(
         self, visits: Visits, weights: FloatArray, judgement: Judgement, collaborates: BoolArray
-    ) -> tuple[FloatArray, FloatArray]:
-        """The share of each hosted peer's mixture of these visits, and T of its private model.
+    ) -> tuple[list[Explained | None], FloatArray]:
+        """What either side says of each hosted peer's samples, and T of its private model.
 
-        `collaborates`: which of the peers trust anybody else.
+        None for a peer without collaborators: it is alone, and its private model saw more data.
         """
-        together = np.zeros(len(self.together))
         # A site alone would not shift its own model by label frequencies: only the temperature is
         # fitted, so that the private model predicts the classes that training alone does.
         judge = self.evidence.judge
         alone = judge.judge(self.bank, self.visits_to_twins, prior_powers=(0.0,))
+        explained: list[Explained | None] = []
         for place, (i, positions) in enumerate(visits.by_client()):
             if not collaborates[place]:
-                continue  # without collaborators a peer is alone: its private model saw more data
+                explained.append(None)
+                continue
 
             evidence = judgement.of(positions)
             by_sample = self.evidence.gains[i].weights_without_sample(
                 visits.owners[positions], weights[positions], evidence
             )
             mixed = mixed_log_likelihood(evidence.log_likelihood, by_sample)
-            found = gate(mixed, alone.log_likelihood[place], self.opt.together_prior)
-            together[place] = min(found, self.together_ceiling[place])
-        return together, alone.temperature
+            explained.append(Explained(mixed, alone.log_likelihood[place]))
+        return explained, alone.temperature
+
+    def _gate(
+        self, explained: list[Explained | None], ceilings: FloatArray, *, doubts: bool = False
+    ) -> FloatArray:
+        """How much each hosted peer's mixture counts against its private model, [hosted].
+
+        With `doubts` the prior gives way where samples speak against the mixture.
+        """
+        together = np.zeros(len(explained))
+        for place, samples in enumerate(explained):
+            if samples is None:
+                continue
+            prior = self.opt.together_prior
+            if doubts:
+                prior = doubted_prior(samples.together, samples.alone, prior)
+            found = gate(samples.together, samples.alone, prior)
+            together[place] = min(found, ceilings[place])
+        return together
 
     def end_judging(self) -> None:
         """From now on collaboration may only count for less, and the twins are not needed."""
-        self.together_ceiling = np.where(self.together > 0, self.together, 1.0)
+        collaborates = self.together > 0
+        self.together_ceiling = np.where(collaborates, self.together, 1.0)
+        self.predicting_ceiling = np.where(collaborates, self.predicting, 1.0)
         for pair in self.visits_to_twins.pairs:
             self.learner.states.drop(pair)
 
