@@ -7,6 +7,7 @@ unless somebody has said yes to it: to all code, or to the code in a folder, see
 import hashlib
 import importlib
 import importlib.util
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,6 +35,10 @@ class Trust:
         file = Path(place).resolve()
         return any(file.is_relative_to(folder.resolve()) for folder in self.folders)
 
+
+GIVEN = "python"
+"""The place in a reference to what this process was given in Python, see `refer_to`."""
+_given: dict[str, object] = {}
 
 NOTHING = Trust()
 EVERYTHING = Trust(everything=True)
@@ -82,6 +87,13 @@ def import_object(reference: str, option: str) -> object:
     the class it wants before calling it.
     """
     place, _, name = reference.rpartition(":")
+    if place == GIVEN:
+        if reference not in _given:
+            raise ConfigError(
+                f"{option}: {name} was given in Python and is in no file; give it again, with the "
+                "function in the place of its name"
+            )
+        return _given[reference]
     if not _trusted.get().covers(place):
         raise UntrustedCodeError(
             f"{option}: {reference!r} is Python code, and whoever wrote this file chose it; "
@@ -102,6 +114,17 @@ def import_object(reference: str, option: str) -> object:
     except Exception as error:  # whatever the user's file does when it is run
         raise ConfigError(f"{option}: {reference!r} cannot be imported: {error}") from error
     return found
+
+
+def refer_to(value: object, name: str, digest: str) -> str:
+    """A reference under which this process finds what it was given in Python.
+
+    Another process knows it only if it was given the same. The digest stands for its content.
+    """
+    letters = re.sub(r"\W+", "", name)
+    reference = f"{GIVEN}:{letters}_{digest}"
+    _given[reference] = value
+    return reference
 
 
 def is_reference(text: str) -> bool:

@@ -1,5 +1,6 @@
 """Losses, weights of classes, decay, clipping, schedules and pretrained weights in whole runs."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -7,9 +8,10 @@ import pytest
 import torch
 from safetensors.torch import save_file
 from torch import nn
+from torch.nn import functional
 
 import federico
-from federico.errors import ConfigError
+from federico.errors import ConfigError, RunError
 from federico.experiment.build import prepare
 from federico.experiment.config import load, validate
 from federico.learning.schedules import Constant, Cosine, Step
@@ -122,6 +124,33 @@ def test_the_own_loss_trains_as_the_built_in_one_that_it_is(
     own = outputs(clients, tmp_path / "own", loss=f"{tmp_path}/nets.py:smooth")
     built_in = outputs(clients, tmp_path / "built in")
     np.testing.assert_allclose(own, built_in, rtol=1e-4)
+
+
+def smooth(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    return functional.cross_entropy(outputs, targets, label_smoothing=0.2, reduction="none")
+
+
+def test_the_own_loss_may_be_a_function_given_in_python(
+    clients: dict[str, tuple[Array, Array]], tmp_path: Path
+) -> None:
+    built_in = outputs(clients, tmp_path / "built in")
+    given = outputs(clients, tmp_path / "given", loss=smooth)
+    assert not np.allclose(given, built_in, atol=1e-4)
+    module = nn.CrossEntropyLoss(label_smoothing=0.2, reduction="none")
+    np.testing.assert_array_equal(outputs(clients, tmp_path / "module", loss=module), given)
+
+    again = outputs(clients, tmp_path / "given", loss=smooth)
+    np.testing.assert_array_equal(again, given)
+    with pytest.raises(RunError, match=r"training\.loss was 'python:smooth_"):
+        outputs(clients, tmp_path / "given", loss=lambda x, y: 2 * smooth(x, y))
+
+    with pytest.raises(ConfigError, match="CrossEntropyLoss is a class"):
+        outputs(clients, tmp_path / "class", loss=nn.CrossEntropyLoss)
+    (config,) = (tmp_path / "given").glob("*/config.toml")
+    written = config.read_text()
+    config.write_text(re.sub(r"python:smooth_\w+", "python:gone", written))
+    with pytest.raises(ConfigError, match=r"training\.loss: gone was given in Python"):
+        load(config).training.rules()
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,8 @@ from federico.experiment.config import read
 from federico.experiment.grid import Grid, make_grid
 from federico.experiment.observer import Callback, Observer, Several
 from federico.experiment.runner import run_grid
-from federico.own_code import EVERYTHING, trust_if, trust_in, trusting
+from federico.learning.structure import digest_of
+from federico.own_code import EVERYTHING, refer_to, trust_if, trust_in, trusting
 from federico.runs.layout import RunDir
 from federico.types import Task
 
@@ -50,7 +51,7 @@ def run(
     `model` is a function (or class) that makes a new, randomly initialised module, or the table of
     an experiment file, such as {"kind": "mlp", "hidden": [50]}. Further keywords are the other keys
     of an experiment file: rounds=20, seeds=[0, 1], methods=[MyMethod],
-    federico={"neighbors": 2}, ... For example:
+    federico={"neighbors": 2}, training={"loss": my_loss}, ... For example:
 
         run = federico.run(clients={"north": (x1, y1), "south": (x2, y2)}, rounds=30, name="two")
         run.client("north").predict(x_new)
@@ -71,6 +72,7 @@ def run(
     if isinstance(model, Mapping):
         settings["model"] = model
     tables = _merged(tables, settings)
+    _refer_to_loss(tables)
     dataset = None
     if clients is not None:
         tables["partition"] = settings.get("partition", {"kind": "natural"})
@@ -109,6 +111,20 @@ def load(
         run = federico.load("runs/mine", model=Net)
     """
     return Run(path, model, trust=trust_if(trust))
+
+
+def _refer_to_loss(tables: dict[str, Any]) -> None:
+    """Let a loss that is given as a function be found by a name, as one in a file is."""
+    training = tables.get("training")
+    if not isinstance(training, Mapping):
+        return
+    loss = training.get("loss")
+    if not callable(loss):
+        return
+    if isinstance(loss, type):
+        raise ConfigError(f"training.loss: {loss.__name__} is a class; give an object or function")
+    name = getattr(loss, "__name__", type(loss).__name__)
+    tables["training"] = {**training, "loss": refer_to(loss, name, digest_of(loss))}
 
 
 def _factory(model: object) -> Callable[[], nn.Module] | None:

@@ -52,9 +52,10 @@ class Training(Options):
     """A safetensors file with weights that every model starts from, named as in the model's
     `state_dict` and looked for beside this file. Tensors that are not in it start at random."""
     loss: str | None = Field(default=None, pattern=r"^[^:]+:\w+$")
-    """Your own loss, `file.py:function` (relative to this file) or `package.module:function`. It is
-    given outputs and targets of a batch and returns the loss of each sample. Models are trained by
-    it; all figures, and the trust in models, stay as they are."""
+    """Your own loss, `file.py:function` (relative to this file) or `package.module:function`; in
+    Python the function itself. It is given outputs and targets of a batch and returns the loss of
+    each sample. Models are trained by it; all figures, and the trust in models, stay as they are.
+    """
     class_weights: Literal["balanced"] | tuple[PositiveFloat, ...] | None = None
     """How much the samples of each class count in training: a number for each class in the order of
     the labels, or `balanced`, by which all classes of a client count the same."""

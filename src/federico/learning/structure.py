@@ -7,7 +7,7 @@ import re
 import sys
 import sysconfig
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
@@ -27,6 +27,15 @@ def structure_of(module: nn.Module) -> str:
     tensors = [(name, tuple(tensor.shape)) for name, tensor in module.state_dict().items()]
     content = f"{printed} {tensors} {_own_code(module)}"
     return hashlib.sha256(content.encode()).hexdigest()[:16]
+
+
+def digest_of(function: Callable[..., object]) -> str:
+    """A hash of what a function does: its code, and what that refers to if a user wrote it."""
+    if isinstance(function, nn.Module):
+        return structure_of(function)
+    reader = CodeReader()
+    reader.read("function", function)
+    return hashlib.sha256(str(sorted(reader.found)).encode()).hexdigest()[:16]
 
 
 def _own_code(module: nn.Module) -> list[str]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from federico.errors import ConfigError
 from federico.options import Options
-from federico.own_code import import_object, is_reference
+from federico.own_code import GIVEN, import_object, is_reference
 
 if TYPE_CHECKING:
     from federico.methods.method import Method
@@ -32,9 +32,6 @@ BUILT_IN = {
 
 NAME = re.compile(r"[a-z][a-z0-9_]*")
 """What a method may be called: the name is a table of an experiment file and part of a folder's."""
-
-IN_PYTHON = "python"
-"""Stands where a file would, for a class that is in no file (one written in a notebook)."""
 
 
 class BuiltInMethods(Mapping[str, "type[Method]"]):
@@ -92,7 +89,7 @@ def load_own_method(reference: str) -> OwnMethod:
     place, colon, class_name = reference.rpartition(":")
     if not colon:
         raise ConfigError(f"methods: {reference!r}: write it as file.py:Class")
-    if place == IN_PYTHON:
+    if place == GIVEN:
         raise ConfigError(
             f"methods: {class_name} was given as a Python class that is in no file; "
             f"pass it again: federico.run(..., methods=[{class_name}])"
@@ -163,7 +160,7 @@ def _reference(method: "type[Method]") -> str:
     local = "." in method.__qualname__
     file = _file(method)
     if local or file is None:
-        return f"{IN_PYTHON}:{method.__name__}"
+        return f"{GIVEN}:{method.__name__}"
     if package:
         return f"{method.__module__}:{method.__name__}"
     return f"{file.resolve()}:{method.__name__}"
