@@ -3,7 +3,7 @@ import logging
 import pytest
 
 from federico.network.limits import Limits
-from federico.network.reputation import Reputation
+from federico.network.reputation import MOST_REASONS, OTHER_REASONS, Reputation
 
 
 class Clock:
@@ -79,3 +79,28 @@ def test_what_a_peer_said_is_kept_in_one_short_line(
     assert reputation.standing("b").reason.startswith("a request about [2Jxxx")
     assert len(reputation.standing("b").reason) <= 200
     assert len(caplog.text) < 400
+
+
+def test_what_was_refused_is_counted_by_reason(reputation: Reputation) -> None:
+    for index in range(3):
+        reputation.strike("a", f"chunk {index} of 12.5 bytes, signed by 'b {index}'")
+    reputation.note_refusal("a", "no room for it")
+    chunks = "chunk \u2026 of \u2026 bytes, signed by \u2026"
+    assert reputation.refused("a") == {chunks: 3, "no room for it": 1}
+    assert reputation.standing("a").strikes == 3, "a request within the rules is no strike"
+
+
+def test_a_peer_cannot_make_the_list_of_reasons_long(reputation: Reputation) -> None:
+    for letter in "abcdefghijklm":
+        reputation.note_refusal("a", f"about {letter}")
+    found = reputation.refused("a")
+    assert sum(found.values()) == 13
+    assert len(found) == MOST_REASONS + 1
+    assert found[OTHER_REASONS] == 13 - MOST_REASONS
+
+
+def test_counts_outlast_a_pause(reputation: Reputation, clock: Clock) -> None:
+    for _ in range(2):
+        reputation.strike("a", "NaN")
+    clock.now = 10
+    assert reputation.refused("a") == {"NaN": 2}

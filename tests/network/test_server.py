@@ -323,5 +323,6 @@ def test_a_transfer_that_is_half_finished_ends_when_its_sender_has_given_up(
         gc.collect()
         assert updates.waiting == 0, "its room is free"
         assert reputation.standings() == {}, "to be slow is no offence"
+        assert reputation.refused("b") == {"no such update was offered": 1}
     finally:
         server.close()

@@ -6,7 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from federico.runs.comparison import Comparison
+from federico.runs.records import Journal, Record
 from federico.site.status import MemberStatus, Status, write_status
+from federico.stopwatch import Spent
+from tests.support.run_folders import QUIET_ROUND
 
 DAY = 24 * 3600
 NOW = time.time() + 600
@@ -51,3 +54,16 @@ def write_site(folder: Path, name: str, members: dict[str, MemberStatus], **chan
     state.mkdir(parents=True)
     write_status(state, replace(status, **changes))
     return state
+
+
+def write_rounds(state: Path, place: int, rounds: int) -> None:
+    """The records of a site that is the member at this place of three: more bytes every round."""
+    journal = Journal(state)
+    for number in range(1, rounds + 1):
+        counts = {}
+        for many, name in enumerate(("sent", "received", "evaluation_sent", "evaluation_received")):
+            counts[name] = [0, 0, 0]
+            counts[name][place] = (4 - many) * number * 1000
+        journal.append(Record(**(QUIET_ROUND | {"round": number} | counts)))
+        spent = Spent({"train": 0.5 * number, "pull": 0.25}, {"train": 0.4, "pull": 0.1})
+        journal.append_spent(number, spent)

@@ -22,6 +22,9 @@ def test_the_page_shows_that_a_peer_was_killed(
         page.get_by_role("heading", name="All 5 sites are well").wait_for()
         seen = page.get_by_role("table", name="Each row").inner_text()
         assert seen.count("here") == 20
+        for cost in ("Bytes in each round", "Seconds in each round"):
+            page.get_by_label(cost).wait_for()
+        page.get_by_role("table", name="Seconds by phase").wait_for()
 
         federation["3"].running.kill()
         page.get_by_text("away since").nth(3).wait_for()

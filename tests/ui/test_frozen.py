@@ -15,6 +15,7 @@ from PIL import Image
 from federico.report import summarize
 from federico.runs.table import write_table
 from federico.ui.frozen import frozen_page, write_report
+from tests.support.large_runs import write_large_run
 from tests.support.results import make_table
 from tests.support.run_folders import learning, write_cell
 
@@ -119,6 +120,25 @@ def test_cells_that_fit_are_held_without_clients_that_do_not(run: Path) -> None:
     assert [key.partition("\n")[0] for key in held] == ["cell", "run"]
     assert held[f"run\n{run.name}"]["without_clients"] == 1
     assert held[f"run\n{run.name}"]["left_out"] == 1
+
+
+def test_clients_that_do_not_fit_are_held_with_fewer_rounds(tmp_path: Path) -> None:
+    run = tmp_path / "long"
+    write_large_run(run, 8, 100)
+    page = run / "small.html"
+    page.write_text(frozen_page(run), encoding="utf-8")
+    whole = held_by(page)
+    name = f"client\n{run.name}\nfederico-0\nclient 3"
+    clients = sum(packed_size(whole[key]) for key in whole if key.startswith("client\n"))
+    assert whole[f"run\n{run.name}"]["thinned"] == 1
+    assert whole[name]["rounds"] == list(range(1, 101))
+
+    others = sum(packed_size(whole[key]) for key in whole if not key.startswith("client\n"))
+    page.write_text(frozen_page(run, others + clients * 7 // 10), encoding="utf-8")
+    held = held_by(page)
+    assert held[f"run\n{run.name}"]["without_clients"] == 0
+    assert held[f"run\n{run.name}"]["thinned"] == 2
+    assert held[name]["rounds"] == [*range(1, 100, 2), 100]
 
 
 def test_results_without_cells_have_a_report_too(run: Path) -> None:

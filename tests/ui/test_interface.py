@@ -13,7 +13,7 @@ from federico.runs.table import write_table
 from federico.ui.server import create_app
 from tests.support.results import make_table
 from tests.support.run_folders import learning, write_cell
-from tests.support.sites import member, write_site
+from tests.support.sites import member, write_rounds, write_site
 
 HOST = "127.0.0.1:8000"
 TOKEN = "the-token"
@@ -21,6 +21,7 @@ ALLOWED = {"Authorization": f"Bearer {TOKEN}", "Host": HOST}
 RUNS = ["tiny", "two", "broken", "half-written", "nothing"]
 CELLS = ["federico-0", "local-0", "federico-1", "nothing"]
 CLIENTS = ["a", "b", "c", "nobody"]
+SITES = ["north/state", "damaged/state", "nothing"]
 OPERATIONS = {
     "runs": {},
     "run": {"run": st.sampled_from(RUNS)},
@@ -32,6 +33,7 @@ OPERATIONS = {
         "client": st.sampled_from(CLIENTS),
     },
     "network": {},
+    "site": {"site": st.sampled_from(SITES)},
 }
 """What can be asked, with names of which most are there."""
 
@@ -48,7 +50,9 @@ def interface(tmp_path_factory: pytest.TempPathFactory) -> BaseSchema:
     (folder / "half-written" / "federico-0" / "cell.json").write_text('{"method": "feder')
     (folder / "broken").mkdir()
     (folder / "broken" / "table.json").write_text("{")
-    write_site(folder, "north", {"south": member()})
+    write_rounds(write_site(folder, "north", {"south": member()}), place=0, rounds=2)
+    damaged = write_site(folder, "damaged", {})
+    (damaged / "records.jsonl").write_text('{"round": "half"}\n')
     state = write_site(folder, "south", {"north": member()})
     (state / "status.json").write_text('{"updated": NaN}')
     app = create_app(folder, TOKEN, {HOST})

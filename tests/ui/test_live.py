@@ -154,6 +154,24 @@ def test_what_did_not_change_stays_the_same_element(
     assert rows == ["new", "other"]
 
 
+def test_another_cell_is_chosen_without_a_jump(
+    folder: Path, serve: Serve, open_page: OpenPage
+) -> None:
+    going_on(folder / "two", 0.8, seeds=(0, 1))
+    link = serve(folder)
+    page = open_page(link)
+    show(page, link, "worth?run=two")
+    cells = page.get_by_role("combobox", name="Cell")
+    cells.scroll_into_view_if_needed()
+    before = page.evaluate("scrollY")
+    assert before > 0
+
+    cells.select_option("federico-1")
+    page.get_by_label("seed 1: accuracy").wait_for()
+    assert page.evaluate("scrollY") == before
+    assert "cell=federico-1" in page.url
+
+
 def test_a_chart_of_the_same_figures_stays_and_one_of_newer_figures_is_drawn(
     folder: Path, serve: Serve, open_page: OpenPage
 ) -> None:

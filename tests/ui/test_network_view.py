@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from federico.ui.network_view import SIGN_OF_LIFE, site_view
-from tests.support.sites import DAY, NOW, member, write_site
+from federico.ui.network_view import SIGN_OF_LIFE, site_rounds, site_view
+from tests.support.sites import DAY, NOW, member, write_rounds, write_site
 
 
 def test_a_site_that_works(tmp_path: Path) -> None:
@@ -28,14 +28,20 @@ def test_a_peer_that_was_killed_could_not_say_so(tmp_path: Path) -> None:
 
 def test_what_is_refused_and_why(tmp_path: Path) -> None:
     members = {
-        "east": member(reputation="paused", strikes=3, reason="an update that is not finite"),
-        "south": member(twice=True),
+        "east": member(
+            reputation="paused",
+            strikes=3,
+            refused={"chunk \u2026 is not the announced one": 1, "no room for it": 1200},
+        ),
+        "south": member(twice=True, refusals=2, standing=0.25),
         "west": member(clock_ahead=-86400.0),
     }
     east, south, west = site_view("north", write_site(tmp_path, "north", members))["members"]
 
     assert (east["reputation"], east["strikes"]) == ("paused", 3)
-    assert east["reason"] == "an update that is not finite"
+    told = "no room for it (1,200 times); chunk \u2026 is not the announced one (once)"
+    assert (east["refused"], east["moves"]) == (told, "")
+    assert (south["refused"], south["moves"]) == ("", "2 moves refused, counts for 25%")
     assert south["twice"]
     assert (south["clock"], west["clock"]) == ("", "24.0 h behind")
 
@@ -51,3 +57,22 @@ def test_a_certificate_that_ends_soon_asks_to_be_renewed(tmp_path: Path) -> None
 
     assert shown["renew"]
     assert "federico pki renew" in shown["certificate"]
+
+
+def test_what_each_round_cost_a_site(tmp_path: Path) -> None:
+    state = write_site(tmp_path, "north", {})
+    assert site_rounds(state)["rounds"] == []
+
+    write_rounds(state, place=1, rounds=3)
+    cost = site_rounds(state)
+    assert cost["rounds"] == [1, 2, 3]
+    assert cost["sent"] == [4000, 8000, 12000]
+    assert cost["received"] == [3000, 6000, 9000]
+    assert cost["evaluation_sent"] == [2000, 4000, 6000]
+    assert cost["evaluation_received"] == [1000, 2000, 3000]
+    assert cost["phases"] == {"train": [0.5, 1.0, 1.5], "pull": [0.25, 0.25, 0.25]}
+
+    # Seconds of which the first are lost are no seconds of these rounds.
+    (state / "timings.jsonl").write_text("")
+    assert site_rounds(state)["phases"] == {}
+    assert site_rounds(state)["sent"] == [4000, 8000, 12000]

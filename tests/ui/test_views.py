@@ -11,11 +11,12 @@ from federico.ui.frozen import write_report
 from tests.support.browser import WIDTHS, OpenPage, Serve, picture, show
 from tests.support.large_runs import write_large_run
 from tests.support.run_folders import EVIL, going_on
-from tests.support.sites import DAY, NOW, member, write_site
+from tests.support.sites import DAY, NOW, member, write_rounds, write_site
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
+REFUSED = {f"an update that is not finite {EVIL}": 3, "no room for it": 12}
 SCREENS = [(device, scheme) for device in WIDTHS for scheme in ("light", "dark")]
 
 
@@ -29,13 +30,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (runs / "broken").mkdir()
     (runs / "broken" / "table.json").write_text("{")
 
-    hostile = member(reputation="paused", strikes=3, reason=f"an update that is not finite {EVIL}")
+    hostile = member(reputation="paused", strikes=3, refused=REFUSED)
     twice = member(twice=True)
     away = member(here=False, last_seen=NOW - 660)
     other_file = member(same_file=False)
     ends = {"certificate_ends": NOW + 3 * DAY}
     north = {"south": hostile, "west": away, "east": twice}
-    write_site(runs / "sites", "north", north, **ends)
+    write_rounds(write_site(runs / "sites", "north", north, **ends), place=0, rounds=3)
     write_site(runs / "sites", "east", {"north": member(), "south": member(), "west": away})
     write_site(runs / "sites", "south", {"north": other_file, "east": member()}, round=2)
     write_site(runs / "sites", "west", {}, updated=NOW - 3600, posterior={"west": 1.0})

@@ -27,7 +27,9 @@ from federico.site.status import (
     TWO_PROCESSES,
     MemberStatus,
     Status,
+    describe_moves,
     describe_privacy,
+    describe_refused,
     describe_renewal,
     describe_score,
     describe_waits,
@@ -309,9 +311,11 @@ def _reputation(member: MemberStatus) -> str:
     parts: list[str] = [member.reputation]
     if member.clock_ahead != 0:
         parts.append(f"its clock is {describe_clock(member.clock_ahead)}")
-    if member.refusals:
-        moves = "1 move" if member.refusals == 1 else f"{member.refusals} moves"
-        parts.append(f"{moves} refused, counts for {member.standing:.0%}")
+    moves = describe_moves(member)
+    if moves:
+        parts.append(moves)
     if member.reputation != "good" or member.strikes:
         parts.append(f"{member.strikes} strikes: {member.reason}")
+    if member.refused:
+        parts.append(f"refused: {describe_refused(member)}")
     return ", ".join(parts)

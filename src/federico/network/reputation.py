@@ -1,6 +1,7 @@
 """How other peers have behaved: violations, then a pause, then quarantine."""
 
 import logging
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -11,6 +12,12 @@ from federico.network.limits import Limits
 from federico.network.wire.messages import in_one_line
 
 log = logging.getLogger(__name__)
+MOST_REASONS = 8
+"""Reasons that are counted each by itself for a peer: it has a hand in them, and might send new
+ones without end."""
+OTHER_REASONS = "other reasons"
+PARTICULARS = re.compile(r"'[^']*'|\d+(?:\.\d+)?(?:e[+-]?\d+)?")
+"""Names and numbers in a reason, which differ from message to message."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +43,7 @@ class Reputation:
         self._limits = limits
         self._clock = clock
         self._standings: dict[str, Standing] = {}
+        self._refused: dict[str, dict[str, int]] = {}
         self._lock = threading.Lock()
 
     def strike(self, peer: str, reason: str) -> None:
@@ -46,7 +54,21 @@ class Reputation:
             after = replace(before, strikes=before.strikes + 1, reason=reason)
             after = self._judge(after)
             self._standings[peer] = after
+            self._count(peer, reason)
         log.warning("%s: %s (%s)", peer, reason, after.state)
+
+    def note_refusal(self, peer: str, reason: str) -> None:
+        """Count a request within the rules that could not be granted, such as one that is late."""
+        with self._lock:
+            self._count(peer, in_one_line(reason))
+
+    def refused(self, peer: str) -> dict[str, int]:
+        """How many messages of this peer were refused for each reason, strikes among them.
+
+        Names and numbers are left out of the reasons.
+        """
+        with self._lock:
+            return dict(self._refused.get(peer, {}))
 
     def trusts(self, peer: str) -> bool:
         """Whether requests go to this peer, and are taken from it."""
@@ -61,6 +83,13 @@ class Reputation:
         """What is on record about every peer that has a record."""
         with self._lock:
             return {peer: self._current(peer) for peer in sorted(self._standings)}
+
+    def _count(self, peer: str, reason: str) -> None:
+        counts = self._refused.setdefault(peer, {})
+        kind = PARTICULARS.sub("\u2026", reason)
+        if kind not in counts and len(counts) >= MOST_REASONS:
+            kind = OTHER_REASONS
+        counts[kind] = counts.get(kind, 0) + 1
 
     def _current(self, peer: str) -> Standing:
         """A pause that is over clears the strikes, but is not forgotten."""

@@ -187,7 +187,10 @@ class MemberServer:
                 query.reply(query.key_expr, answer)
             case Busy(reason):
                 query.reply_err(encode_busy(reason))
-            case Refuse(reason) | Violation(reason):
+            case Violation(reason):
+                query.reply_err(encode_refusal(reason))
+            case Refuse(reason):
+                self._reputation.note_refusal(self._name, reason)
                 query.reply_err(encode_refusal(reason))
 
     def _seconds_to_late(self) -> float | None:

@@ -38,6 +38,9 @@ class MemberStatus:
     """How often the member has broken the rules of the protocol since its last pause."""
     reason: str
     """What the member's last strike was for."""
+    refused: dict[str, int] = field(default_factory=dict)
+    """How many of the member's messages were refused for each reason since this process was
+    started, those within the rules among them."""
     same_protocol: bool = True
     """False if the member is there, but with a version of federico that speaks another protocol."""
     twice: bool = False
@@ -201,6 +204,24 @@ def describe_renewal(certificate_ends: float, now: float) -> str:
             "and put the new one in its place"
         )
     return f"renewal of the certificate in {days:.0f} days"
+
+
+def describe_refused(member: MemberStatus) -> str:
+    """Why a member's messages were refused, and how often, in one line; empty if none were."""
+    by_count = sorted(member.refused.items(), key=lambda item: item[1], reverse=True)
+    return "; ".join(f"{reason} ({_times(count)})" for reason, count in by_count)
+
+
+def describe_moves(member: MemberStatus) -> str:
+    """How many moves of a member were refused, and what that costs it; empty if none were."""
+    if member.refusals == 0:
+        return ""
+    moves = "1 move" if member.refusals == 1 else f"{member.refusals:,} moves"
+    return f"{moves} refused, counts for {member.standing:.0%}"
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count:,} times"
 
 
 def describe_score(figures: Mapping[str, float | None]) -> str:

@@ -229,6 +229,7 @@ class StatusWriter:
             reputation=standing.state,
             strikes=standing.strikes,
             reason=standing.reason,
+            refused=self._exchange.reputation.refused(name),
             same_protocol=name not in presence.with_another_protocol(),
             twice=name in self._exchange.there_twice(),
             standing=left,

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from federico.runs.records import RECORDS, TIMINGS
 from federico.site.status import STATUS_FILE
 from federico.ui.cell_view import cell_view
 from federico.ui.client_view import client_view
@@ -19,7 +20,7 @@ from federico.ui.folder import (
     find_sites,
     signature,
 )
-from federico.ui.network_view import broken_site, site_view
+from federico.ui.network_view import broken_site, site_rounds, site_view
 from federico.ui.readable import (
     UNREADABLE,
     UnreadableError,
@@ -89,6 +90,14 @@ class Answers:
     def network(self) -> bytes:
         """All sites, whole or broken."""
         return _list([self._site(name, path) for name, path in find_sites(self._folder).items()])
+
+    def site(self, name: str) -> bytes:
+        """What each round of a site cost it."""
+        path = find_sites(self._folder).get(name)
+        if path is None:
+            raise NoneOfThatNameError("no such site")
+        files = [path / RECORDS, path / TIMINGS]
+        return self._kept.get(("site", name), path, files, lambda _: as_json(site_rounds(path)))
 
     def _line(self, name: str, path: Path) -> bytes:
         files = files_of_run(path)

@@ -44,7 +44,7 @@ def cell_view(shown: ShownCell) -> Plain:
         "evaluation_received": traffic.evaluation_received,
         "moved": [each.moved for each in rounds],
         "evaluation_moved": [each.evaluation_moved for each in rounds],
-        "phases": _phases([each.seconds for each in spent]),
+        "phases": phases([each.seconds for each in spent]),
         "data": _data(about),
     }
 
@@ -103,7 +103,7 @@ def _means(shown: ShownRound, about: Description, metric: Metric) -> tuple[float
     return made
 
 
-def _phases(rounds: Sequence[Mapping[str, float]]) -> dict[str, list[float]]:
+def phases(rounds: Sequence[Mapping[str, float]]) -> dict[str, list[float]]:
     """Seconds by the clock on the wall of every phase in every round."""
     names: list[str] = []
     for seconds in rounds:

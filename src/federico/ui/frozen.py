@@ -6,6 +6,7 @@ import html
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from federico.errors import FedericoError
@@ -24,6 +25,10 @@ MOST_BYTES = 6_000_000
 """Cells, and then their clients, are put into a report as long as it stays below this."""
 SAMPLE = 32
 """Clients whose views tell how large those of all clients are."""
+SURE = 1.1
+"""They are left out at once if the first few say that all take so many times the room there is."""
+FEWEST_ROUNDS = 50
+"""Rounds of a client are left out only as long as there are more than this."""
 IMPORT = re.compile(r"^import .*?;\n", re.MULTILINE | re.DOTALL)
 EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const|class) (\w+))", re.MULTILINE)
 
@@ -50,6 +55,7 @@ def frozen_page(folder: Path, most: int = MOST_BYTES) -> str:
     room = most - len(_packed(run))
     left_out = 0
     without_clients = 0
+    thinned = 1
     cells = []
     for line, cell in zip(run["cells"], shown_cells(folder), strict=True):
         try:
@@ -64,17 +70,34 @@ def frozen_page(folder: Path, most: int = MOST_BYTES) -> str:
         cells.append(line)
         room -= len(packed)
 
-        clients = _clients(name, shown, room)
+        clients, every = _clients(name, shown, room)
         if not clients:
             without_clients += 1
+        thinned = max(thinned, every)
         held |= clients
         room -= _size(clients)
     run |= {"cells": cells, "left_out": left_out, "without_clients": without_clients}
+    run["thinned"] = thinned
     held[_key("run", name)] = _packed(run)
     return _page(run["title"], {"home": name, "held": held})
 
 
-def _clients(run: str, shown: ShownCell, room: int) -> dict[str, str]:
+def _clients(run: str, shown: ShownCell, room: int) -> tuple[dict[str, str], int]:
+    """The views of all clients of a cell, and that they show every so many of the cell's rounds.
+
+    All rounds, or every second, fourth and so on where more do not fit; no views where a few
+    rounds do not fit either.
+    """
+    every = 1
+    while True:
+        packed = _clients_at_these_rounds(run, shown, room)
+        if packed or len(shown.rounds) < FEWEST_ROUNDS:
+            return packed, every if packed else 1
+        every *= 2
+        shown = replace(shown, rounds=[*shown.rounds[:-1:2], shown.rounds[-1]])
+
+
+def _clients_at_these_rounds(run: str, shown: ShownCell, room: int) -> dict[str, str]:
     """The views of all clients of a cell; none where they do not fit.
 
     Whether they will is told from the first few: to make those of thousands would take minutes.
@@ -86,7 +109,7 @@ def _clients(run: str, shown: ShownCell, room: int) -> dict[str, str]:
             client_view(shown, client)
         )
         is_sample = place + 1 == SAMPLE
-        if is_sample and _size(packed) * count > 2 * SAMPLE * room:
+        if is_sample and _size(packed) * count > SURE * SAMPLE * room:
             return {}
     if _size(packed) > room:
         return {}

@@ -4,18 +4,23 @@ import time
 from pathlib import Path
 
 from federico.runs.comparison import describe_comparison
+from federico.runs.records import iterate_parts, read_spent
 from federico.site.clocks import describe_clock
 from federico.site.status import (
     EXPIRES_SOON_DAYS,
     SECONDS_A_DAY,
     Status,
+    describe_moves,
     describe_posterior,
+    describe_refused,
     describe_renewal,
     describe_score,
     describe_waits,
     read_status,
 )
+from federico.ui.cell_view import phases
 from federico.ui.plain import Plain
+from federico.ui.rounds import ROUND_BYTES, shown_rounds
 
 SIGN_OF_LIFE = 10.0
 """Seconds after which a peer that has not ended is thought to be gone: it writes every two."""
@@ -51,6 +56,26 @@ def site_view(name: str, state_folder: Path) -> Plain:
         "evaluation_received": status.evaluation_received,
         "up": max(0.0, status.updated - status.started),
         "members": _members(status),
+    }
+
+
+def site_rounds(state_folder: Path) -> Plain:
+    """What every round of a site cost it: bytes, and seconds by phase."""
+    traffic = list(iterate_parts(state_folder, ROUND_BYTES))
+    spent = read_spent(state_folder)
+    rounds = shown_rounds(len(traffic))
+    costs = [traffic[each - 1] for each in rounds]
+    seconds = []
+    if len(spent) >= len(traffic):
+        seconds = [spent[each - 1].seconds for each in rounds]
+    # A peer counts its own bytes only: those of all others are nothing in its records.
+    return {
+        "rounds": rounds,
+        "sent": [sum(each.sent) for each in costs],
+        "received": [sum(each.received) for each in costs],
+        "evaluation_sent": [sum(each.evaluation_sent) for each in costs],
+        "evaluation_received": [sum(each.evaluation_received) for each in costs],
+        "phases": phases(seconds),
     }
 
 
@@ -111,7 +136,8 @@ def _members(status: Status) -> list[Plain]:
                 "same_protocol": member.same_protocol,
                 "reputation": member.reputation,
                 "strikes": member.strikes,
-                "reason": member.reason,
+                "refused": describe_refused(member),
+                "moves": describe_moves(member),
                 "twice": member.twice,
                 "clock": _clock(member.clock_ahead),
             }

@@ -219,6 +219,8 @@ def shown_rounds(count: int) -> list[int]:
     All of them, or every second, fourth, eighth and so on, and the first and the last: rounds that
     are shown of a longer run were shown before.
     """
+    if count == 0:
+        return []
     step = 1
     while count / step > MOST_ROUNDS:
         step *= 2

@@ -108,6 +108,10 @@ def create_app(folder: Path, token: str, hosts: set[str]) -> FastAPI:
     def network() -> Response:
         return _json(answers.network())
 
+    @app.get("/api/site", responses=UNHAPPY)
+    def site(site: Name) -> Response:
+        return _json(answers.site(site))
+
     @app.get("/api/events", include_in_schema=False)
     async def events(request: Request) -> Response:
         return StreamingResponse(_changes(watch, request), media_type="text/event-stream")

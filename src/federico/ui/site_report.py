@@ -26,7 +26,9 @@ from federico.runs.metric import METRICS, metric_in
 from federico.runs.records import read_records
 from federico.site.status import (
     Status,
+    describe_moves,
     describe_privacy,
+    describe_refused,
     describe_renewal,
     describe_waits,
     read_status,
@@ -173,7 +175,8 @@ def _members_table(status: Status) -> str:
     """The other members: how much they are trusted, whether they are there, their reputation."""
     lines = []
     own = status.posterior.get(status.name)
-    lines.append([f"{status.name} (this site)", NOTHING if own is None else percent(own), "", ""])
+    trust = NOTHING if own is None else percent(own)
+    lines.append([f"{status.name} (this site)", trust, "", "", ""])
     for name, member in status.members.items():
         weight = status.posterior.get(name)
         here = "here"
@@ -184,9 +187,14 @@ def _members_table(status: Status) -> str:
             here = f"away since {seen:%F %T}"
         standing: str = member.reputation
         if member.strikes:
-            standing += f", {member.strikes} strikes: {member.reason}"
-        lines.append([name, "not met yet" if weight is None else percent(weight), here, standing])
-    return _table("Members", ["member", "trust", "presence", "reputation"], lines)
+            standing += f", {member.strikes} strikes, the last for: {member.reason}"
+        moves = describe_moves(member)
+        if moves:
+            standing += f", {moves}"
+        trust = "not met yet" if weight is None else percent(weight)
+        lines.append([name, trust, here, standing, describe_refused(member)])
+    headings = ["member", "trust", "presence", "reputation", "what was refused"]
+    return _table("Members", headings, lines)
 
 
 def _traffic_table(status: Status) -> str:

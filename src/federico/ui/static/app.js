@@ -117,9 +117,19 @@ document.getElementById("skip").addEventListener("click", (event) => {
   event.preventDefault();
   main.focus();
 });
-addEventListener("hashchange", () => {
-  window.scrollTo(0, 0);
-  show();
+// Another cell or site is chosen in the midst of a view: what surrounds it stays where it is.
+const CHOSEN_INSIDE = ["cell", "site"];
+
+function placeOf(url) {
+  const { view, given } = address(new URL(url).hash);
+  for (const name of CHOSEN_INSIDE) given.delete(name);
+  return link(view, given);
+}
+
+addEventListener("hashchange", (event) => {
+  const again = isShown && placeOf(event.oldURL) === placeOf(event.newURL);
+  if (!again) window.scrollTo(0, 0);
+  show(again);
 });
 if (frozen) {
   live.textContent = "Report";

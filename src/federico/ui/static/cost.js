@@ -5,7 +5,7 @@ import { chosenCell, goToCell, load } from "./source.js";
 import { axisName, bytesText, figureText, percentText, scaled, secondsText, unitOf } from "./words.js";
 import { rowColor } from "./worth.js";
 
-const PHASE_COLORS = ["var(--better)", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00"];
+const LINE_COLORS = ["var(--better)", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00"];
 const MOST_CLIENTS = 200;
 
 export async function showCost(name, given) {
@@ -37,26 +37,26 @@ export async function showCost(name, given) {
 async function ofCell(run, given) {
   if (!run.cells.length) return paragraphs(["Only results were kept of this run: what each round took is not known."], "soft");
   const { wanted, cell } = await chosenCell(run, given);
-  const [size, unit] = unitOf([...cell.moved, ...cell.evaluation_moved]);
-  const bytes = (counts) => counts.map((count) => count / size);
-  const phases = Object.entries(cell.phases).map(([phase, seconds]) => [phaseText(phase), seconds]);
   const cells = run.cells.map((each) => [each.cell, each.name]);
   return [
     element("h2", {}, `${cell.name}, seed ${cell.seed}`),
     element("div", { class: "controls" }, choice("Cell", cells, wanted, goToCell)),
-    element("div", { class: "beside", "data-lasting": "" },
-      lineChart("Bytes in each round", "round", `${unit} of all messages`, [
-        { name: "to train", color: "var(--better)", x: cell.rounds, y: bytes(cell.moved) },
-        { name: "to evaluate", color: "var(--worse)", x: cell.rounds, y: bytes(cell.evaluation_moved) },
-      ]),
-      lineChart("Seconds in each round", "round", "seconds by the clock on the wall", phases.map(([phase, seconds], number) => ({
-        name: phase,
-        color: PHASE_COLORS[number % PHASE_COLORS.length],
-        x: cell.rounds,
-        y: seconds,
-      })))),
-    ...phaseTable(phases),
+    ...costOfRounds(cell, "of all messages", [["to train", cell.moved], ["to evaluate", cell.evaluation_moved]]),
     ...clientTable(cell),
+  ];
+}
+
+// Bytes and seconds of each round: `traffic` has names and bytes by round.
+export function costOfRounds({ rounds, phases }, whose, traffic) {
+  const [size, unit] = unitOf(traffic.flatMap(([, counts]) => counts));
+  const named = Object.entries(phases).map(([phase, seconds]) => [phaseText(phase), seconds]);
+  const lineOf = ([name, y], number) => ({ name, color: LINE_COLORS[number % LINE_COLORS.length], x: rounds, y });
+  const bytes = traffic.map(([name, counts]) => [name, counts.map((count) => count / size)]);
+  return [
+    element("div", { class: "beside", "data-lasting": "" },
+      lineChart("Bytes in each round", "round", `${unit} ${whose}`, bytes.map(lineOf)),
+      lineChart("Seconds in each round", "round", "seconds by the clock on the wall", named.map(lineOf))),
+    ...phaseTable(named),
   ];
 }
 

@@ -1,13 +1,14 @@
 // Is the network well? Who is up, in which round, what was refused, and is it worth it at each site.
-import { coded, element, paragraphs, stacked, table } from "./elements.js";
-import { load } from "./source.js";
+import { costOfRounds } from "./cost.js";
+import { choice, coded, element, paragraphs, stacked, table } from "./elements.js";
+import { goTo, load } from "./source.js";
 import { bytesText, listed, secondsText } from "./words.js";
 
 const SITES = ["site", "state", "round", "last word", "reaches", "alone against together", "trusts", "sent and received", "certificate ends in"];
-const REFUSED = ["site", "refuses", "reputation", "strikes", "why"];
+const REFUSED = ["site", "refuses", "reputation", "strikes", "messages, and how often", "moves"];
 const MOST_IN_MATRIX = 30;
 
-export async function showNetwork() {
+export async function showNetwork(_, given) {
   const sites = await load("network");
   if (!sites.length) {
     return [
@@ -28,7 +29,25 @@ export async function showNetwork() {
     ...whoSeesWhom(readable),
     element("h2", {}, "Refused messages"),
     ...refused(readable),
+    element("h2", {}, "What a site's rounds cost it"),
+    ...(await rounds(readable, given)),
   ];
+}
+
+async function rounds(sites, given) {
+  const played = sites.filter((site) => site.round);
+  if (!played.length) return paragraphs(["No site has finished a round yet."]);
+  const chosen = played.find((site) => site.site === given.get("site")) || played[0];
+  const names = played.map((site) => [site.site, site.name]);
+  const controls = element("div", { class: "controls" }, choice("Site", names, chosen.site, (name) => goTo("site", name)));
+  const found = await load("site", chosen.site);
+  if (!found.rounds.length) return [controls, ...paragraphs([`The records of ${chosen.name} are not in its state folder.`])];
+  return [controls, ...costOfRounds(found, `of ${chosen.name}`, [
+    ["sent to train", found.sent],
+    ["received to train", found.received],
+    ["sent to evaluate", found.evaluation_sent],
+    ["received to evaluate", found.evaluation_received],
+  ])];
 }
 
 function warnings(sites) {
@@ -86,10 +105,10 @@ function missing(site) {
 
 function refused(sites) {
   const lines = sites.flatMap((site) => site.members
-    .filter((member) => member.strikes || member.reason || member.reputation !== "good")
-    .map((member) => [site.name, member.name, member.reputation, String(member.strikes), member.reason || "-"]));
-  if (!lines.length) return paragraphs(["None: no site has a complaint about another."]);
-  const made = stacked(table("What was refused last, and how often", REFUSED, lines));
+    .filter((member) => member.strikes || member.refused || member.moves || member.reputation !== "good")
+    .map((member) => [site.name, member.name, member.reputation, String(member.strikes), member.refused || "-", member.moves || "-"]));
+  if (!lines.length) return paragraphs(["None: no site has refused anything since it was started."]);
+  const made = stacked(table("What was refused since the site was started", REFUSED, lines));
   made.classList.add("worded");
   return [made];
 }

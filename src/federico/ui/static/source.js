@@ -4,6 +4,7 @@ export const LOST = "The server does not answer. Start federico ui again and ope
 const PARAMETERS = {
   runs: [],
   network: [],
+  site: ["site"],
   run: ["run"],
   cell: ["run", "cell"],
   client: ["run", "cell", "client"],
@@ -60,8 +61,8 @@ export function fromBase64(text) {
 }
 
 // The address after #: a view, and what it shows. It can be shared.
-export function address() {
-  const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
+export function address(hash = location.hash) {
+  const [path, query] = hash.replace(/^#\/?/, "").split("?");
   return { view: path, given: new URLSearchParams(query || "") };
 }
 
@@ -87,8 +88,13 @@ export async function chosenCell(run, given) {
   return { wanted, cell: await load("cell", run.name, wanted) };
 }
 
-export function goToCell(cell) {
+// The same view with another choice.
+export function goTo(name, value) {
   const { view, given } = address();
-  given.set("cell", cell);
+  given.set(name, value);
   location.hash = link(view, given);
+}
+
+export function goToCell(cell) {
+  goTo("cell", cell);
 }

@@ -40,7 +40,10 @@ function leftOut(run) {
   const missing = [];
   if (run.left_out) missing.push(countText(run.left_out, "cell"));
   if (run.without_clients) missing.push(`the clients of ${countText(run.without_clients, "cell")}`);
-  return missing.length ? `${missing.join(" and ")} did not fit into this report; look at the run itself with federico ui.` : "";
+  const parts = [];
+  if (missing.length) parts.push(`${missing.join(" and ")} did not fit into this report.`);
+  if (run.thinned > 1) parts.push(`To fit, clients are shown at one round of every ${run.thinned}.`);
+  return parts.length ? `${parts.join(" ")} All of it is shown by federico ui.` : "";
 }
 
 // A report says how far the run was; whether it still goes on can be seen only where it runs.
