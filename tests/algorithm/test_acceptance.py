@@ -11,7 +11,6 @@ from federico.algorithm.acceptance import (
     rest_to_own,
     trimmed_mean,
     within_reach,
-    worsens,
 )
 from federico.algorithm.aggregation import shares
 from federico.types import FloatArray
@@ -89,13 +88,6 @@ def test_what_is_not_kept_counts_for_the_owners_own_move() -> None:
 
 def test_what_leads_backwards_keeps_nothing_and_the_same_direction_everything() -> None:
     assert along_own(np.array([1.0, 0.5, 0.0, -0.1, -1.0])).tolist() == [1, 0.5, 0, 0, 0]
-
-
-def test_a_move_is_worse_only_if_it_is_worse_than_both_before_and_the_owners_own() -> None:
-    after = np.array([1.0, 1.2, 1.6, 1.2, np.nan, np.inf])
-    before = np.array([1.0, 1.0, 1.0, 1.5, 1.0, 1.0])
-    by_own = np.array([0.5, 1.2, 1.5, 1.0, 1.0, 1.0])
-    assert worsens(after, before, by_own).tolist() == [False, False, True, False, True, True]
 
 
 # In the middle of all moves.

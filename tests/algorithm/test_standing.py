@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from federico.algorithm.standing import TOO_FAR, Standings, too_far
+from federico.algorithm.standing import TOO_FAR, MoveWorths, Standings, too_far
 
 
 def test_only_what_is_very_far_is_refused() -> None:
@@ -49,3 +49,35 @@ def test_who_sends_nothing_regains_its_standing_too() -> None:
 def test_an_honest_peer_that_is_refused_now_and_then_keeps_most_of_its_standing() -> None:
     every_tenth = noted(*[round_index % 10 == 0 for round_index in range(100)])
     assert every_tenth.standing[0] > 0.9
+
+
+def worths(*rounds: float) -> list[bool]:
+    """Whether the moves of peer 3 are refused, round by round, if they are worth so many nats."""
+    table = MoveWorths()
+    refused: list[bool] = []
+    for nats in rounds:
+        table.fade()
+        refused.append(bool(table.note(np.array([3]), np.array([nats]))[0]))
+    return refused
+
+
+def test_who_has_cost_a_nat_is_refused_and_not_who_is_now_and_then_a_bad_one() -> None:
+    assert worths(-0.6, -0.6, -0.6) == [False, True, True]
+    assert not any(worths(*[-0.6, 0.3, 0.3] * 10))
+    assert not any(worths(*[-0.05] * 100)), "what is hardly worse than nothing is forgotten"
+
+
+def test_good_moves_cannot_be_saved_up() -> None:
+    assert worths(100.0, 100.0, -1.2)[-1]
+
+
+def test_who_does_no_more_harm_is_heard_again_whatever_it_did() -> None:
+    refused = worths(-1000.0, *[0.0] * 12)
+    assert refused[0]
+    assert not refused[-1]
+
+
+def test_what_is_no_number_is_the_most_that_can_be_held_against_anybody() -> None:
+    table = MoveWorths()
+    assert table.note(np.array([3, 4]), np.array([-np.inf, np.inf])).tolist() == [True, False]
+    assert np.isfinite(table.worth).all()

@@ -11,6 +11,7 @@ from torch import nn
 from federico.errors import ConfigError
 from federico.learning.learner import ClientData
 from federico.learning.visits import Visits
+from federico.methods.accepting import OWNERS
 from federico.methods.federico import Federico
 from federico.methods.federico_options import FedericoOptions
 from federico.methods.method import Needs, Posterior, pull_neighbors
@@ -519,10 +520,20 @@ def test_needs_follow_the_options_and_the_rounds(
 )
 def test_private_models_need_room_too(options: dict[str, Any], rounds: int, wanted: Needs) -> None:
     needed = Federico.memory(FedericoOptions(**options), 9, rounds)
-    assert replace(needed, private_updates=0) == wanted
+    assert replace(needed, private_updates=0, copies=0) == wanted
     # An update of each private model, while those that were sent are under way.
     has_private_models = wanted.models > 9
     assert needed.private_updates == (9 if has_private_models else 0)
+
+
+def test_who_judges_moves_needs_room_for_some_models_as_they_were() -> None:
+    def copies(clients: int, **options: Any) -> int:
+        return Federico.memory(FedericoOptions(**options), clients, 10).copies
+
+    assert copies(3) == 3
+    assert copies(1000) == OWNERS
+    for judges_none in ({"accept": "any"}, {"m_step": "gradient"}, {"preset": "paper"}):
+        assert copies(1000, **judges_none) == 0
 
 
 def test_a_single_client_needs_one_of_each() -> None:

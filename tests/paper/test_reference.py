@@ -62,9 +62,6 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "median": {"accept": "median"},
     "median, the sender alone has a say": {"accept": "median", "say": "sender"},
     "trimmed mean": {"accept": "trimmed", "trim": 0.3},
-    "losses are checked": {"loss_check": True},
-    "losses alone are checked": {"loss_check": True, "accept": "any", "say": "sender"},
-    "losses are checked, and a median is taken": {"loss_check": True, "accept": "median"},
 }
 
 
@@ -183,7 +180,6 @@ def reference(
         together_prior=fast.opt.together_prior,
         say=fast.opt.say,
         acceptance=ReferenceAcceptance(fast.opt.accept, fast.opt.reach, fast.opt.trim),
-        loss_check=fast.opt.loss_check,
         momentum=fast.opt.momentum,
         w_min=fast.opt.w_min,
         w_max=fast.opt.w_max,
@@ -243,6 +239,8 @@ def assert_same_trust(fast: Federico, plain: ReferenceFederation, i: int) -> Non
     assert named == pytest.approx(plain.standing[i])
     counts = dict(zip(standings.peers.tolist(), standings.refusals.tolist(), strict=True))
     assert counts == plain.refusals[i]
+    worths = fast.owner_side.move_worths[i]
+    same(worths.worth, np.array([plain.worth_of_moves[i][j] for j in worths.peers.tolist()]))
 
     if fast.private is not None:
         same(fast.private.together[i], np.array(plain.together[i]))

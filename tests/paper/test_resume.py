@@ -32,7 +32,7 @@ SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {name: (name, {}) for name in 
     "no private model": ("federico", {"private_model": False}),
     "cautious": ("federico", {"strangers": "cautious", "coin": "per_neighbor"}),
     "forgetful": ("federico", {"w_min": 0.2}),
-    "losses are checked": ("federico", {"loss_check": True, "accept": "cosine"}),
+    "moves are weighed by direction": ("federico", {"accept": "cosine"}),
     "median": ("federico", {"accept": "median"}),
     "splitting": ("clustered", {"eps1": 9.0, "eps2": 0.0, "min_round": 1}),
 }

@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from federico.types import BoolArray, FloatArray, IntArray
+from federico.types import FloatArray, IntArray
 
 Accept = Literal["reach", "cosine", "median", "trimmed", "any"]
 """How an owner weighs the moves of others against its own."""
@@ -40,16 +40,6 @@ def along_own(cosines: FloatArray) -> FloatArray:
     backwards keeps nothing.
     """
     return np.maximum(cosines, 0.0)
-
-
-def worsens(after: FloatArray, before: FloatArray, by_own: FloatArray) -> BoolArray:
-    """Whether moves make a model worse for its owner: its loss with them, and before them.
-
-    `by_own` is the loss after the owner's own move. Training can make a loss worse in a round where
-    nobody is to blame, so that a move is only as bad as it is worse than that.
-    """
-    worse: BoolArray = ~(after <= np.maximum(before, by_own))
-    return worse
 
 
 def rest_to_own(

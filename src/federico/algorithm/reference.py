@@ -51,7 +51,13 @@ from federico.algorithm.reference_evidence import (
 )
 from federico.algorithm.reference_training import Gradient, ReferenceTrainer
 from federico.algorithm.sampling import Sampler, View, draw_by_weight
-from federico.algorithm.standing import LEFT_AFTER_REFUSAL, REGAINED, TOO_FAR
+from federico.algorithm.standing import (
+    HARMFUL,
+    LEFT_AFTER_REFUSAL,
+    MOST_HARM,
+    REGAINED,
+    TOO_FAR,
+)
 from federico.rng import stream
 from federico.types import Array, FloatArray, Task
 
@@ -100,8 +106,6 @@ class ReferenceFederation:
     say: Say = "mutual"
     acceptance: ReferenceAcceptance = field(default_factory=ReferenceAcceptance)
     """How owners weigh the moves of others against their own."""
-    loss_check: bool = False
-    """Whether a move that makes an owner's loss on held-out samples worse is refused."""
     momentum: float = 0.6
     """beta, the weight of the new gain in the tracked one."""
     w_min: float = 1e-4
@@ -162,8 +166,8 @@ class ReferenceFederation:
         """How many moves of each sender were refused."""
         self.own_lengths: list[list[float]] = [[] for _ in self.x]
         """How far each peer has moved its own model, move by move."""
-        self.loss_ceiling: list[float | None] = [None for _ in self.x]
-        """The loss on held-out samples that each model may have, once trust is final."""
+        self.worth_of_moves: list[dict[int, float]] = [{} for _ in self.x]
+        """What the moves of each sender were worth to each peer, in nats: at most nothing."""
         self.together_ceiling: list[float] = [1.0 for _ in self.x]
         """What g_i may be at most."""
         self.together: list[float] = [self.together_prior for _ in self.x]
@@ -507,10 +511,6 @@ class ReferenceFederation:
                 own = update.delta
                 self.own_lengths[b].append(length_of(own))
         usual_length = self.usual_length(b, own)
-        worst_loss = self.worst_loss(b, own)
-
-        refused = self.refused(b, received, own, worst_loss)
-        self.note_refusals(b, refused)
 
         # What a move loses of its coefficient goes to the owner's own.
         weights: dict[int, float] = {}
@@ -522,14 +522,18 @@ class ReferenceFederation:
             if update.sender == b:
                 continue
             kept = self.acceptance.part_kept(update.delta, own, usual_length)
-            if self.loss_check and self.loss_with(b, update.delta) > worst_loss:
-                kept = 0.0
-            kept *= self.standing[b].get(update.sender, 1.0)
-            given = (1 - kept) * weights[update.sender]
-            weights[update.sender] -= given
-            if own is not None:
-                weights[b] += given
+            self.give_to_own(b, weights, update.sender, kept)
             moves[update.sender] = self.acceptance.shortened(update.delta, usual_length)
+
+        harmful = self.harmful(b, moves, weights)
+        refused = self.too_far(b, received, own) | self.that_count(b, received, harmful)
+        self.note_refusals(b, refused)
+        for sender in moves:
+            if sender == b:
+                continue
+            kept = 0.0 if sender in harmful else 1.0
+            kept *= self.standing[b].get(sender, 1.0)
+            self.give_to_own(b, weights, sender, kept)
 
         senders = [sender for sender in moves if weights[sender] > 0]
         if senders:
@@ -537,24 +541,62 @@ class ReferenceFederation:
                 [moves[sender] for sender in senders], [weights[sender] for sender in senders]
             )
 
-    def refused(
-        self, b: int, received: list[ReferenceUpdate], own: FloatArray | None, worst_loss: float
+    def give_to_own(self, b: int, weights: dict[int, float], sender: int, kept: float) -> None:
+        """Leave a move a part of its weight; the owner's own move gets the rest, if it has one."""
+        given = (1 - kept) * weights[sender]
+        weights[sender] -= given
+        if b in weights:
+            weights[b] += given
+
+    def that_count(
+        self, b: int, received: list[ReferenceUpdate], senders: Collection[int]
     ) -> set[int]:
-        """Whose moves are held against them: those very far from the own one, and harmful ones."""
-        refused: set[int] = set()
-        usual_length = self.usual_length(b, own)
+        """Those of the senders whose updates count for more than next to nothing."""
         total = sum(self.counts_for(update) for update in received)
+        counting: set[int] = set()
         for update in received:
             is_negligible = self.counts_for(update) <= self.w_min * total
-            if update.sender == b or is_negligible:
-                continue
-            if self.loss_check and self.loss_with(b, update.delta) > worst_loss:
-                refused.add(update.sender)
-            if own is None or usual_length == 0 or self.acceptance.accept == "any":
-                continue
+            if update.sender in senders and not is_negligible:
+                counting.add(update.sender)
+        return counting
+
+    def too_far(self, b: int, received: list[ReferenceUpdate], own: FloatArray | None) -> set[int]:
+        """Whose moves are held against them because they are very far from the own one."""
+        usual_length = self.usual_length(b, own)
+        if own is None or usual_length == 0 or self.acceptance.accept == "any":
+            return set()
+        far: list[int] = []
+        for update in received:
             if length_of(update.delta - own) > TOO_FAR * usual_length:
-                refused.add(update.sender)
-        return refused
+                far.append(update.sender)
+        return self.that_count(b, received, far)
+
+    def harmful(self, b: int, moves: dict[int, FloatArray], weights: dict[int, float]) -> set[int]:
+        """Whose moves have cost model b too many nats, these included.
+
+        A move is tried with its share of the average, beside the owner's own alone.
+        """
+        if self.acceptance.accept == "any":
+            return set()
+        known = self.worth_of_moves[b]
+        for sender in known:
+            known[sender] *= 1 - REGAINED
+        total = sum(weights.values())
+        harmful: set[int] = set()
+        for sender, move in moves.items():
+            if sender == b:
+                continue
+            worth = 0.0
+            share = weights[sender] / total
+            if b in moves and share > self.w_min:
+                by_own = self.evidence(b, self.phi[b] + moves[b]).gain
+                moved = self.phi[b] + (1 - share) * moves[b] + share * move
+                worth = self.evidence(b, moved).gain - min(by_own, self.ceiling[b].get(b, inf))
+            so_far = known.get(sender, 0.0) + worth
+            known[sender] = max(-MOST_HARM, min(0.0, so_far))
+            if known[sender] < -HARMFUL:
+                harmful.add(sender)
+        return harmful
 
     def note_refusals(self, b: int, refused: set[int]) -> None:
         """Who has sent what was refused counts for half as much; others regain something."""
@@ -574,37 +616,6 @@ class ReferenceFederation:
         mean = sum(lengths) / max(1, len(lengths))
         present = 0.0 if own is None else length_of(own)
         return max(present, mean)
-
-    def worst_loss(self, b: int, own: FloatArray | None) -> float:
-        """The loss on held-out samples beyond which owner b refuses a move."""
-        if not self.loss_check or not self.for_judging[b]:
-            return inf
-        nothing = np.zeros_like(self.phi[b])
-        worst = self.loss_with(b, nothing)
-        if self.ceiling[b]:
-            # What was held out is trained on by now: the loss may be what it was before.
-            if self.loss_ceiling[b] is None:
-                self.loss_ceiling[b] = worst
-            worst = max(worst, self.loss_ceiling[b] or 0.0)
-        if own is not None:
-            worst = max(worst, self.loss_with(b, own))
-        return worst
-
-    def loss_with(self, b: int, move: FloatArray) -> float:
-        """The mean loss of model b on what its owner holds out, if it were moved like this."""
-        judged = self.for_judging[b]
-        if not judged:
-            return -inf
-        x = self.x[b][judged]
-        y = self.y[b][judged]
-        said = self.outputs(self.phi[b] + move, x)
-        total = 0.0
-        for s in range(len(judged)):
-            if self.task == "regression":
-                total += float(np.sum((said[s] - y[s]) ** 2))
-            else:
-                total -= float(said[s][int(y[s])])
-        return total / len(judged)
 
     def counts_for(self, update: ReferenceUpdate) -> float:
         """What an update counts for at the owner of the model, by who has a say."""

@@ -1,9 +1,14 @@
 """What the moves that a contributor has sent say about it: its standing with one owner.
 
-Only what the owner has measured itself counts: how far a move is from the owner's own, and whether
-it does harm on held-out samples. So nobody can spoil the standing of anybody else. Direction does
-not count: once a model fits two peers equally well, what they would change cancels out, so that two
-honest peers send each other the exact opposite of their own moves.
+Only what the owner has measured itself counts: how far a move is from the owner's own, and what
+moves are worth on held-out samples. So nobody can spoil the standing of anybody else. Direction
+does not count: once a model fits two peers equally well, what they would change cancels out, so
+that two honest peers send each other the exact opposite of their own moves.
+
+What a move is worth: the owner moves its model as it would if it and this contributor were alone,
+each with the share of the average that it has in this round, and once by its own move only. The
+difference in nats, on held-out samples, is what the contributor adds. A single one says little; so
+they are added up, and only a sum that chance hardly explains is held against a contributor.
 """
 
 from collections.abc import Mapping
@@ -20,6 +25,11 @@ LEFT_AFTER_REFUSAL = 0.5
 """The part of its standing that a contributor keeps when a move of it is refused."""
 REGAINED = 0.1
 """What it regains in every round in which none is refused."""
+
+HARMFUL = 1.0
+"""Who has cost an owner so many nats has its moves refused."""
+MOST_HARM = 3.0
+"""What is remembered of harm at most, so that there is a way back."""
 
 
 def too_far(distances: FloatArray, lengths: FloatArray) -> BoolArray:
@@ -55,3 +65,25 @@ class Standings(PeerTable):
         known = np.isin(peers, self.peers)
         standing[known] = self.standing[self.places(peers[known])]
         return standing
+
+
+class MoveWorths(PeerTable):
+    """What the moves of contributors were worth to one owner so far, in nats: at most nothing.
+
+    Good moves make up for bad ones from before, but nobody can save them up. In every round a part
+    of what was bad is forgotten.
+    """
+
+    columns: ClassVar[Mapping[str, Column]] = {"worth": Column(0.0)}
+    worth: FloatArray
+
+    def fade(self) -> None:
+        """Forget a part, as in every round."""
+        self.worth = self.worth * (1 - REGAINED)
+
+    def note(self, contributors: IntArray, nats: FloatArray) -> BoolArray:
+        """Take in what a round's moves were worth; returns which of them are refused."""
+        places = self.meet(contributors)
+        self.worth[places] = np.clip(self.worth[places] + nats, -MOST_HARM, 0.0)
+        refused: BoolArray = self.worth[places] < -HARMFUL
+        return refused

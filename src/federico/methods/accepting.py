@@ -1,7 +1,5 @@
 """What owners make of the moves that come for their models; see `federico.algorithm.acceptance`."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,18 +11,19 @@ from federico.algorithm.acceptance import (
     rest_to_own,
     trimmed_mean,
     within_reach,
-    worsens,
 )
 from federico.exchange.protocol import Updates
 from federico.learning.bank import Bank
-from federico.learning.learner import Learner
 from federico.learning.rows import Rows
 from federico.learning.visits import Visits
 from federico.methods.averaging import OwnMoves
-from federico.types import BoolArray, FloatArray, IntArray
+from federico.methods.federico_evidence import HeldOutEvidence
+from federico.types import FloatArray, IntArray
 
 COLUMNS = 1 << 14
 """Coordinates of which the median or trimmed mean is found at a time."""
+OWNERS = 8
+"""So many models are moved at a time, to judge moves; a copy of each is kept meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -114,56 +113,76 @@ def _middle(updates: Updates, positions: IntArray, trim: float) -> torch.Tensor:
     return middle
 
 
-class LossCheck:
-    """Tells which moves make a model worse on what its owner has held out."""
+class MoveJudge:
+    """Tells what moves are worth to the owners of the models, on what these hold out."""
 
-    def __init__(self, learner: Learner, bank: Bank) -> None:
-        self._learner = learner
+    def __init__(self, held_out: HeldOutEvidence, bank: Bank) -> None:
+        self._held_out = held_out
         self._bank = bank
 
-    def losses(self, owners: IntArray) -> FloatArray:
-        """The loss of each of these models on what its owner holds out, [owners]."""
-        return self._learner.evaluate(self._bank, Visits.to_own(owners), "held_out")
+    def worth(self, weighed: Weighed, least_share: float) -> FloatArray:
+        """The nats that each move adds to those of its owner's own move, [updates].
 
-    def worse(self, updates: Updates, most: FloatArray) -> BoolArray:
-        """Which moves make a model worse than it was and than its owner's own move makes it.
-
-        `most` are the losses that each owner takes in any case, [updates]. An owner that could not
-        hold out anything cannot tell.
+        A move counts for its share of the average beside the owner's own; where that is not more
+        than `least_share`, and where there is no own move, it is worth nothing.
         """
-        owners = np.unique(updates.owners)
-        before = np.zeros(len(updates))
-        before_by_owner = self.losses(owners)
-        before[:] = before_by_owner[np.searchsorted(owners, updates.owners)]
+        updates = weighed.updates
+        worth = np.zeros(len(updates))
+        totals = np.bincount(updates.owners, updates.coefficients)  # [owners]
+        shares = updates.coefficients / totals[updates.owners]
 
-        after = np.zeros(len(updates))
         by_owner = Visits(clients=updates.owners, owners=updates.contributors)
-        queues = [positions for _, positions in by_owner.by_client()]
-        for turn in range(max(len(queue) for queue in queues)):
-            # One move of each owner at a time, so that models are judged side by side.
-            some = np.array([queue[turn] for queue in queues if len(queue) > turn])
-            with self._moved(updates, some):
-                after[some] = self.losses(updates.owners[some])
-
-        by_own = np.full(len(updates), -np.inf)
+        queues: list[IntArray] = []
         for owner, positions in by_owner.by_client():
-            own = positions[updates.contributors[positions] == owner]
-            if len(own) > 0:
-                by_own[positions] = after[own[0]]
-        is_own = updates.owners == updates.contributors
-        can_tell = self._learner.held_out[updates.owners] > 0
-        worse: BoolArray = worsens(after, np.maximum(before, most), by_own) & can_tell & ~is_own
-        return worse
+            is_own = updates.contributors[positions] == owner
+            tried = positions[~is_own & (shares[positions] > least_share)]
+            if is_own.any() and len(tried) > 0:
+                queues.append(np.concatenate([positions[is_own], tried]))
 
-    @contextmanager
-    def _moved(self, updates: Updates, positions: IntArray) -> Iterator[None]:
-        """The bank with these moves made, each of another model; afterwards it is as it was."""
-        places = self._bank.places(updates.owners[positions]).tolist()
-        before = [self._bank.rows[place].clone() for place in places]
-        for place, position in zip(places, positions.tolist(), strict=True):
-            self._bank.rows[place].add_(updates.rows[position])
+        for first in range(0, len(queues), OWNERS):
+            self._try(weighed, shares, queues[first : first + OWNERS], worth)
+        return worth
+
+    def _try(
+        self,
+        weighed: Weighed,
+        shares: FloatArray,
+        queues: list[IntArray],
+        worth: FloatArray,
+    ) -> None:
+        """Find the worth of the moves in these queues, each of one owner, whose own is first.
+
+        One move of each owner at a time, so that models are judged side by side.
+        """
+        updates = weighed.updates
+        by_own = np.zeros(len(worth))
+        for turn in range(max(len(queue) for queue in queues)):
+            going_on = [queue for queue in queues if len(queue) > turn]
+            own = np.array([queue[0] for queue in going_on])
+            tried = np.array([queue[turn] for queue in going_on])
+            gain = self._gain(weighed, own, tried, shares[tried])
+            if turn == 0:
+                # What is held out is trained on later: then nothing is lost above what it was.
+                by_own[own] = np.minimum(gain, self._held_out.own_ceilings(updates.owners[own]))
+                continue
+            # A model that is no number is worth as little as can be, with its own move or without.
+            with np.errstate(invalid="ignore"):
+                worth[tried] = np.nan_to_num(gain - by_own[own])
+
+    def _gain(
+        self, weighed: Weighed, own: IntArray, tried: IntArray, shares: FloatArray
+    ) -> FloatArray:
+        """What models are worth to their owners after these moves, [moves]."""
+        updates = weighed.updates
+        owners = updates.owners[own]
+        places = self._bank.places(owners).tolist()
+        before = self._bank.rows[places].clone()
+        pairs = zip(own.tolist(), tried.tolist(), shares.tolist(), strict=True)
+        for place, (own_position, position, share) in zip(places, pairs, strict=True):
+            row = self._bank.rows[place]
+            row.add_(updates.rows[own_position], alpha=1 - share)
+            row.add_(updates.rows[position], alpha=share * float(weighed.scales[position]))
         try:
-            yield
+            return self._held_out.own_gains(owners)
         finally:
-            for place, row in zip(places, before, strict=True):
-                self._bank.rows[place].copy_(row)
+            self._bank.rows[places] = before

@@ -123,6 +123,7 @@ class Federico(Method):
 
         self.evidence: TrustEvidence
         self.private: PrivateModels | None = None
+        held_out: HeldOutEvidence | None = None
         if judges:
             few = [i for i in hosted if 0 < self.learner.held_out[i] < FEW_SAMPLES]
             self.silent = sorted({*self.unshown, *few})
@@ -132,7 +133,7 @@ class Federico(Method):
                 self.private = PrivateModels(held_out)
         else:
             self.evidence = TrainingLosses(self.opt, context)
-        self.owner_side = OwnerSide(self.opt, context)
+        self.owner_side = OwnerSide(self.opt, context, held_out)
         self.choice = NeighborChoice(self.opt, context, self.evidence, self.owner_side)
 
         self.parts = [self.evidence, self.owner_side, self.choice]
@@ -364,7 +365,7 @@ class Federico(Method):
     def weigh(self, updates: Updates) -> Weighed:
         """The updates that have arrived, with what they count for at the owners of the models."""
         agreed = self._by_say(updates)
-        return self.owner_side.weigh(agreed, is_judging=self.evidence.is_judging)
+        return self.owner_side.weigh(agreed)
 
     def _by_say(self, updates: Updates) -> Updates:
         """The updates with the coefficients on which the senders and the owners agree."""

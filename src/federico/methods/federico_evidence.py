@@ -274,6 +274,21 @@ class HeldOutEvidence(TrustEvidence):
         else:
             self.learner.hold_out(self.opt.held_out, lone_batches=False)
 
+    # What owners ask, to judge moves.
+
+    def own_gains(self, owners: IntArray) -> FloatArray:
+        """What the models of these hosted peers are worth to themselves right now, [owners]."""
+        return self.judge.judge(self.bank, Visits.to_own(owners)).gain
+
+    def own_ceilings(self, owners: IntArray) -> FloatArray:
+        """What they were worth when trust became final; infinite before, [owners]."""
+        ceilings = np.full(len(owners), np.inf)
+        for place, owner in enumerate(owners.tolist()):
+            gains = self.gains[owner]
+            if gains.is_final:
+                ceilings[place] = gains.ceiling[gains.places(np.array([owner]))[0]]
+        return ceilings
+
     # What follows for predictions.
 
     def judge_now(self, visits: Visits) -> Judgement | None:

@@ -2,6 +2,7 @@
 
 from math import ceil
 
+from federico.methods.accepting import OWNERS
 from federico.methods.federico_options import FedericoOptions
 from federico.methods.method import Needs
 
@@ -22,8 +23,8 @@ def memory_needs(options: FedericoOptions, clients: int, rounds: int) -> Needs:
         private_updates = clients
 
     copies = 0
-    if options.loss_check:
-        copies = clients  # what each model was before a move was tried
+    if options.judges_moves(clients):
+        copies = min(clients, OWNERS)  # what models were before a move was tried
     if options.accept in ("median", "trimmed"):
         copies += visits + clients
 

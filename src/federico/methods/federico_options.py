@@ -45,7 +45,6 @@ class FedericoOptions(Options):
         "accept": "reach",
         "reach": REACH,
         "trim": 0.25,
-        "loss_check": False,
         "w_max": 1.0,
     }
 
@@ -88,16 +87,14 @@ class FedericoOptions(Options):
     by direction; what leads backwards counts for nothing, and what is longer than the owner's own
     moves is shortened (FLTrust). `median`, `trimmed`: in each coordinate the weighted median, or
     the weighted mean without the extremes; for owners with many contributors. `any`: nothing is
-    weighed. Unless it is `any`, an owner that computes no move in a round is not moved."""
+    weighed. Unless it is `any`, an owner that computes no move in a round is not moved, and with
+    held-out evidence and `m_step = "epochs"` it judges what the moves of each contributor are worth
+    to it: those of one that has cost it a nat are refused."""
     reach: PositiveFloat = REACH
     """How far a move may be from the owner's own under `accept = "reach"`, in usual lengths of the
     owner's own moves: their mean so far, or the present one if that is longer."""
     trim: float = Field(default=0.25, gt=0, lt=0.5)
     """What part of the weight `accept = "trimmed"` leaves out at either end."""
-    loss_check: bool = False
-    """Whether a move is refused that makes the owner's loss on held-out samples worse than it was
-    and than the owner's own move makes it. Once these samples are trained on, only what makes it
-    worse than it was by then is refused. Takes an evaluation for every move that comes."""
     sampler: Literal["epsilon_greedy", "uniform", "everyone"] = "epsilon_greedy"
     """How neighbors are chosen; `everyone` takes all others whatever `neighbors` says. Once trust
     is final, `epsilon_greedy` draws neighbors by trust."""
@@ -169,11 +166,6 @@ class FedericoOptions(Options):
             )
         if self.evidence == "training" and self.trust != "gain":
             raise ValueError("trust is about held-out samples: it needs evidence = 'held_out'")
-        if self.loss_check and (self.evidence == "training" or self.m_step == "gradient"):
-            raise ValueError(
-                "loss_check measures moves on held-out samples: it needs "
-                "evidence = 'held_out' and m_step = 'epochs'"
-            )
         self._refuse_options_of_other_rules()
         if self.evidence == "held_out":
             self._refuse_options_of_training_losses()
@@ -219,3 +211,7 @@ class FedericoOptions(Options):
     def has_private_models(self, clients: int) -> bool:
         """Whether peers train a model alone, too; without others their own is that already."""
         return self.private_model and self.judges(clients)
+
+    def judges_moves(self, clients: int) -> bool:
+        """Whether owners judge the moves of others on held-out samples; a gradient is none yet."""
+        return self.judges(clients) and self.accept != "any" and self.m_step == "epochs"

@@ -4,12 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from federico.algorithm.standing import Standings, too_far
+from federico.algorithm.standing import MoveWorths, Standings, too_far
 from federico.exchange.protocol import Updates
 from federico.learning.visits import Visits
-from federico.methods.accepting import Acceptance, LossCheck, Weighed, keep
+from federico.methods.accepting import Acceptance, MoveJudge, Weighed, keep
 from federico.methods.averaging import compare_with_own
 from federico.methods.context import MethodContext
+from federico.methods.federico_evidence import HeldOutEvidence
 from federico.methods.federico_options import FedericoOptions
 from federico.methods.method import Refusals
 from federico.methods.state import PerClient, PerPair
@@ -28,42 +29,41 @@ class OwnerSide:
     """How many times each peer has moved its own model, [hosted]."""
     own_path = PerClient[FloatArray]()
     """The sum of the lengths of these moves, [hosted]."""
-    loss_ceiling = PerClient[FloatArray]()
-    """The loss on held-out samples that each peer's model may have: what it was when trust became
-    final, and not a number until then, [hosted]."""
+    move_worths = PerPair[MoveWorths]()
+    """What the moves of others were worth to each hosted peer."""
 
-    def __init__(self, options: FedericoOptions, context: MethodContext) -> None:
+    def __init__(
+        self, options: FedericoOptions, context: MethodContext, held_out: HeldOutEvidence | None
+    ) -> None:
+        """`held_out` judges what moves are worth, where models are judged at all."""
         self.opt = options
         self.context = context
         self.acceptance = Acceptance(options.accept, options.reach, options.trim)
-        self.loss_check = LossCheck(context.learner, context.bank)
+        self.move_judge: MoveJudge | None = None
+        if held_out is not None and options.judges_moves(context.count):
+            self.move_judge = MoveJudge(held_out, context.bank)
 
         hosted = context.hosted
         self.standings = {b: Standings() for b in hosted.tolist()}
+        self.move_worths = {b: MoveWorths() for b in hosted.tolist()}
         self.own_moves = np.zeros(len(hosted), dtype=np.int64)
         self.own_path = np.zeros(len(hosted))
-        self.loss_ceiling = np.full(len(hosted), np.nan)
 
-    def weigh(self, updates: Updates, *, is_judging: bool) -> Weighed:
-        """What is left of the updates' coefficients, and how far each move may lead.
+    def weigh(self, updates: Updates) -> Weighed:
+        """What is left of the updates' coefficients, and how far each move may lead."""
+        if self.opt.accept == "any":
+            return Weighed(updates, np.ones(len(updates)))
 
-        `is_judging` tells whether samples are still held out of training.
-        """
-        weighed = Weighed(updates, np.ones(len(updates)))
-        if self.opt.accept == "any" and not self.opt.loss_check:
-            return weighed
-
-        is_refused = np.zeros(len(updates), dtype=bool)
-        if self.opt.accept != "any":
-            own = compare_with_own(updates)
-            lengths = self._usual_lengths(updates, own.lengths)
-            weighed = self.acceptance.weigh(updates, own, lengths)
-            is_refused = too_far(own.distances, lengths)
-        if self.opt.loss_check and len(updates):
-            allowed = self._losses_allowed(updates, is_judging=is_judging)
-            worse = self.loss_check.worse(updates, allowed)
-            weighed = replace(weighed, updates=keep(weighed.updates, np.where(worse, 0.0, 1.0)))
-            is_refused |= worse
+        own = compare_with_own(updates)
+        lengths = self._usual_lengths(updates, own.lengths)
+        weighed = self.acceptance.weigh(updates, own, lengths)
+        is_refused = too_far(own.distances, lengths)
+        if self.move_judge is not None:
+            worth = self.move_judge.worth(weighed, self.opt.w_min)
+            is_harmful = self._harmful(updates, worth)
+            harmless = np.where(is_harmful, 0.0, 1.0)
+            weighed = replace(weighed, updates=keep(weighed.updates, harmless))
+            is_refused |= is_harmful
 
         standing = self._note_refusals(updates, is_refused)
         weighed = replace(weighed, updates=keep(weighed.updates, standing))
@@ -110,20 +110,14 @@ class OwnerSide:
             usual[positions] = max(length, mean)
         return usual
 
-    def _losses_allowed(self, updates: Updates, *, is_judging: bool) -> FloatArray:
-        """The losses on held-out samples that owners take in any case, [updates].
-
-        What was held out is trained on once trust is final: then it only tells what makes a model
-        worse than it was before.
-        """
-        if is_judging:
-            return np.full(len(updates), -np.inf)
-
-        owners = np.unique(updates.owners)
-        places = np.searchsorted(self.context.hosted, owners)
-        first = np.isnan(self.loss_ceiling[places])
-        if first.any():
-            self.loss_ceiling[places[first]] = self.loss_check.losses(owners[first])
-        by_update = np.searchsorted(self.context.hosted, updates.owners)
-        allowed: FloatArray = self.loss_ceiling[by_update]
-        return allowed
+    def _harmful(self, updates: Updates, worth: FloatArray) -> BoolArray:
+        """Whose moves have done the owner harm so far, with what these are worth, [updates]."""
+        for worths in self.move_worths.values():
+            worths.fade()
+        is_harmful = np.zeros(len(updates), dtype=bool)
+        by_owner = Visits(clients=updates.owners, owners=updates.contributors)
+        for b, positions in by_owner.by_client():
+            others = positions[updates.contributors[positions] != b]
+            contributors = updates.contributors[others]
+            is_harmful[others] = self.move_worths[b].note(contributors, worth[others])
+        return is_harmful
