@@ -5,6 +5,7 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
+from torch import Tensor
 
 from federico.attacks.options import AttackKind, AttackOptions
 from federico.errors import ConfigError
@@ -118,6 +119,22 @@ def test_a_model_that_is_no_number_elsewhere_costs_others_only_its_part() -> Non
     accuracy = evaluate(in_peace, mixtures).used.figures["accuracy"][1:].mean()
     assert np.isfinite(figures["loss"]).all()
     assert figures["accuracy"][1:].mean() > accuracy - 0.1
+
+
+def test_who_has_two_faces_is_honest_to_every_second_member() -> None:
+    """In the round in which it turns hostile; from then on models are no more what they were."""
+    attack = {"kind": "two-faced", "members": ["1"], "from_round": 3}
+    two_faced, in_peace = (played_rows(each) for each in (attack, None))
+    moved = [bool((one != other).any()) for one, other in zip(two_faced, in_peace, strict=True)]
+    assert moved == [False, False, False, True]
+
+
+def played_rows(attack: dict[str, Any] | None) -> Tensor:
+    """The models of all after three rounds of the paper's rule."""
+    made = setup(attack, preset="paper").method("federico")
+    for round_index in (1, 2, 3):
+        made.round(round_index)
+    return made.bank.rows
 
 
 def test_who_is_absent_touches_nobody() -> None:

@@ -33,6 +33,8 @@ def sent(kind: AttackKind, strength: float = 2.0) -> list[float]:
         ("sign-flip", [-10.0, 2.0]),
         ("scaled-flip", [-6.0, -8.0]),
         ("good-model-bad-moves", [-6.0, -8.0]),
+        ("good-model-turned-moves", [-2.0, 0.0]),
+        ("two-faced", [-2.0, 0.0]),
         ("echo", [-6.0, -8.0]),
         ("ipm", [-4.0, -4.0]),
         ("mimic", [1.0, 0.0]),

@@ -5,6 +5,7 @@ from functools import cache
 import numpy as np
 import pytest
 
+from federico.algorithm import standing
 from federico.experiment.build import Setup, prepare
 from federico.experiment.config import validate
 from tests.support.hostile_peers import (
@@ -23,6 +24,7 @@ MOST_LOST = 0.02
 TRICKS = {
     "turned round, ten times as long": Attack("good-model-bad-moves"),
     "turned round": Attack("good-model-bad-moves", 1.0, coefficient=60.0),
+    "trained on own data, turned round": Attack(coefficient=60.0, trains_all=True),
     "noise": Attack("noise"),
     "a little is enough": Attack("alie", 1.5),
     "random models": Attack(serve=random_model),
@@ -87,6 +89,18 @@ def test_hostile_peers_do_hardly_more_harm_than_absent_ones(trick: str) -> None:
     """One run of few rounds, which is noisier than all of them at length."""
     reached = honest_accuracy(TRICKS[trick], 0, ROUNDS)
     assert reached > without_them(0, ROUNDS) - 2 * MOST_LOST
+
+
+def test_who_unlearns_what_its_good_model_knows_is_found_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """No move of it is long, or leads backwards; only what they are worth tells."""
+    attack = TRICKS["trained on own data, turned round"]
+    found_out = honest_accuracy(attack, 1, ROUNDS)
+    assert found_out > without_them(1, ROUNDS) - MOST_LOST
+
+    monkeypatch.setattr(standing, "HARMFUL", np.inf)
+    assert honest_accuracy(attack, 1, ROUNDS) < found_out - 2 * MOST_LOST
 
 
 def test_who_echoes_a_peers_own_model_does_hardly_more_harm_than_who_is_absent() -> None:

@@ -22,6 +22,7 @@ from federico.experiment.evaluation import Evaluation, evaluate
 from federico.learning.bank import Bank
 from federico.learning.rows import Rows
 from federico.learning.visits import Visits
+from federico.methods.federico import Federico
 from federico.methods.method import Method
 from federico.rng import stream
 from federico.types import IntArray
@@ -64,6 +65,8 @@ class Attack:
     """Before it, they behave."""
     absent: bool = False
     """They are not there at all."""
+    trains_all: bool = False
+    """Whether they train everybody's model in every round, and send what comes of it backwards."""
 
 
 class Hostile:
@@ -186,7 +189,43 @@ def play_beside(setup: Setup, members: Sequence[int], attack: Attack) -> Evaluat
         return HostileExchange(bank, participants, hostile)
 
     method = setup.hosted_method("federico", Hosting(len(setup.clients)), connect)
+    assert isinstance(method, Federico)
+    if attack.trains_all:
+        turn_round(method, hostile)
     return _play(method, setup.experiment.rounds)
+
+
+def turn_round(method: Federico, hostile: Hostile) -> None:
+    """Let the hostile peers train all models, and send what comes of it backwards."""
+    sample = method.sample
+    m_step = method.m_step
+    everybody = np.arange(method.context.count)
+
+    def sample_everybody(round_index: int) -> list[IntArray]:
+        neighbors = sample(round_index)
+        if round_index >= hostile.attack.first_round:
+            for member in hostile.members.tolist():
+                neighbors[member] = np.setdiff1d(everybody, [member])
+        return neighbors
+
+    def push_backwards(visits: Visits, round_index: int) -> Updates:
+        to_other = visits.clients != visits.owners
+        is_theirs = np.isin(visits.clients, hostile.members) & to_other
+        honest = m_step(visits[np.flatnonzero(~is_theirs)], round_index)
+        theirs = visits[np.flatnonzero(is_theirs)]
+        if len(theirs) == 0:
+            return honest
+        moves = method.learner.train(method.bank, theirs, round_index).as_tensor()
+        together = Updates(
+            np.append(honest.owners, theirs.owners),
+            np.append(honest.contributors, theirs.clients),
+            np.append(honest.coefficients, np.full(len(theirs), hostile.attack.coefficient)),
+            Rows.of(torch.cat([honest.rows.as_tensor(), -moves])),
+        )
+        return together.take(np.lexsort((together.contributors, together.owners)))
+
+    method.sample = sample_everybody  # type: ignore[method-assign]
+    method.m_step = push_backwards  # type: ignore[method-assign]
 
 
 class Square:

@@ -119,6 +119,9 @@ class HostileExchange:
         by_owner = Visits(clients=updates.owners, owners=updates.contributors)
         for owner, positions in by_owner.by_client():
             senders = self._members
+            if self._attack.kind == "two-faced" and owner % 2 == 0:
+                kept += positions.tolist()
+                continue
             if owner in self._members:
                 if self._attack.kind not in OF_THEIR_OWN_MODEL_TOO:
                     kept += positions.tolist()

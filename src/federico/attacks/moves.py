@@ -75,6 +75,11 @@ def mimic(chance: Opportunity) -> Tensor:
     return chance.mimicked
 
 
+def mimic_backwards(chance: Opportunity) -> Tensor:
+    """What one honest member sends, turned round: as long as an honest move, and never along it."""
+    return -chance.strength * chance.mimicked
+
+
 def replace_model(chance: Opportunity) -> Tensor:
     """All the way to another model."""
     return chance.replacement - chance.model
@@ -94,6 +99,8 @@ MOVES: dict[AttackKind, Move] = {
     "mimic": mimic,
     "model-replacement": replace_model,
     "good-model-bad-moves": own_move_backwards,
+    "good-model-turned-moves": mimic_backwards,
+    "two-faced": mimic_backwards,
     "free-rider": nothing,
     "echo": own_move_backwards,
 }

@@ -22,6 +22,8 @@ AttackKind = Literal[
     "model-replacement",
     "backdoor",
     "good-model-bad-moves",
+    "good-model-turned-moves",
+    "two-faced",
     "free-rider",
     "echo",
     "nan-elsewhere",
@@ -36,6 +38,8 @@ STRENGTHS: dict[AttackKind, float] = {
     "alie": 1.5,
     "ipm": 0.5,
     "good-model-bad-moves": 10.0,
+    "good-model-turned-moves": 1.0,
+    "two-faced": 1.0,
     "echo": 10.0,
 }
 """How strong an attack is if nothing is said; the other kinds have no strength."""
@@ -50,7 +54,9 @@ class AttackOptions(Options):
     `alie` (a little is enough: the honest mean less some standard deviations), `ipm` (the honest
     mean backwards and short), `mimic` (all send what one honest member sends), `model-replacement`
     (whatever leads to a model that knows nothing), `good-model-bad-moves` (as `scaled-flip`, beside
-    an honest model), `free-rider` (zeros), `echo` (as `scaled-flip`, and they serve every reader
+    an honest model), `good-model-turned-moves` (what one honest member sends, backwards, beside an
+    honest model), `two-faced` (the same to every second member, honest moves to the others),
+    `free-rider` (zeros), `echo` (as `scaled-flip`, and they serve every reader
     its own model). What they train on: `label-flip`, `backdoor` (a mark in the input means a label
     of their choice). `nan-elsewhere`: the models that they serve are honest wherever they are
     measured, and not a number for any test sample of others. `absent`: they are not there, which is
@@ -64,7 +70,8 @@ class AttackOptions(Options):
     """The first round in which they are hostile."""
     strength: PositiveFloat | None = None
     """How long a move is, in lengths of what it is made of; for `alie` the number of standard
-    deviations. If not set, 1 for `sign-flip`, 1.5 for `alie`, 0.5 for `ipm`, 10 for others."""
+    deviations. If not set, 1.5 for `alie`, 0.5 for `ipm`, 1 for `sign-flip`,
+    `good-model-turned-moves` and `two-faced`, 10 for others."""
     coefficient: PositiveFloat = 1e6
     """What hostile members say that their moves count for; in `sign-flip` they say the truth."""
     target: NonNegativeInt = 0
