@@ -2,11 +2,11 @@
 
 Usage: python -m benchmarks.large_runs [CLIENTSxROUNDS ...] [--write]
 
-The runs are made up, so that it takes a minute. Everything is cold: each view is the first that a
+The runs are made up, so that it takes minutes. Everything is cold: each view is the first that a
 fresh server and a fresh page show. Seconds of the server are those of its processor; seconds of
 the browser are those in which its page was busy, and by the clock until the view is there, which
 have the server in them and whatever else the machine does. With --write the figures are stored
-beside this file.
+beside this file, with how busy the machine was before.
 """
 
 import argparse
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 STORED = Path(__file__).with_suffix(".json")
-SIZES = ("64x400", "1000x40")
+SIZES = ("64x400", "1000x40", "1000x400")
 RUN = "large"
 CELL = "federico-0"
 CLIENT = "client 3"
@@ -84,6 +84,7 @@ def measure(clients: int, rounds: int) -> dict[str, Any]:
         return {
             "clients": clients,
             "rounds": rounds,
+            "load before": os.getloadavg()[0],
             "server": of_the_server(runs),
             "browser": of_the_browser(runs),
             "report": of_the_report(runs),
@@ -203,11 +204,18 @@ def main() -> None:
         print(json.dumps(_rounded(figures), indent=1), flush=True)
         found.append(figures)
     if given.write:
-        command = "python -m benchmarks.large_runs --write"
-        busy = {"load before": os.getloadavg()[0]}
-        stored = {"command": command, "machine": facts() | busy, "runs": found}
-        text = json.dumps(_rounded(stored), indent=1)
-        STORED.write_text(text + "\n", encoding="utf-8")
+        _store(found)
+
+
+def _store(found: list[dict[str, Any]]) -> None:
+    """Keep these figures in the place of earlier ones of the same sizes."""
+    stored = json.loads(STORED.read_text(encoding="utf-8"))
+    sizes = [(run["clients"], run["rounds"]) for run in found]
+    kept = [run for run in stored["runs"] if (run["clients"], run["rounds"]) not in sizes]
+    runs = sorted(kept + found, key=lambda run: (run["clients"], run["rounds"]))
+    stored |= {"machine": facts(), "runs": runs}
+    text = json.dumps(_rounded(stored), indent=1)
+    STORED.write_text(text + "\n", encoding="utf-8")
 
 
 def _rounded(value: Any) -> Any:

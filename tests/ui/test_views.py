@@ -17,6 +17,13 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 REFUSED = {f"an update that is not finite {EVIL}": 3, "no room for it": 12}
+TO_REACH = """[...document.querySelectorAll(
+  "a[href], button, input, select, summary, [tabindex='0']"
+)].filter((each) => each.checkVisibility())"""
+NOTE_FOCUS = """() => {
+  const focused = document.activeElement;
+  if (getComputedStyle(focused).outlineStyle !== "none") window.reached.add(focused.outerHTML);
+}"""
 SCREENS = [(device, scheme) for device in WIDTHS for scheme in ("light", "dark")]
 
 
@@ -37,7 +44,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ends = {"certificate_ends": NOW + 3 * DAY}
     north = {"south": hostile, "west": away, "east": twice}
     write_rounds(write_site(runs / "sites", "north", north, **ends), place=0, rounds=3)
-    write_site(runs / "sites", "east", {"north": member(), "south": member(), "west": away})
+    east = {"north": member(), "south": member(), "west": away}
+    write_rounds(write_site(runs / "sites", "east", east), place=1, rounds=3)
     write_site(runs / "sites", "south", {"north": other_file, "east": member()}, round=2)
     write_site(runs / "sites", "west", {}, updated=NOW - 3600, posterior={"west": 1.0})
     state = write_site(runs / "sites", "torn", {})
@@ -97,6 +105,24 @@ def test_an_empty_folder_says_what_to_do(
         show(page, link, view)
         picture(page, f"empty-{view}-phone-{scheme}")
         is_readable(page, WIDTHS["phone"])
+
+
+@pytest.mark.parametrize("view", ["runs", "network", "worth", "trust", "cost", "data", "compare"])
+def test_everything_is_reached_with_the_keyboard_and_seen_to_be(
+    folder: Path, serve: Serve, open_page: OpenPage, view: str
+) -> None:
+    link = serve(folder)
+    page = open_page(link)
+    show(page, link, VIEWS[view])
+    page.get_by_text("Following").wait_for()
+    count = page.evaluate(f"{TO_REACH}.length")
+    page.evaluate("window.reached = new Set()")
+    for _ in range(count + 2):
+        page.keyboard.press("Tab")
+        page.evaluate(NOTE_FOCUS)
+    # By their text: where a view is drawn anew meanwhile, other elements are in their places.
+    every = page.evaluate(f"{TO_REACH}.map((each) => each.outerHTML)")
+    assert set(every) - set(page.evaluate("[...window.reached]")) == set()
 
 
 def is_readable(page: "Page", width: int) -> None:

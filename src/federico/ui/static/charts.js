@@ -12,6 +12,9 @@ const HEIGHT = 300;
 const EDGE = { left: 56, right: 14, top: 12, bottom: 42 };
 const BAR_STEP = 22;
 const BAR_NAMES = 140;
+// On a phone names have this part of the width, and a letter so much of that.
+const BAR_NAMES_PART = 0.28;
+const BAR_LETTER = 7.5;
 const BAR_FIGURES = 70;
 const MOST_IN_KEY = 16;
 // A number below the axis with the gap to the next one.
@@ -77,8 +80,9 @@ function fitted(svg, height, paint) {
 }
 
 // Lines over x: told on hover or with the arrow keys, zoomed by dragging or with + and -.
-// Each line is {name, color, x, y}, with sd for a band of one standard deviation.
-export function lineChart(title, xName, yName, lines, { whole = true } = {}) {
+// Each line is {name, color, x, y}, with sd for a band of one standard deviation. What is spent counts from
+// nothing: fromZero.
+export function lineChart(title, xName, yName, lines, { whole = true, fromZero = false } = {}) {
   const known = lines.filter((line) => line.y.some((y) => y !== null));
   const holder = element("figure", { class: "card chart" });
   holder.drawnFrom = JSON.stringify([title, xName, yName, lines]);
@@ -113,7 +117,8 @@ export function lineChart(title, xName, yName, lines, { whole = true } = {}) {
     shown = zooms.get(chart) || full;
     all.hidden = !zooms.has(chart);
     const points = known.map((line) => pointsOf(line, shown));
-    const [low, high] = extent(points.flat().flatMap(([, y, sd]) => [y - sd, y + sd]));
+    const values = points.flat().flatMap(([, y, sd]) => [y - sd, y + sd]);
+    const [low, high] = extent(fromZero ? [0, ...values] : values);
     right = (x) => EDGE.left + ((x - shown[0]) / (shown[1] - shown[0])) * (width - EDGE.left - EDGE.right);
     const up = (y) => HEIGHT - EDGE.bottom - ((y - low) / (high - low)) * (HEIGHT - EDGE.top - EDGE.bottom);
 
@@ -238,10 +243,12 @@ export function bars(title, rows) {
   const signed = rows.some((row) => row.value < 0);
   const svg = drawn("svg", { role: "img", "aria-label": `${title}; the same is in a table` });
   fitted(svg, height, (width) => {
-    const free = width - BAR_NAMES - BAR_FIGURES - 10;
-    const room = signed ? (free - BAR_FIGURES) / 2 : free;
-    const zero = signed ? BAR_NAMES + 10 + BAR_FIGURES + room : BAR_NAMES + 10;
-    const drawnRows = rows.map((row, place) => bar(row, 5 + BAR_STEP * place, zero, room / largest));
+    const names = Math.min(BAR_NAMES, BAR_NAMES_PART * width);
+    const figures = Math.min(BAR_FIGURES, names * 0.6);
+    const free = width - names - figures - 10;
+    const room = signed ? (free - figures) / 2 : free;
+    const zero = signed ? names + 10 + figures + room : names + 10;
+    const drawnRows = rows.map((row, place) => bar(row, 5 + BAR_STEP * place, names, zero, room / largest));
     svg.replaceChildren(...drawnRows.flat(), drawn("line", { class: "grid", x1: zero, x2: zero, y1: 0, y2: height }));
   });
   const holder = element("figure", { class: "card chart" }, element("figcaption", {}, element("strong", {}, title)), svg);
@@ -249,12 +256,12 @@ export function bars(title, rows) {
   return holder;
 }
 
-function bar(row, y, zero, scale) {
+function bar(row, y, names, zero, scale) {
   const value = row.value ?? 0;
   const length = scale * Math.abs(value);
   const better = value >= 0;
   return [
-    drawn("text", { class: "name", x: BAR_NAMES, y: y + 14, "text-anchor": "end" }, shortened(row.name, 18)),
+    drawn("text", { class: "name", x: names, y: y + 14, "text-anchor": "end" }, shortened(row.name, Math.floor(names / BAR_LETTER))),
     drawn("rect", { x: better ? zero : zero - length, y: y + 3, width: Math.max(length, 1), height: 15, fill: better ? "var(--better)" : "var(--worse)" }),
     drawn("text", { x: better ? zero + length + 6 : zero - length - 6, y: y + 14, "text-anchor": better ? "start" : "end" }, row.text),
   ];

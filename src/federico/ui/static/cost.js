@@ -54,8 +54,8 @@ export function costOfRounds({ rounds, phases }, whose, traffic) {
   const bytes = traffic.map(([name, counts]) => [name, counts.map((count) => count / size)]);
   return [
     element("div", { class: "beside", "data-lasting": "" },
-      lineChart("Bytes in each round", "round", `${unit} ${whose}`, bytes.map(lineOf)),
-      lineChart("Seconds in each round", "round", "seconds by the clock on the wall", named.map(lineOf))),
+      lineChart("Bytes in each round", "round", `${unit} ${whose}`, bytes.map(lineOf), { fromZero: true }),
+      lineChart("Seconds in each round", "round", "seconds by the clock on the wall", named.map(lineOf), { fromZero: true })),
     ...phaseTable(named),
   ];
 }

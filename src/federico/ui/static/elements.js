@@ -19,9 +19,14 @@ function filled(made, attributes, children) {
     }
   }
   for (const child of children.flat(3)) {
-    if (child !== null && child !== undefined) made.append(child);
+    if (child !== null && child !== undefined) made.append(typeof child === "string" ? unbroken(child) : child);
   }
   return made;
+}
+
+// A number and its % stay in one line.
+function unbroken(text) {
+  return text.replace(/(\d) %/g, "$1\u00a0%");
 }
 
 export function paragraphs(texts, kind = null) {
@@ -68,7 +73,7 @@ export function givenTable(given) {
 }
 
 export function folded(title, ...children) {
-  return element("details", { "data-keep": `folded ${title}` }, element("summary", {}, title), children);
+  return element("details", { "data-keep": `folded ${title}` }, element("summary", { "data-keep": `summary ${title}` }, title), children);
 }
 
 export function choice(title, options, chosen, change) {

@@ -194,7 +194,7 @@ class TrustView {
       return drawn("text", { class: "name", x, y: y + 5 - up, "text-anchor": side, "aria-hidden": "true" },
         each.label, drawn("tspan", { x, dy: "1.2em" }, this.inside[number]));
     });
-    return drawn("svg", { class: "graph", viewBox: this.trust.by_group ? `-80 -50 ${SIZE + 160} ${SIZE + 100}` : `-30 -30 ${SIZE + 60} ${SIZE + 60}`, role: "group", "aria-label": "Collaboration graph" }, this.edges, this.shapes, labels);
+    return drawn("svg", { class: "graph", viewBox: `-100 -50 ${SIZE + 200} ${SIZE + 100}`, role: "group", "aria-label": "Collaboration graph" }, this.edges, this.shapes, labels);
   }
 
   paint() {
