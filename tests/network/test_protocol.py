@@ -223,9 +223,9 @@ class TestChunkRequests:
         decision = conversation.receive(Topic.REQUEST_CHUNK, request, b"")
         assert decision == SendChunk(b"d" * 32, 2, purpose)
 
-    def test_a_chunk_that_does_not_exist_is_refused(self, conversation) -> None:
+    def test_a_chunk_that_no_model_has_is_a_violation(self, conversation) -> None:
         request = ChunkRequest(b"d" * 32, 3).encode()
-        assert conversation.receive(Topic.REQUEST_CHUNK, request, b"") == Refuse("chunk 3 of 3")
+        assert conversation.receive(Topic.REQUEST_CHUNK, request, b"") == Violation("chunk 3 of 3")
 
 
 class TestOffers:
@@ -295,16 +295,32 @@ class TestOffers:
         again = offer_of(visitor_terms, row_of())  # signed anew, and otherwise the same
         assert conversation.receive(Topic.OFFER_UPDATE, again, b"") == Acknowledge()
 
-    def test_a_replay_is_refused_before_and_after_it_is_collected(
+    def test_what_came_last_may_be_said_again_and_counts_once(
         self, conversation, visitor_terms: Terms
     ) -> None:
-        refused = Refuse("an update of version 5 or later came before")
         send(conversation, visitor_terms, row_of())
-        assert self.offer(conversation, visitor_terms) == refused
+        assert self.offer(conversation, visitor_terms) == Acknowledge()
+        assert upload(conversation, visitor_terms, row_of(), 0) == Acknowledge()
+
         conversation.collect()
-        assert self.offer(conversation, visitor_terms) == refused
-        repeated = upload(conversation, visitor_terms, row_of(), 0)
-        assert repeated == Refuse("no such update was offered")
+        assert self.offer(conversation, visitor_terms) == Acknowledge()
+        assert upload(conversation, visitor_terms, row_of(), 0) == Acknowledge()
+        assert conversation.collect() is None
+
+    def test_what_came_last_may_be_said_again_while_a_newer_one_is_coming(
+        self, conversation, visitor_terms: Terms
+    ) -> None:
+        send(conversation, visitor_terms, row_of(), b"1" * 16, version=VERSION - 1)
+        make_room(conversation, offer_of(visitor_terms, row_of(), b"2" * 16))
+        assert upload(conversation, visitor_terms, row_of(), 0, b"1" * 16) == Acknowledge()
+
+    def test_what_came_before_that_is_refused(self, conversation, visitor_terms: Terms) -> None:
+        send(conversation, visitor_terms, row_of(), b"1" * 16, version=VERSION - 1)
+        send(conversation, visitor_terms, row_of(), b"2" * 16)
+        replayed = self.offer(conversation, visitor_terms, nonce=b"1" * 16, version=VERSION - 1)
+        assert replayed == Refuse("an update of version 4 or later came before")
+        again = upload(conversation, visitor_terms, row_of(), 0, b"1" * 16)
+        assert again == Refuse("no such update was offered")
 
     def test_one_update_per_version(self, conversation, visitor_terms: Terms) -> None:
         send(conversation, visitor_terms, row_of())

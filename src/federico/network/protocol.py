@@ -384,7 +384,8 @@ class OwnerConversation:
         # At most one update is on its way and one waits: a visitor cannot take more room.
         self._receiving: IncomingUpdate | None = None
         self._complete: IncomingUpdate | None = None
-        self._last_version = 0
+        # Known after it was collected too: the answer to its last chunk may have been lost.
+        self._last_completed: IncomingUpdate | None = None
 
     def publish(self, publication: Publication) -> None:
         """Announce this model from now on, and take updates that were computed on it."""
@@ -441,8 +442,8 @@ class OwnerConversation:
         if self._complete is not None:
             self._complete.advance(UpdateEvent.REPLACED)
         self._complete = update
+        self._last_completed = update
         self._receiving = None
-        self._last_version = update.header.version
 
     def collect(self) -> IncomingUpdate | None:
         """Hand over the complete update, if there is one."""
@@ -488,7 +489,7 @@ class OwnerConversation:
     def _decide_chunk(self, request: ChunkRequest) -> Decision:
         chunks = self._terms.chunk_plan.chunks
         if request.index >= chunks:
-            return Refuse(f"chunk {request.index} of {chunks}")
+            return Violation(f"chunk {request.index} of {chunks}")
         purpose: Purpose = "evaluation" if request.for_evaluation else "training"
         return SendChunk(request.digest, request.index, purpose)
 
@@ -500,12 +501,20 @@ class OwnerConversation:
             owner=self._terms.number,
             visitor=self._visitor,
         )
+        known = self._offered_before(offer.header.nonce)
+        if known is not None and known.offer == offer:
+            return Acknowledge()
         refusal = self._check_offer(offer.header)
         if refusal is not None:
             return refusal
-        if self._receiving is not None and self._receiving.offer == offer:
-            return Acknowledge()
         return MakeRoom(IncomingUpdate(offer))
+
+    def _offered_before(self, nonce: bytes) -> IncomingUpdate | None:
+        """The update that is on its way or came last, if it was offered under this nonce."""
+        for update in (self._receiving, self._last_completed):
+            if update is not None and update.header.nonce == nonce:
+                return update
+        return None
 
     def _check_offer(self, header: MessageHeader) -> Refuse | Violation | None:
         """Why an offer that is proven to be the visitor's is not wanted; None if it is."""
@@ -527,13 +536,14 @@ class OwnerConversation:
             return Refuse(f"made on version {header.version}, now is {self._version}: too old")
 
         # One update per version, and versions only go up: nothing can be replayed.
-        if header.version <= self._last_version:
+        last = self._last_completed
+        if last is not None and header.version <= last.header.version:
             return Refuse(f"an update of version {header.version} or later came before")
         return None
 
     def _decide_upload(self, upload: ChunkUpload, payload: bytes) -> Decision:
-        update = self._receiving or self._complete
-        if update is None or update.header.nonce != upload.nonce:
+        update = self._offered_before(upload.nonce)
+        if update is None:
             return Refuse("no such update was offered")
 
         plan = self._terms.chunk_plan
