@@ -50,3 +50,14 @@ def test_merging_is_a_union_by_key(tmp_path: Path) -> None:
     cells, _ = read_results(tmp_path)
     found = {(cell.row, cell.seed): cell.figures["accuracy"][0][0] for cell in cells}
     assert found == {("local", 0): 0.5, ("federico", 0): 0.75, ("federico", 1): 0.25}
+
+
+def test_means_over_all_clients_say_nothing_of_the_honest_ones() -> None:
+    trust = {"on_own_distribution": 0.9, "effective_collaborators": 2.5}
+    result = make_cell("federico", 0.5, hostile=["c"], **trust)
+    honest = result.without_hostile()
+    assert honest.clients == ["a", "b"]
+    assert honest.on_own_distribution is None
+    assert honest.effective_collaborators is None
+    nobody_is_hostile = make_cell("federico", 0.5, **trust).without_hostile()
+    assert nobody_is_hostile.effective_collaborators == 2.5

@@ -121,7 +121,10 @@ class CellResult:
     """The clients that are hostile, in a simulation of an attack. Reports are about the others."""
 
     def without_hostile(self) -> "CellResult":
-        """The same of honest clients alone."""
+        """The same of honest clients alone.
+
+        What the line has only as a mean over all clients is not known of the honest ones.
+        """
         if not self.hostile:
             return self
         honest = [place for place, name in enumerate(self.clients) if name not in self.hostile]
@@ -144,6 +147,8 @@ class CellResult:
             train_samples=_chosen(self.train_samples, honest),
             test_samples=_chosen(self.test_samples, honest),
             figures=figures,
+            on_own_distribution=None,
+            effective_collaborators=None,
             alone=_chosen_figures(self.alone, honest),
             together=_chosen_figures(self.together, honest),
             together_share=together_share,
