@@ -7,6 +7,10 @@ from typing import Any
 
 import pytest
 
+from federico.cli.run import perform
+from federico.cli.run_options import RunOptions
+from federico.exchange.processes import SingleProcess
+from federico.experiment.grid import load_grid
 from federico.runs.results import read_results
 from federico.runs.table import read_table
 
@@ -116,6 +120,21 @@ def test_a_damaged_result_stops_only_what_would_add_to_it(federico: Command, stu
     assert federico("run", "study.toml", "--save").code != 0
     assert not Path("runs").exists()
     assert Path("results/study/results.jsonl").read_text() == "{}\n"
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_only_the_first_process_of_a_team_talks(
+    study: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, rank: int
+) -> None:
+    monkeypatch.chdir(study.parent)
+    Path("results/study").mkdir(parents=True)
+    Path("results/study/results.jsonl").write_text("{}\n")
+    team = SingleProcess()
+    team.rank = rank
+    perform(load_grid(study), RunOptions(dry_run=True), ["run", "study.toml"], team)
+    said = capsys.readouterr()
+    assert ("note: no learning rates" in said.err) == (rank == 0)
+    assert ("0 finished" in said.out) == (rank == 0)
 
 
 def test_dry_run_counts_and_runs_nothing(federico: Command, study: Path, tmp_path: Path) -> None:

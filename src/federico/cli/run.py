@@ -58,17 +58,21 @@ def leaving_together() -> "Iterator[ProcessGroup]":
 
 def perform(grid: "Grid", options: RunOptions, typed: list[str], team: "ProcessGroup") -> None:
     """Run what is left of a grid, then show its table."""
-    from federico.experiment.runner import is_finished, run_grid
+    from federico.experiment.runner import NOTHING_KNOWN, is_finished, run_grid
     from federico.paper.figures import write_figure
     from federico.report import summarize
 
     _check_jobs(options.jobs, team)
-    known = _known_results(grid, options)
-    _say_known_rates(grid, options, known)
-    if options.save:
-        _refuse_changed(grid, options)
+    known = NOTHING_KNOWN
+    if team.rank == 0:
+        # The first process decides for all what is run, and it alone talks to the user.
+        known = _known_results(grid, options)
+        _say_known_rates(grid, options, known)
+        if options.save:
+            _refuse_changed(grid, options)
+        if options.dry_run:
+            _show_estimate(grid, options, known)
     if options.dry_run:
-        _show_estimate(grid, options, known)
         return
 
     folder = options.directory / grid.name
