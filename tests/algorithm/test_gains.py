@@ -161,12 +161,19 @@ def test_who_has_sent_an_update_waits_to_be_evaluated_before_all_others() -> Non
     assert tracker.peers.tolist() == [0, 1, 2]
     assert tracker.evaluated.tolist() == [True, False, True]
     assert weight_of(tracker, 1) == 0
-    assert np.argmin(tracker.losses) == 1
-    assert tracker.losses[1] < 0, "strangers count as 0"
+    losses = tracker.losses(np.ones(3))
+    assert np.argmin(losses) == 1
+    assert losses[1] < 0, "strangers count as 0"
 
     play(tracker, [{1: 2.0}])
     assert tracker.evaluated.all()
-    assert (tracker.losses >= 0).all()
+    assert (tracker.losses(np.ones(3)) >= 0).all()
+
+
+def test_who_has_sent_refused_moves_is_asked_less_readily() -> None:
+    tracker = play(GainTracker(OWN), [{0: 0.0, 1: 5.0, 2: 5.0}])
+    losses = tracker.losses(np.array([1.0, 0.5, 1.0]))
+    assert losses[1] > losses[2]
 
 
 def test_calibration_is_that_of_the_last_visit() -> None:

@@ -153,10 +153,13 @@ class GainTracker(PeerTable):
             weights /= weights.sum()
         return weights
 
-    @property
-    def losses(self) -> FloatArray:
-        """What a sampler takes for losses: low for who is trusted, lowest for who waits."""
-        distrust = 1.0 - self.weights
+    def losses(self, standing: FloatArray) -> FloatArray:
+        """What a sampler takes for losses: low for who is trusted, lowest for who waits.
+
+        `standing` is that of each of `peers`: one that has sent moves that had to be refused is
+        asked less readily.
+        """
+        distrust = 1.0 - self.weights * standing
         return np.where(self.evaluated, distrust, WAITING)
 
     def _of_samples(self, places: IntArray, evidence: Evidence) -> FloatArray:

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 from torch import Tensor
 
-from federico.algorithm.gains import WAITING, GainTracker
+from federico.algorithm.gains import GainTracker
 from federico.algorithm.losses import LossTracker
 from federico.algorithm.posterior import posterior
 from federico.algorithm.sampling import AbsentModels, View
@@ -250,9 +250,7 @@ class HeldOutEvidence(TrustEvidence):
     def view(self, i: int, standings: Standings, absent: AbsentModels) -> View:
         """What a sampler takes for losses: low for whom peer i trusts, lowest for who waits."""
         gains = self.gains[i]
-        # Who has sent moves that had to be refused is asked less readily.
-        distrust = 1.0 - gains.weights * standings.of(gains.peers)
-        losses = np.where(gains.evaluated, distrust, WAITING)
+        losses = gains.losses(standings.of(gains.peers))
         # Who waits to be evaluated comes first, but not if its model did not come.
         failed = np.isin(gains.peers, absent.peers) & ~gains.evaluated
         losses = np.where(failed, np.inf, losses)
@@ -268,11 +266,9 @@ class HeldOutEvidence(TrustEvidence):
         self.echoes.remember(self.own_trail)
 
     def resumed(self) -> None:
-        """Hold samples out again, or train on all of them."""
+        """Train on all samples if trust is final; before, they are held out from the start."""
         if self.is_final:
             self.learner.release_held_out()
-        else:
-            self.learner.hold_out(self.opt.held_out, lone_batches=False)
 
     # What owners ask, to judge moves.
 
