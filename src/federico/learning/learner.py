@@ -294,9 +294,9 @@ class Learner:
     def hold_out(self, fraction: float, *, lone_batches: bool = True) -> None:
         """Take a fraction of every client's training samples out of training, to judge models by.
 
-        A client with a single sample has none to spare: it judges by its training sample. Without
-        `lone_batches` no client is left with a last batch of one sample, on which batch norm could
-        not train: it holds out a few less, or nothing.
+        A client that holds out nothing keeps its samples in both parts: they only show whether a
+        model's outputs are finite. Without `lone_batches` no client is left with a last batch of
+        one sample, on which batch norm could not train: it holds out a few less, or nothing.
         """
         everything = self.data["all"]
         held_counts = held_out(everything.counts, fraction)  # [clients]
@@ -313,6 +313,7 @@ class Learner:
             kept = np.sort(order[held:])
             taken = np.sort(order[:held])
             if held == 0:
+                # Whether a model's outputs are finite can be seen on any samples.
                 taken = kept
             training.append(kept)
             judging.append(taken)
@@ -454,7 +455,7 @@ class Learner:
         return Scores(regression_figures(predicted, targets, units.train_mean, data.counts))
 
     def trigger_success(self, mixed: Tensor) -> FloatArray:
-        """How many of each client's marked samples are taken for what the mark stands for.
+        """What share of each client's marked samples is taken for what the mark stands for.
 
         `mixed` are the predictions for the part "marked". Samples that truly have this label do not
         count; NaN where a client has no others.
