@@ -1,5 +1,6 @@
 """A private call and its fallback give the same, and one that is gone is noticed."""
 
+import gc
 import os
 import subprocess
 import sys
@@ -217,6 +218,16 @@ def test_settings_need_no_torch_and_respect_the_environment() -> None:
             check=True,
         )
         assert told.stdout.strip() == expected
+
+
+def test_garbage_is_still_collected_where_cycles_are_looked_for_rarely() -> None:
+    before = gc.get_threshold()
+    try:
+        compat.look_for_cycles_rarely()
+        assert gc.isenabled()
+        assert gc.get_threshold() > before
+    finally:
+        gc.set_threshold(*before)
 
 
 def test_another_c_library_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -97,6 +97,17 @@ def test_what_a_user_named_cannot_break_the_page(tmp_path: Path) -> None:
     assert EVIL in held_by(page)[f"cell\n{tmp_path.name}\nfederico-0"]["clients"]
 
 
+def test_a_summary_that_is_known_is_not_made_again(run: Path) -> None:
+    known = summarize(run)
+    (run / "results.jsonl").unlink()
+    page = run / "page.html"
+
+    page.write_text(frozen_page(run, summary=known), encoding="utf-8")
+
+    rows = held_by(page)[f"run\n{run.name}"]["rows"]
+    assert [row["name"] for row in rows] == [entry.title for entry in known.entries]
+
+
 def test_a_run_that_is_going_on_says_so(tmp_path: Path) -> None:
     write_table(tmp_path, make_table(rounds=30))
     write_cell(tmp_path, "federico", *learning(0.5, 0.6), finished=False)

@@ -10,7 +10,7 @@ from federico.runs.layout import CellDir
 from federico.runs.records import Journal, Record
 from federico.ui.cell_view import cell_view
 from federico.ui.client_view import client_view
-from federico.ui.rounds import MOST_ROUNDS, NoRoundYetError, read_cell, shown_rounds
+from federico.ui.rounds import MOST_READ, MOST_ROUNDS, NoRoundYetError, read_cell, shown_rounds
 from tests.support.run_folders import QUIET_ROUND, learning, write_cell
 
 BYTES: dict[str, Any] = {"sent": [3, 2, 1], "received": [1, 2, 3]}
@@ -79,10 +79,19 @@ def test_a_cell_without_a_round_says_that_it_has_only_begun(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("count", [1, 2, 399, 400, 401, 402, 1000, 12345])
 def test_rounds_are_shown_evenly_and_stay(count: int) -> None:
-    shown = shown_rounds(count)
+    shown = shown_rounds(count, 3)
 
     assert {1, count} <= set(shown)
     assert len(shown) <= MOST_ROUNDS + 2
-    assert set(shown) - {1, count} <= set(shown_rounds(count - 1)) | {count}
+    assert set(shown) - {1, count} <= set(shown_rounds(count - 1, 3)) | {count}
     if count <= MOST_ROUNDS:
         assert shown == list(range(1, count + 1))
+
+
+@pytest.mark.parametrize("clients", [1_000, 10_000, 1_000_000])
+def test_of_many_clients_fewer_rounds_are_shown(clients: int) -> None:
+    shown = shown_rounds(400, clients)
+
+    assert {1, 400} <= set(shown)
+    assert (len(shown) - 2) * clients <= MOST_READ or len(shown) <= 4
+    assert clients > 1_000 or shown == list(range(1, 401))

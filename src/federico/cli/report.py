@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from federico import compat
 from federico.cli.console import PLAIN, out, print_json
 from federico.cli.options import Json, Quiet
 from federico.cli.private_files import private_files
@@ -53,6 +54,7 @@ def _report_run(run: Path, *, quiet: bool, json: bool) -> None:
     from federico.report import summarize
     from federico.ui.frozen import write_report
 
+    compat.look_for_cycles_rarely()
     summary = summarize(run)
     page = write_report(run, summary)
     if not quiet:

@@ -4,7 +4,8 @@ import io
 import math
 import textwrap
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
@@ -12,6 +13,8 @@ import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_pdf import FigureCanvasPdf
 from matplotlib.collections import LineCollection
 from matplotlib.colors import LinearSegmentedColormap, to_hex
 from matplotlib.figure import Figure
@@ -201,7 +204,7 @@ def group_colors(groups: Sequence[int] | None, clients: int) -> list[str]:
     return [color_of.get(group, NO_GROUP) for group in groups]
 
 
-def thinned(order: Sequence[int], most: int) -> list[int]:
+def thinned(order: Sequence[Item], most: int) -> list[Item]:
     """All of them, or `most` that are taken evenly."""
     if len(order) <= most:
         return list(order)
@@ -398,21 +401,29 @@ def _strip(axes: Axes, side: str, colors: Sequence[str]) -> None:
 
 def render(figure: Figure) -> bytes:
     """The figure as a PNG."""
-    return _saved(figure, format="png", dpi=DPI)
+    buffer = io.BytesIO()
+    # `savefig` draws everything twice, the first time only to lay it out.
+    figure.set_dpi(DPI)
+    with _missing_letters_are_boxes():
+        FigureCanvasAgg(figure).print_png(buffer)  # type: ignore[no-untyped-call]
+    return buffer.getvalue()
 
 
 def render_for_paper(figure: Figure) -> bytes:
     """The figure as a PDF: lines and letters that stay sharp at any size, and can be searched."""
-    # Letters as outlines of type 3, the default, are refused by many conferences and journals.
-    with matplotlib.rc_context({"pdf.fonttype": 42}):
-        # Without a date, so that the same results always give the same file.
-        return _saved(figure, format="pdf", metadata={"CreationDate": None})
-
-
-def _saved(figure: Figure, **options: Any) -> bytes:
     buffer = io.BytesIO()
-    with warnings.catch_warnings():
-        # A name in a script that the font lacks is drawn as boxes; the terminal need not know.
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        figure.savefig(buffer, **options)
+    figure.set_dpi(DPI)
+    canvas = FigureCanvasPdf(figure)
+    # Letters as outlines of type 3, the default, are refused by many conferences and journals.
+    with _missing_letters_are_boxes(), matplotlib.rc_context({"pdf.fonttype": 42}):
+        # Without a date, so that the same results always give the same file.
+        canvas.print_pdf(buffer, metadata={"CreationDate": None})  # type: ignore[no-untyped-call]
     return buffer.getvalue()
+
+
+@contextmanager
+def _missing_letters_are_boxes() -> Iterator[None]:
+    """A name in a script that the font lacks is drawn as boxes; the terminal need not know."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        yield

@@ -98,6 +98,20 @@ class Posteriors:
             found.update(row)
         return sorted(found)
 
+    @cached_property
+    def colors(self) -> dict[str, str]:
+        """Clients by their group; models that belong to nobody one by one."""
+        colors = dict.fromkeys(self.clients, NO_GROUP)
+        if self.groups is not None:
+            colors = dict(zip(self.clients, self.groups.colors, strict=True))
+
+        # Over again from the first where there are more models than colours.
+        next_color = cycle(GROUP_COLORS)
+        for owner in self.owners:
+            if owner not in colors:
+                colors[owner] = next(next_color)
+        return colors
+
 
 def read_posteriors(cell: CellDir, drawn: Sequence[int] | None = None) -> Posteriors | None:
     """Read the posteriors of a cell; None for a method that has none.
@@ -167,17 +181,16 @@ def panel(axes: Axes, shown: Posteriors, client: int) -> None:
     """One client's weights; its own model is drawn last, dashed and thicker."""
     name = shown.clients[client]
     rows = shown.by_client[client]
-    colors = _colors(shown)
     visible = _visible_owners(rows)
 
     for owner in sorted(visible - {name}):
         weights = weights_in_percent(rows, owner)
         # A cluster that was split has no weight at the end, and no colour.
-        color = colors.get(owner, NO_GROUP)
+        color = shown.colors.get(owner, NO_GROUP)
         axes.plot(shown.rounds, weights, color=color, linewidth=1.3, alpha=0.9)
     if name in visible:
         weights = weights_in_percent(rows, name)
-        axes.plot(shown.rounds, weights, color=colors[name], linestyle="--", linewidth=2.2)
+        axes.plot(shown.rounds, weights, color=shown.colors[name], linestyle="--", linewidth=2.2)
 
     title = short(text.called(name), 26)
     if shown.distributions and not shown.of_clients:
@@ -244,10 +257,9 @@ def legend_lines(shown: Posteriors) -> list[Line2D]:
     """What the colours of the panels stand for."""
     lines = []
     if not shown.of_clients:
-        colors = _colors(shown)
         for owner in shown.owners:
             name = short(owner.lstrip("*"))
-            lines.append(Line2D([], [], color=colors[owner], label=name))
+            lines.append(Line2D([], [], color=shown.colors[owner], label=name))
         return lines
 
     own = Line2D([], [], color=INK, linestyle="--", linewidth=2.2, label="own model")
@@ -261,17 +273,3 @@ def legend_lines(shown: Posteriors) -> list[Line2D]:
     for group, name in list(groups.names.items())[:MOST_PANELS]:
         lines.append(Line2D([], [], color=color_of[group], label=name))
     return lines
-
-
-def _colors(shown: Posteriors) -> dict[str, str]:
-    """Clients by their group; models that belong to nobody one by one."""
-    colors = dict.fromkeys(shown.clients, NO_GROUP)
-    if shown.groups is not None:
-        colors = dict(zip(shown.clients, shown.groups.colors, strict=True))
-
-    # Over again from the first where there are more models than colours.
-    next_color = cycle(GROUP_COLORS)
-    for owner in shown.owners:
-        if owner not in colors:
-            colors[owner] = next(next_color)
-    return colors

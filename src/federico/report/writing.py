@@ -34,8 +34,7 @@ def write_tables_and_pictures(folder: Path, summary: Summary) -> None:
         pictures.mkdir(exist_ok=True)
     _copy_picture(folder, pictures, OWN_FIGURE)
     for name, figure in draw_all(summary, details):
-        publish_bytes(pictures / f"{name}.pdf", render_for_paper(figure))
-        publish_picture(pictures, name, figure)
+        publish_picture(pictures, name, figure, for_paper=True)
 
     in_markdown = []
     in_latex = []
@@ -85,10 +84,12 @@ def for_dark_page(picture: Path) -> bytes:
         raise RunError(f"{picture}: cannot be read as a picture: {error}") from None
 
 
-def publish_picture(folder: Path, name: str, figure: Figure) -> None:
-    """Write the figure twice: as it is, and for a dark page."""
+def publish_picture(folder: Path, name: str, figure: Figure, *, for_paper: bool = False) -> None:
+    """Write the figure as it is and for a dark page, and as a PDF if it is for a paper, too."""
     publish_bytes(folder / f"{name}.png", render(figure))
-    # Colours move nothing: the layout of the first time is kept, which takes half the time.
+    # Nothing moves any more: the layout of the first time is kept, which takes half the time.
     figure.set_layout_engine("none")
+    if for_paper:
+        publish_bytes(folder / f"{name}.pdf", render_for_paper(figure))
     darken(figure)
     publish_bytes(folder / f"{name}{DARK}.png", render(figure))

@@ -6,7 +6,6 @@ from itertools import pairwise
 import numpy as np
 
 from federico.report.about_client import about_client, evidence_of
-from federico.report.drawing import true_groups
 from federico.runs.metric import METRICS
 from federico.runs.records import weights_kept
 from federico.ui import plain
@@ -33,7 +32,7 @@ def client_view(shown: ShownCell, client: str) -> Plain:
         evidence = evidence_of(about, shown.last, place)
         judged = JUDGED_ON.get(evidence.judged, "")
         if shown.knows_trust:
-            sentence = about_client(evidence, _known(shown))
+            sentence = about_client(evidence, shown.known_groups)
     traffic = shown.traffic
     return {
         "client": client,
@@ -55,35 +54,28 @@ def client_view(shown: ShownCell, client: str) -> Plain:
     }
 
 
-def _known(shown: ShownCell) -> dict[str, int] | None:
-    """The true distribution of each client, where it is known."""
-    truth = true_groups(shown.about.distribution)
-    if truth is None:
-        return None
-    return dict(zip(shown.about.clients, truth, strict=True))
-
-
 def _series(shown: ShownCell, place: int) -> list[Plain]:
     """The models that the client ever trusted most, with their weight in each round in percent."""
     rounds = shown.rounds
-    # [owners, rounds]
-    weights = np.zeros((len(shown.owners.names), len(rounds)), np.float32)
-    for column, each in enumerate(rounds):
-        owners, given = each.trust.of(place)
-        weights[owners, column] = given
+    trusted = [each.trust.of(place) for each in rounds]
+    # Of thousands of models a client ever trusts a few: the others get no row.
+    met = np.unique(np.concatenate([owners for owners, _ in trusted]))
+    weights = np.zeros((len(met), len(rounds)), np.float32)  # [met, rounds]
+    for column, (owners, given) in enumerate(trusted):
+        weights[np.searchsorted(met, owners), column] = given
     highest = weights.max(axis=1)
     # Of many clients only the largest weights are recorded: one that is missing is small.
     count = len(shown.about.clients)
     is_cut = weights_kept(count) < count
 
     found = []
-    for owner in np.argsort(-highest, kind="stable")[:MOST_SERIES].tolist():
-        if highest[owner] < LEAST_SHOWN:
+    for row in np.argsort(-highest, kind="stable")[:MOST_SERIES].tolist():
+        if highest[row] < LEAST_SHOWN:
             break
         in_percent: list[float | None] = []
-        for weight in weights[owner].tolist():
+        for weight in weights[row].tolist():
             in_percent.append(None if weight == 0 and is_cut else round(100 * weight, 1))
-        found.append({"owner": shown.owners.names[owner], "weights": in_percent})
+        found.append({"owner": shown.owners.names[met[row]], "weights": in_percent})
     return found
 
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from federico.errors import FedericoError
+from federico.report.drawing import thinned
 from federico.report.table_summary import Summary
 from federico.report.writing import write_tables_and_pictures
 from federico.runs.atomic import publish_text
@@ -26,7 +27,7 @@ MOST_BYTES = 6_000_000
 SAMPLE = 32
 """Clients whose views tell how large those of all clients are."""
 SURE = 1.1
-"""They are left out at once if the first few say that all take so many times the room there is."""
+"""They are left out at once if these say that all take so many times the room there is."""
 FEWEST_ROUNDS = 50
 """Rounds of a client are left out only as long as there are more than this."""
 IMPORT = re.compile(r"^import .*?;\n", re.MULTILINE | re.DOTALL)
@@ -40,14 +41,17 @@ def write_report(folder: Path, summary: Summary) -> Path:
     """
     write_tables_and_pictures(folder, summary)
     page = folder / REPORT
-    publish_text(page, frozen_page(folder))
+    publish_text(page, frozen_page(folder, summary=summary))
     return page
 
 
-def frozen_page(folder: Path, most: int = MOST_BYTES) -> str:
-    """The page with its scripts, its style and all that it shows, as far as it fits into `most`."""
+def frozen_page(folder: Path, most: int = MOST_BYTES, summary: Summary | None = None) -> str:
+    """The page with its scripts, its style and all that it shows, as far as it fits into `most`.
+
+    `summary` is that of the folder, if it is known already.
+    """
     name = folder.resolve().name
-    run = run_view(name, folder)
+    run = run_view(name, folder, summary)
     # The picture in the manner of the paper lies beside the report too.
     if len(json.dumps(run["figure"])) > most // 4:
         run["figure"] = None
@@ -100,19 +104,22 @@ def _clients(run: str, shown: ShownCell, room: int) -> tuple[dict[str, str], int
 def _clients_at_these_rounds(run: str, shown: ShownCell, room: int) -> dict[str, str]:
     """The views of all clients of a cell; none where they do not fit.
 
-    Whether they will is told from the first few: to make those of thousands would take minutes.
+    Whether they will is told from some of them: to make those of thousands would take minutes.
     """
-    packed: dict[str, str] = {}
-    count = len(shown.about.clients)
-    for place, client in enumerate(shown.about.clients):
-        packed[_key("client", run, shown.cell.path.name, client)] = _packed(
-            client_view(shown, client)
-        )
-        is_sample = place + 1 == SAMPLE
-        if is_sample and _size(packed) * count > SURE * SAMPLE * room:
-            return {}
-    if _size(packed) > room:
+    clients = shown.about.clients
+    some = thinned(clients, SAMPLE)
+    expected = sum(len(_packed(client_view(shown, client))) for client in some)
+    if expected * len(clients) > SURE * len(some) * room:
         return {}
+
+    packed: dict[str, str] = {}
+    size = 0
+    for client in clients:
+        view = _packed(client_view(shown, client))
+        packed[_key("client", run, shown.cell.path.name, client)] = view
+        size += len(view)
+        if size > room:
+            return {}
     return packed
 
 

@@ -63,7 +63,7 @@ def site_rounds(state_folder: Path) -> Plain:
     """What every round of a site cost it: bytes, and seconds by phase."""
     traffic = list(iterate_parts(state_folder, ROUND_BYTES))
     spent = read_spent(state_folder)
-    rounds = shown_rounds(len(traffic))
+    rounds = shown_rounds(len(traffic), clients=1)
     costs = [traffic[each - 1] for each in rounds]
     seconds = []
     if len(spent) >= len(traffic):

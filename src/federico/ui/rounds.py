@@ -6,6 +6,7 @@ kept, so that a new round costs no more than itself.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,15 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from federico.errors import RunError
+from federico.report.drawing import true_groups
 from federico.runs.layout import CellDir, Description
 from federico.runs.records import RECORD, Record, iterate_lines, parsed_part
 from federico.types import FloatArray, IntArray
 
 MOST_ROUNDS = 400
-"""Rounds of a cell that are shown, beside the first and the last."""
+"""Rounds of a cell that are shown at most, beside the first and the last."""
+MOST_READ = 400_000
+"""The same, counted in the clients of all these rounds: of thousands of clients fewer are read."""
 
 
 class NoRoundYetError(RunError):
@@ -151,6 +155,14 @@ class ShownCell:
         """What the cell says of itself."""
         return self.cell.description
 
+    @cached_property
+    def known_groups(self) -> dict[str, int] | None:
+        """The true distribution of each client; None where unknown, or where they group nobody."""
+        truth = true_groups(self.about.distribution)
+        if truth is None:
+            return None
+        return dict(zip(self.about.clients, truth, strict=True))
+
     @property
     def knows_trust(self) -> bool:
         """Whether its clients have weights over each other's models."""
@@ -163,9 +175,9 @@ def read_cell(path: Path, before: ShownCell | None = None) -> ShownCell:
     if before is not None and not _goes_on(before, cell):
         before = None
     start = 0 if before is None else before.read
-    lines = list(iterate_lines(path, start))
-    if lines:
-        return _read_on(cell, before, lines)
+    sizes = [len(line) for line in iterate_lines(path, start)]
+    if sizes:
+        return _read_on(cell, before, start, sizes)
     if before is None:
         raise NoRoundYetError(f"{path.name} has not finished a round yet; wait for the first")
     return before
@@ -179,23 +191,29 @@ def _goes_on(before: ShownCell, cell: CellDir) -> bool:
     return next(iterate_lines(cell.path, tail), b"") == before.last_line
 
 
-def _read_on(cell: CellDir, before: ShownCell | None, lines: Sequence[bytes]) -> ShownCell:
-    """What was read before and these new lines; rounds that are too many are left out again."""
+def _read_on(
+    cell: CellDir, before: ShownCell | None, start: int, sizes: Sequence[int]
+) -> ShownCell:
+    """What was read before and the new lines, which begin at `start` and have these sizes.
+
+    Rounds that are too many are left out again.
+    """
     owners = Owners(cell.description.clients)
     known: dict[int, ShownRound] = {}
     traffic: list[RoundBytes] = []
-    read = 0
     first = 1
     if before is not None:
         owners = before.owners
         known = {each.round: each for each in before.rounds}
         traffic.append(before.traffic)
-        read = before.read
         first = before.last.round + 1
 
-    shown = shown_rounds(first - 1 + len(lines))
+    shown = shown_rounds(first - 1 + len(sizes), len(cell.description.clients))
     wanted = set(shown)
-    for number, line in enumerate(lines, start=first):
+    line = b""
+    # Lines that have come since they were counted are for the next time.
+    numbers = range(first, first + len(sizes))
+    for number, line in zip(numbers, iterate_lines(cell.path, start), strict=False):
         if number in wanted:
             found = parsed_part(line, ROUND_READ, cell.path)
             known[number] = _shown(found, number, owners)
@@ -204,25 +222,26 @@ def _read_on(cell: CellDir, before: ShownCell | None, lines: Sequence[bytes]) ->
             traffic.append(parsed_part(line, ROUND_BYTES, cell.path))
     return ShownCell(
         cell=cell,
-        last=parsed_part(lines[-1], RECORD, cell.path),
+        last=parsed_part(line, RECORD, cell.path),
         rounds=[known[number] for number in shown if number in known],
         owners=owners,
         traffic=_sum(traffic),
-        read=read + sum(len(line) for line in lines),
-        last_line=lines[-1],
+        read=start + sum(sizes),
+        last_line=line,
     )
 
 
-def shown_rounds(count: int) -> list[int]:
-    """The rounds of so many that are shown.
+def shown_rounds(count: int, clients: int) -> list[int]:
+    """The rounds of so many that are shown, where each is of so many clients.
 
     All of them, or every second, fourth, eighth and so on, and the first and the last: rounds that
     are shown of a longer run were shown before.
     """
     if count == 0:
         return []
+    most = max(2, min(MOST_ROUNDS, MOST_READ // clients))
     step = 1
-    while count / step > MOST_ROUNDS:
+    while count / step > most:
         step *= 2
     return sorted({1, *range(step, count + 1, step), count})
 

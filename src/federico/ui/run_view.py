@@ -24,9 +24,13 @@ from federico.ui.runs_view import alone_of, pace
 FEDAVG = "fedavg"
 
 
-def run_view(name: str, path: Path) -> Plain:
-    """All that is shown of a run but the rounds of its cells."""
-    summary = summarize(path)
+def run_view(name: str, path: Path, summary: Summary | None = None) -> Plain:
+    """All that is shown of a run but the rounds of its cells.
+
+    `summary` is that of the run, if it is known already.
+    """
+    if summary is None:
+        summary = summarize(path)
     cells = shown_cells(path)
     descriptions = [cell.description for cell in cells]
     return {
