@@ -45,9 +45,10 @@ checkpoint_every = 1
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A folder with the methods of the page and an experiment that uses the first."""
-    fedprox, patient = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S)
+    fedprox, patient, fedavgm = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S)
     (tmp_path / "fedprox.py").write_text(fedprox)
     (tmp_path / "patient.py").write_text(patient)
+    (tmp_path / "fedavgm.py").write_text(fedavgm)
     (tmp_path / "mine.toml").write_text(FILE.format(rounds=3))
     return tmp_path
 
@@ -64,7 +65,7 @@ def models(run: Path) -> dict[str, bytes]:
 
 
 def test_the_example_is_short() -> None:
-    fedprox, _ = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S)
+    fedprox, *_ = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S)
     assert len(fedprox.splitlines()) < 40
 
 
@@ -170,3 +171,16 @@ def test_a_round_or_predictors_without_a_return_are_named_with_the_remedy(
         federico.run(plain, methods=[NoRound], directory=folder / "runs")
     with pytest.raises(ConfigError, match=r"NoPredictors.predictors .* return self\.read\("):
         federico.run(plain, methods=[NoPredictors], directory=folder / "runs")
+
+
+def test_momentum_of_the_server_by_hand(lines: Build, folder: Path) -> None:
+    """Two clients want w + b = 2 and 4: after a round both pull with the same force."""
+    fedavgm: Any = import_object(f"{folder / 'fedavgm.py'}:FedAvgM", "methods")
+    played: Any = lines(fedavgm, [[(1.0, 2.0)], [(1.0, 4.0)]], rate=0.25)
+    played.round(1)
+    np.testing.assert_allclose(played.bank.rows, [[1.5, 1.5]], rtol=1e-12)
+    resumed: Any = lines(fedavgm, [[(1.0, 2.0)], [(1.0, 4.0)]], rate=0.25)
+    resumed.restore(played.state())
+    for each in (played, resumed):
+        each.round(2)
+        np.testing.assert_allclose(each.bank.rows, [[2.85, 2.85]], rtol=1e-12)
