@@ -34,8 +34,7 @@ RESUMING = ("run", "reproduce")
 class Commands(TyperGroup):
     """Explains what Ctrl-C did, where typer would exit without a word; a closed pipe is no error.
 
-    What is lost then, and what SIGTERM does: see `experiment/runner.py`, and `site/runner.py` for a
-    peer.
+    What each command does on signals is in `signals.py`.
     """
 
     def invoke(self, ctx: Any) -> Any:

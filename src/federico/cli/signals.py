@@ -1,7 +1,8 @@
 """What SIGTERM, Ctrl-C and a closed pipe do to commands.
 
-`peer` and `relay` end what they are doing first; `launch` ends its peers. The others end at once,
-see `main.py`.
+`peer` and `relay` end what they are doing first; `launch` ends its peers. `run` and `reproduce`
+have no handler: the process ends at once, and the same command resumes from the last checkpoint.
+All others end at once too. On Ctrl-C, `main.py` adds a sentence and the exit code.
 """
 
 import os

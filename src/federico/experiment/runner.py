@@ -343,9 +343,9 @@ class GridRun:
         """Write the lines of results of a cell that has all its rounds."""
         if self.team.rank > 0:
             return
-        lines = []
+        results = []
         for cell in cells:
-            line = cell_result(
+            result = cell_result(
                 folder,
                 row=cell.row,
                 title=cell.title,
@@ -353,17 +353,17 @@ class GridRun:
                 rate_kind=cell.rate_kind,
                 command=self.command,
             )
-            append_result(self.run.path, line)
-            lines.append(line)
-        self.observer.cell_finished(folder, lines)
+            append_result(self.run.path, result)
+            results.append(result)
+        self.observer.cell_finished(folder, results)
 
     def unfinished(self, cells: Sequence[Cell]) -> list[Cell]:
-        """The cells that are still to be run; all processes of the team agree on them.
+        """The cells that are not finished; all processes of the team agree on them.
 
-        A cell has its line of results; where its folder is still there, it says so too.
+        Finished means: it has a line of results, and its folder, if there is one, has all rounds.
         """
         results, _ = read_results(self.run.path)
-        keys = {line.key for line in results}
+        keys = {result.key for result in results}
         missing = []
         for place, cell in enumerate(cells):
             folder = self.folder(cell)

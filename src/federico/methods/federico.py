@@ -228,7 +228,12 @@ class Federico(Method):
     # The E-step: whom peers trust.
 
     def e_step(self, visits: Visits, *, is_final: bool = False) -> None:
-        """Equation (3): what is measured of the visited models becomes each peer's posterior."""
+        """Equation (3): what is measured of the visited models becomes each peer's posterior.
+
+        With held-out evidence, outputs become trust here: `measure` in `federico_evidence`, `judge`
+        in `judging`, `judge_classes` or `judge_values` in `algorithm.evidence`, `observe` and
+        `weights` in `algorithm.gains`, and `trust` in `algorithm.trust_rules`.
+        """
         judgement = self.evidence.measure(visits, is_final=is_final)
         for i in self.posteriors:
             self.posteriors[i] = self.evidence.posterior(i)
