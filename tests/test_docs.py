@@ -239,6 +239,21 @@ def test_every_method_has_a_page_with_its_options_and_a_command(name: str) -> No
         ] == []
 
 
+def test_pages_of_methods_say_what_was_measured() -> None:
+    summary = summarize(ROOT / "results" / "digits-methods")
+    measured = {entry.row.method: entry for entry in summary.entries}
+    assert measured.keys() == METHODS.keys()
+    for name, entry in measured.items():
+        page = (ROOT / "docs" / f"explanation-method-{name}.md").read_text(encoding="utf-8")
+        spread = entry.sd("seeds")
+        assert spread is not None
+        figure = f"{100 * entry.mean:.1f} ± {100 * spread:.1f}"
+        said = page.partition("## Measured")[2].replace("**", "")
+        assert f"{entry.title} {figure}" in said
+        moved = f"{entry.bytes_moved[-1] / 1e6:.1f} MB".replace("0.0 MB", "0 MB")
+        assert moved in said
+
+
 def test_every_kept_figure_is_on_the_page_of_results() -> None:
     page = (ROOT / "docs" / "results.md").read_text()
     for table in sorted((ROOT / "results").glob("*/table.json")):
