@@ -41,7 +41,7 @@ def let_idle_threads_sleep() -> None:
 
 
 def use_threads(count: int | None) -> None:
-    """Let torch use so many threads in this process; None leaves the number that it has chosen."""
+    """Let torch use this many threads in this process; None leaves the number it has chosen."""
     import torch
 
     if count is not None:

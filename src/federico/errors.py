@@ -78,5 +78,5 @@ class ProtocolError(FedericoError):
 class SignedProtocolError(ProtocolError):
     """Another peer has signed something that it may not send.
 
-    Nobody between the two can have made it up, so it counts also where a relay passes messages on.
+    Nobody between the two can have made it up, so it counts even where a relay passes messages on.
     """

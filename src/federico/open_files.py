@@ -1,4 +1,4 @@
-"""Running out of open files passes: whoever floods a peer with connections does not end its run."""
+"""Running out of open files passes: a flood of connections does not end a peer's run."""
 
 import errno
 import logging

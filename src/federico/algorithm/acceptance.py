@@ -1,8 +1,8 @@
 """What the owner of a model makes of the moves that come for it, beside its trust in the senders.
 
-Trust in a model is no trust in moves: who serves a good model can still send anything. So an owner
-compares each move with the one that it has computed on its own data. What a move loses of its
-coefficient goes to the owner's own, so that turning one away makes nobody else count for more.
+Trust in a model is no trust in moves: a peer that serves a good model can still send anything. So
+an owner compares each move with the one that it has computed on its own data. What a move loses of
+its coefficient goes to the owner's own, so that turning one away makes nobody else count for more.
 """
 
 from typing import Literal

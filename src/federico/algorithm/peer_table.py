@@ -20,7 +20,7 @@ class Column:
     """How many numbers it has for each peer, where that is not one."""
 
     def empty(self, length: int) -> Array:
-        """The column of so many peers that were only just met."""
+        """The column of this many peers that were only just met."""
         shape = (length,) if self.width is None else (length, self.width)
         return np.full(shape, self.fill, dtype=type(self.fill))
 

@@ -152,7 +152,7 @@ class ReferenceFederation:
         """What each gain may be at most, once trust is final: models are then judged on samples
         that they are trained on, where only a loss of worth tells anything."""
         self.waiting: list[set[int]] = [set() for _ in self.x]
-        """Who has sent peer i an update, but has never been judged by it."""
+        """The peers that have sent peer i an update, but have never been judged by it."""
         self.temperature: list[dict[int, float]] = [{} for _ in self.x]
         """T_ij: how peer i reads model j."""
         self.prior_power: list[dict[int, float]] = [{} for _ in self.x]
@@ -245,13 +245,13 @@ class ReferenceFederation:
         return self.sample_by_trust(i, t)
 
     def pull(self, i: int, wanted: list[int]) -> list[int]:
-        """Those of the wanted models that come; whose does not is tried after all others."""
+        """The wanted models that come; a peer whose model does not is tried after all others."""
         came = [j for j in wanted if j not in self.unshown]
         self.absent[i] |= set(wanted) - set(came)
         return came
 
     def sample(self, i: int, t: int) -> list[int]:
-        """The neighbors of peer i while it judges: who waits comes first, then who is trusted."""
+        """The neighbors of peer i while it judges: those who wait, then those it trusts most."""
         known = sorted({*self.gain[i], *self.waiting[i], *self.absent[i]})
         losses: list[float] = []
         for j in known:
@@ -260,7 +260,7 @@ class ReferenceFederation:
             elif j in self.waiting[i]:
                 losses.append(WAITING)
             else:
-                # Who has sent moves that had to be refused is asked less readily.
+                # A peer that has sent moves that had to be refused is asked less readily.
                 standing = self.standing[i].get(j, 1.0)
                 losses.append(1 - standing * self.posterior[i][j])
 
@@ -275,7 +275,7 @@ class ReferenceFederation:
         return sampled
 
     def sample_by_trust(self, i: int, t: int) -> list[int]:
-        """The neighbors of peer i once its trust is final: who waits, then drawn by trust."""
+        """The neighbors of peer i once its trust is final: those who wait, then drawn by trust."""
         waiting = sorted(self.waiting[i])[: self.neighbors]
         others = self.trusted_others(i)
         weights = [self.standing[i].get(j, 1.0) * self.posterior[i][j] for j in others]
@@ -323,7 +323,7 @@ class ReferenceFederation:
             self.together[i] = together
             self.predicting[i] = predicting
             if self.ceiling[i] and self.together_ceiling[i] == 1 and together > 0:
-                # Who trusted nobody when trust became final has found a collaborator now.
+                # It trusted nobody when trust became final, and has found a collaborator now.
                 self.together_ceiling[i] = together
                 self.predicting_ceiling[i] = predicting
 
@@ -380,7 +380,7 @@ class ReferenceFederation:
             self.temperature[i][b] = evidence.temperature
             self.prior_power[i][b] = evidence.prior_power
         if i in self.ceiling[i]:
-            # Trust is final: who is met only now is judged once.
+            # Trust is final: a peer that is met only now is judged once.
             self.ceiling[i].setdefault(b, self.gain[i][b])
         self.waiting[i].discard(b)
         self.broken[i].discard(b)
@@ -499,7 +499,7 @@ class ReferenceFederation:
 
     def update(self, b: int, received: list[ReferenceUpdate]) -> None:
         """Move model b by the average of what has come, each update by what it counts for."""
-        # Who has sent something and was never judged is judged next.
+        # A peer that has sent something and was never judged is judged next.
         for update in received:
             if update.sender not in self.gain[b] and self.say != "sender":
                 self.waiting[b].add(update.sender)
@@ -561,7 +561,7 @@ class ReferenceFederation:
         return counting
 
     def too_far(self, b: int, received: list[ReferenceUpdate], own: FloatArray | None) -> set[int]:
-        """Whose moves are held against them because they are very far from the own one."""
+        """The senders whose moves are held against them: very far from the own one."""
         usual_length = self.usual_length(b, own)
         if own is None or usual_length == 0 or self.acceptance.accept == "any":
             return set()
@@ -572,7 +572,7 @@ class ReferenceFederation:
         return self.that_count(b, received, far)
 
     def harmful(self, b: int, moves: dict[int, FloatArray], weights: dict[int, float]) -> set[int]:
-        """Whose moves have cost model b too many nats, these included.
+        """The senders whose moves have cost model b too many nats, these included.
 
         A move is tried with its share of the average, beside the owner's own alone.
         """
@@ -599,13 +599,13 @@ class ReferenceFederation:
         return harmful
 
     def note_refusals(self, b: int, refused: set[int]) -> None:
-        """Who has sent what was refused counts for half as much; others regain something."""
+        """A peer whose move was refused counts for half as much; others regain something."""
         for sender, standing in self.standing[b].items():
             self.standing[b][sender] = min(1.0, standing + REGAINED)
             if sender in refused:
                 self.standing[b][sender] = standing * LEFT_AFTER_REFUSAL
         for sender in refused:
-            # Who was never refused before had a standing of 1.
+            # A peer that was never refused before had a standing of 1.
             self.standing[b].setdefault(sender, LEFT_AFTER_REFUSAL)
             before = self.refusals[b].get(sender, 0)
             self.refusals[b][sender] = before + 1

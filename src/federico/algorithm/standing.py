@@ -20,14 +20,14 @@ from federico.algorithm.peer_table import Column, PeerTable
 from federico.types import BoolArray, FloatArray, IntArray
 
 TOO_FAR = 4.0
-"""A move that is so many usual lengths of own moves away from the owner's own is refused."""
+"""A move that is this many usual lengths of own moves away from the owner's own is refused."""
 LEFT_AFTER_REFUSAL = 0.5
 """The part of its standing that a contributor keeps when a move of it is refused."""
 REGAINED = 0.1
 """What it regains in every round in which none is refused."""
 
 HARMFUL = 1.0
-"""Who has cost an owner so many nats has its moves refused."""
+"""A contributor that has cost an owner this many nats has its moves refused."""
 MOST_HARM = 3.0
 """What is remembered of harm at most, so that there is a way back."""
 
@@ -52,7 +52,7 @@ class Standings(PeerTable):
     """How many moves were ever refused."""
 
     def note(self, contributors: IntArray, is_refused: BoolArray) -> None:
-        """Take in a round's moves: who is not refused regains something, also who sent nothing."""
+        """Take in a round's moves: all who are not refused regain something, sent or not."""
         blamed = self.meet(contributors[is_refused])
         regained = np.minimum(self.standing + REGAINED, 1.0)
         regained[blamed] = self.standing[blamed] * LEFT_AFTER_REFUSAL

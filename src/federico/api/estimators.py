@@ -93,7 +93,7 @@ class FedericoClassifier(_PersonalModels):
         names = [str(name) for name in classes]
         self.classes_ = classes
         if parts[0].label_names:
-            # The data itself has names for its class numbers, also for those that do not occur.
+            # The data itself has names for its class numbers, even for those that do not occur.
             names = list(parts[0].label_names)
             numbered = {part.name: (part.x, part.y) for part in parts}
             self.classes_ = np.array(names)

@@ -43,7 +43,7 @@ Move = Callable[[Opportunity], Tensor]
 
 
 def own_move_backwards(chance: Opportunity) -> Tensor:
-    """The owner's own move turned round, so many times as long."""
+    """The owner's own move turned round, this many times as long."""
     return -chance.strength * chance.own_move
 
 
@@ -53,14 +53,14 @@ def computed_backwards(chance: Opportunity) -> Tensor:
 
 
 def noise(chance: Opportunity) -> Tensor:
-    """A random direction, so many times as long as the owner's own move."""
+    """A random direction, this many times as long as the owner's own move."""
     drawn = torch.from_numpy(chance.rng.standard_normal(len(chance.own_move))).to(chance.own_move)
     length = chance.strength * float(chance.own_move.norm())
     return length * drawn / float(drawn.norm())
 
 
 def a_little_is_enough(chance: Opportunity) -> Tensor:
-    """The mean of the honest moves, less so many of their standard deviations."""
+    """The mean of the honest moves, less this many of their standard deviations."""
     spread = chance.honest_moves.std(0, unbiased=False)
     return chance.honest_moves.mean(0) - chance.strength * spread
 

@@ -132,7 +132,7 @@ def backup(
     file: SiteFile,
     target: Annotated[Path, typer.Argument(help="The file to write, such as monday.tar.")],
 ) -> None:
-    """Save the state folder in one file, also while the peer runs; keys are not in it."""
+    """Save the state folder in one file, even while the peer runs; keys are not in it."""
     from federico.site.backup import back_up
 
     size = back_up(find_state_folder(file), target)

@@ -66,7 +66,7 @@ def new_rows(
     unknown: Unknown = "error",
     at_once: int | None = None,
 ) -> Iterator[NewRows]:
-    """The rows of a CSV, Parquet or npz file for a model of this schema, so many at once.
+    """The rows of a CSV, Parquet or npz file for a model of this schema, this many at once.
 
     Columns that the model was not trained on are ignored. `origin` says how the training table was
     read. `ids` are columns to keep; if not given, those of the training table that the file has.

@@ -96,7 +96,7 @@ def read_table(path: Path, form: TableFormat = PLAIN) -> pd.DataFrame:
 def table_chunks(
     path: Path, form: TableFormat = PLAIN, rows: int | None = None
 ) -> Iterator[pd.DataFrame]:
-    """Its rows as they are, in pieces of so many rows: only one of them has to be in memory."""
+    """Its rows as they are, in pieces of this many rows: only one of them has to be in memory."""
     if path != STANDARD_INPUT:
         existing(path)
     is_parquet = path.suffix.lower() == ".parquet"

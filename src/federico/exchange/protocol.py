@@ -89,7 +89,7 @@ class Traffic:
             np.add.at(counted.received, receivers[moved], size)
 
     def sends(self, sender: int, size: int, purpose: Purpose = "training") -> None:
-        """Count bytes that went out; whoever gets them counts them too, in another process."""
+        """Count bytes that went out; the receiver counts them too, in another process."""
         with self._lock:
             self._counts[purpose].sent[sender] += size
 

@@ -134,7 +134,7 @@ class BestRounds:
         return record
 
     def gains_no_more(self, patience: int | None) -> bool:
-        """Whether no client here has gained for so many evaluated rounds; never without a number.
+        """Whether no client here has gained for this many evaluated rounds; never without a number.
 
         Hostile clients of a simulation are not asked.
         """

@@ -72,9 +72,9 @@ class MemoryPlan:
 
 
 def plan_simulation(setup: Setup, *, seeds_held: int = 1, ranks: int = 1) -> MemoryPlan:
-    """The peak of the method that needs most, with the data of so many seeds in memory already.
+    """The peak of the method that needs most, with the data of this many seeds in memory already.
 
-    It is that of the first of so many ranks, which gathers what is saved.
+    It is that of the first of this many ranks, which gathers what is saved.
     """
     methods = setup.experiment.methods
     all_needs = [_needs(setup, method) for method in methods]
@@ -127,7 +127,7 @@ def plan_peer(setup: Setup, limits: Limits) -> MemoryPlan:
 
 
 def memory_limit(setup: Setup, processes: int = 1) -> int:
-    """How much this process may take, of what is allowed or free, where so many share a machine."""
+    """How much this process may take of what is allowed or free, if this many share a machine."""
     allowed = setup.experiment.system.memory
     if allowed is not None:
         return int(allowed) // processes
@@ -244,7 +244,7 @@ def _moments_bytes(setup: Setup) -> int:
 
 
 def _simulated_rows(setup: Setup, needs: Needs, ranks: int, row_bytes: int) -> dict[str, int]:
-    """Bytes of the rows of numbers that a method holds, on the first of so many ranks."""
+    """Bytes of the rows of numbers that a method holds, on the first of this many ranks."""
     models = needs.models * row_bytes
     optimizers = needs.pairs * _moments_bytes(setup)
     updates = (needs.updates + needs.private_updates) * row_bytes

@@ -142,7 +142,7 @@ def _assemble(mixtures: Mixtures, processes: ProcessGroup) -> dict[str, Tensor]:
         here = np.intersect1d(mixtures.bank.owners, used)
         rows = _rows(mixtures.bank, here)
     else:
-        # Whom a client visits is completed by what is the client's own: no two have the same model.
+        # The clients' own parts complete the models they visit: no two have the same model.
         here = visits.owners
         rows = torch.stack(list(mixtures.bank.whole(visits))).cpu()
     parts = {

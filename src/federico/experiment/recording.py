@@ -16,7 +16,7 @@ from federico.types import FloatArray, IntArray
 DIGITS = 4
 """Significant digits of what the record of many clients says about their posteriors."""
 MANY_CLIENTS = 1000
-"""From so many clients on, a record says less: what it says grows with them."""
+"""From this many clients on, a record says less: what it says grows with them."""
 VERY_MANY_CLIENTS = 10_000
 FIGURE_DIGITS = 5
 """Significant digits of the figures of many clients: all digits of ten thousand clients' figures
@@ -89,7 +89,7 @@ def record_round(
 
 
 def is_whole(round_index: int, clients: int) -> bool:
-    """Whether the record of this round says all that can be said of so many clients.
+    """Whether the record of this round says all that can be said of this many clients.
 
     What each is alone and together, and what its posterior comes to, is two thirds of a record.
     With a thousand clients it is left out but for rounds 1, 4, 16, 64 and so on, and the last.
@@ -209,7 +209,7 @@ def _rounded(value: float, digits: int = DIGITS) -> float:
 
 
 def _finite(values: FloatArray, clients: int) -> list[float | None]:
-    """The figures, as exactly as so many clients need; None for what is not finite."""
+    """The figures, as exactly as this many clients need; None for what is not finite."""
     digits = FIGURE_DIGITS if clients < VERY_MANY_CLIENTS else FIGURE_DIGITS - 1
     found: list[float | None] = []
     for value in values.tolist():

@@ -418,14 +418,14 @@ def run_one(
     team: ProcessGroup,
     threads: int,
 ) -> None:
-    """Run one cell in this process, which uses its share of so many threads."""
+    """Run one cell in this process, which uses its share of this many threads."""
     setup = problems.setup(cell)
     storage = prepare_process(setup, RunDir(folder.path.parent), team, threads)
     run_cell(folder, cell, setup, observer, command, team, storage)
 
 
 def prepare_process(setup: Setup, run: RunDir, team: ProcessGroup, threads: int) -> RowStorage:
-    """Share memory and so many threads with the other processes here; returns where models lie."""
+    """Share memory and this many threads with the processes here; returns where models lie."""
     compat.keep_freed_memory()
     share_of_threads = max(1, threads // team.processes_here)
     compat.use_threads(setup.experiment.system.threads or share_of_threads)

@@ -21,7 +21,7 @@ class TrackOptions(Options):
     module: str = Field(default="wandb", pattern=r"^[A-Za-z_][\w.]*$")
     """Module with the interface of wandb, for `to = ["wandb"]`: `wandb`, or `trackio`."""
     clients: NonNegativeInt = 20
-    """Figures of each client are written for so many clients, the first ones; means over all
+    """Figures of each client are written for this many clients, the first ones; means over all
     clients always."""
     models: bool = False
     """Whether trackers that keep artefacts also keep the clients' personal models."""

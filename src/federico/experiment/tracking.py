@@ -111,7 +111,7 @@ class Tracking(Callback):
         self._attempt(tracked, self._close)
 
     def close(self) -> None:
-        """Close what is open, also where the run was interrupted."""
+        """Close what is open, even if the run was interrupted."""
         for tracked in self._cells.values():
             self._attempt(tracked, self._close)
 
@@ -153,7 +153,7 @@ class Tracking(Callback):
 
     def _opened(self, tracked: TrackedCell) -> TrackLog:
         if tracked.log is None:
-            # The identity is noted first: who opens the log again finds the same.
+            # The identity is noted first: a process that opens the log again finds the same.
             tracked.write_note()
             folder = self._run.absolute() / FOLDER
             opening = Opening(tracked.cell, folder, tracked.identity, tracked.last_round)

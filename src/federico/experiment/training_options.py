@@ -75,7 +75,7 @@ class Training(Options):
     evaluated round whose personal model it keeps: the one with its lowest loss on them. 0 sets
     nothing aside and keeps those of the last round."""
     patience: PositiveInt | None = None
-    """End a simulation once no client has gained for so many evaluated rounds on what `keep_best`
+    """End a simulation once no client has gained for this many evaluated rounds on what `keep_best`
     has set aside. A peer of a real federation trains no more once it has not gained for so many,
     and serves the others until they are done. All rounds are played if not set."""
 

@@ -74,7 +74,7 @@ RunOne: TypeAlias = Callable[[Cell, CellDir, ProblemCache, Observer, str, Proces
 def run_in_workers(
     work: Sequence[Work], size: int, run_one: RunOne, observer: Observer, command: str
 ) -> Iterator[Work]:
-    """Run all cells in so many processes; each is given back when it has all its rounds."""
+    """Run all cells in this many processes; each is given back when it has all its rounds."""
     workers = [_Worker(run_one, command, size) for _ in range(size)]
     try:
         yield from _distribute(list(work), workers, observer)
@@ -86,7 +86,7 @@ def run_in_workers(
 def _distribute(
     waiting: list[Work], workers: Sequence["_Worker"], observer: Observer
 ) -> Iterator[Work]:
-    """Whoever is free gets the next cell."""
+    """A worker that is free gets the next cell."""
     by_pipe = {worker.pipe: worker for worker in workers}
     for worker in workers:
         worker.give(waiting.pop(0))

@@ -190,7 +190,7 @@ class ClientSamples:
         lengths = [len(positions) for positions in chosen]
         longest = max(1, *lengths)
 
-        # Who has fewer has sample 0 in the rest, with weight 0.
+        # A client that has fewer has sample 0 in the rest, with weight 0.
         index = np.zeros((len(clients), longest), dtype=np.int64)
         weights = np.zeros((len(clients), longest))
         for row, (client, positions) in enumerate(zip(clients, chosen, strict=True)):

@@ -196,7 +196,7 @@ class Stacked:
     def hold(self, rows: Tensor) -> None:
         """See `Engine.hold`."""
         self._rows = rows
-        # The layers of the first so many models, by that number.
+        # The layers of the first n models, by n.
         self._stacked_layers: dict[int, list[StackedLayer]] = {}
 
     @torch.no_grad()

@@ -43,7 +43,7 @@ def footprint(layout: ModelLayout, sample: Tensor) -> Footprint:
 
 
 def _sent_through(layout: ModelLayout, sample: Tensor, count: int) -> Footprint:
-    """The bytes that so many copies of the sample take together."""
+    """The bytes that this many copies of the sample take together."""
     row = torch.zeros(layout.size, dtype=layout.dtype)
     module = layout.bind(row, layout.initial_counters())
     layout.training_mode(module)

@@ -54,14 +54,14 @@ class PrivacyAccount:
         self._train_samples: IntArray = np.zeros(0, dtype=np.int64)
 
     def open(self, samples: IntArray) -> None:
-        """Begin the account of clients with so many training samples each; nothing is spent."""
+        """Begin the account of clients with this many training samples each; nothing is spent."""
         self.all_samples = samples
         self._train_samples = samples
         self.steps = np.zeros((len(samples), 2), dtype=np.int64)
         self._choose_noise()
 
     def hold_out(self, trained_on: IntArray) -> None:
-        """From now on, and in the account so far, clients trained on so many samples at first."""
+        """From now on, and in the account so far, clients trained on this many samples at first."""
         self._train_samples = trained_on
         self._choose_noise()
 
@@ -74,12 +74,12 @@ class PrivacyAccount:
         return np.array([self._epsilon(i, self.steps[i]) for i in range(len(self.steps))])
 
     def affordable(self, client: int, visits: int, samples: int) -> bool:
-        """Whether the client can make so many visits on so many samples within its budget."""
+        """Whether the client can make this many visits on this many samples within its budget."""
         after = self._after(client, visits, samples)
         return self._epsilon(client, after) <= self.rules.epsilon
 
     def charge(self, clients: IntArray, samples: IntArray) -> None:
-        """Add a visit of each of these clients, which train on so many samples each."""
+        """Add a visit of each of these clients, which train on this many samples each."""
         for client, count in zip(clients.tolist(), samples.tolist(), strict=True):
             self.steps[client] = self._after(client, 1, count)
         self._keep_steps()
@@ -99,15 +99,15 @@ class PrivacyAccount:
         self._keep_steps()
 
     def steps_per_epoch(self, samples: int) -> int:
-        """How many steps a client with so many samples takes in an epoch."""
+        """How many steps a client with this many samples takes in an epoch."""
         return ceil(samples / self._batch_size)
 
     def rate(self, samples: int) -> float:
-        """The probability with which a step draws each of so many samples."""
+        """The probability with which a step draws each of this many samples."""
         return min(1.0, self._batch_size / max(1, samples))
 
     def _most_affordable(self, client: int, samples: int) -> int:
-        """How many visits on so many samples are left in the budget; 0 where there is no sample."""
+        """How many visits on this many samples are left in the budget; 0 if there is no sample."""
         if samples == 0:
             return 0
         too_many = 1
@@ -171,7 +171,7 @@ def epsilon_of(taken: tuple[tuple[float, int], ...], noise: float, delta: float)
 
 @cache
 def least_noise(rate: float, steps: int, epsilon: float, delta: float) -> float:
-    """The least noise with which so many steps cost at most epsilon, up to NOISE_PRECISION."""
+    """The least noise with which this many steps cost at most epsilon, up to NOISE_PRECISION."""
 
     def fits(noise: float) -> bool:
         return epsilon_of(((rate, steps),), noise, delta) <= epsilon

@@ -12,7 +12,7 @@ class Floor:
     batches: int = 1
 
     def allows(self, samples: int, batch_size: int) -> bool:
-        """Whether a client that trains on so many samples may send."""
+        """Whether a client that trains on this many samples may send."""
         batches = ceil(samples / batch_size)
         return samples >= self.samples and batches >= self.batches
 
@@ -29,6 +29,6 @@ class PrivacyRules:
     noise: float | None
     """Noise of a step, in units of `clip`; None: as little as the planned visits need."""
     planned_visits: int
-    """At most so many visits to models that others see does a client make in the run."""
+    """A client makes at most this many visits to models that others see in the run."""
     secret: int
-    """Seed of the noise. Who knows it can take the noise away."""
+    """Seed of the noise. Anyone who knows it can take the noise away."""

@@ -25,7 +25,7 @@ class WarmUp(Options):
         return self.after(round_index - self.warmup - 1)
 
     def after(self, rounds: int) -> float:
-        """The factor when so many rounds have been played since the learning rate was highest."""
+        """The factor when this many rounds have been played since the learning rate was highest."""
         raise NotImplementedError
 
 
@@ -56,7 +56,7 @@ class Cosine(WarmUp):
 
 
 class Step(WarmUp):
-    """The learning rate is multiplied by the same number every so many rounds."""
+    """The learning rate is multiplied by the same number each time this many rounds have passed."""
 
     kind: Literal["step"]
     every: PositiveInt

@@ -71,7 +71,7 @@ class CodeReader:
         elif isinstance(value, ModuleType):
             file = getattr(value, "__file__", None)
         elif value.__module__ == "__main__":
-            return True  # also where it was typed into a notebook
+            return True  # even if it was typed into a notebook
         elif value.__module__ in sys.modules:
             return self.is_own(sys.modules[value.__module__])
         if not isinstance(file, str):

@@ -23,7 +23,7 @@ from federico.types import FloatArray, IntArray
 COLUMNS = 1 << 14
 """Coordinates of which the median or trimmed mean is found at a time."""
 OWNERS = 8
-"""So many models are moved at a time, to judge moves; a copy of each is kept meanwhile."""
+"""This many models are moved at a time, to judge moves; a copy of each is kept meanwhile."""
 
 
 @dataclass(frozen=True)

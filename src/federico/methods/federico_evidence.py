@@ -251,7 +251,7 @@ class HeldOutEvidence(TrustEvidence):
         """What a sampler takes for losses: low for whom peer i trusts, lowest for who waits."""
         gains = self.gains[i]
         losses = gains.losses(standings.of(gains.peers))
-        # Who waits to be evaluated comes first, but not if its model did not come.
+        # A peer that waits to be evaluated comes first, but not if its model did not come.
         failed = np.isin(gains.peers, absent.peers) & ~gains.evaluated
         losses = np.where(failed, np.inf, losses)
         view = View(i, self.context.count, gains.peers, losses)
@@ -300,7 +300,8 @@ class HeldOutEvidence(TrustEvidence):
         """The weights with each model trusted as it is now, [visits].
 
         Models move on after they were judged, and somebody may serve another one to predict with:
-        nobody predicts with what was not measured. Who trusts no model any more has no weights.
+        nobody predicts with what was not measured. A peer that trusts no model any more has no
+        weights.
         """
         weights_now = np.zeros(len(weights))
         for i, positions in visits.by_client():

@@ -28,8 +28,8 @@ def memory_needs(options: FedericoOptions, clients: int, rounds: int) -> Needs:
     if options.accept in ("median", "trimmed"):
         copies += visits + clients
 
-    # Every visit may be to a model not met before, until all have met. Who predicts, and who
-    # judges for the last time, has all trusted models at hand at once.
+    # Every visit may be to a model not met before, until all have met. A peer that
+    # predicts, or judges for the last time, has all trusted models at hand at once.
     meetings = visited * _meeting_rounds(options, sampling_rounds)
     all_meetings = clients * (clients - 1)
     met = min(all_meetings, meetings)

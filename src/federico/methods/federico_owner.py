@@ -111,7 +111,7 @@ class OwnerSide:
         return usual
 
     def _harmful(self, updates: Updates, worth: FloatArray) -> BoolArray:
-        """Whose moves have done the owner harm so far, with what these are worth, [updates]."""
+        """Which senders have done the owner harm so far, these moves included, [updates]."""
         for worths in self.move_worths.values():
             worths.fade()
         is_harmful = np.zeros(len(updates), dtype=bool)

@@ -88,7 +88,7 @@ class PrivateModels:
             self.private_temperature[:] = temperatures
             return
 
-        # Who trusted nobody when trust became final may find collaborators later.
+        # A peer that trusted nobody when trust became final may find collaborators later.
         first = (self.together_ceiling == 1) & (self.together > 0)
         self.together_ceiling[first] = self.together[first]
         self.predicting_ceiling[first] = self.predicting[first]

@@ -100,7 +100,7 @@ class Judge:
                 log_likelihood[position] = evidence.log_likelihood[place]
                 by_sample[position] = evidence.by_sample[place]
 
-        # Who could not hold anything out has no evidence: all that is not broken is worth a guess.
+        # Clients that hold nothing out have no evidence: what is not broken is worth a guess.
         without = self._learner.held_out[visits.clients] == 0
         gain[without & np.isfinite(gain)] = 0.0
         temperature[without] = 1.0

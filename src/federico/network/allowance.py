@@ -45,7 +45,7 @@ class Allowance:
     def __init__(
         self, most: float, a_second: float, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """At most so much is in stock, as at first; `clock` gives seconds, tests set it."""
+        """At most this much is in stock, as at first; `clock` gives seconds, tests set it."""
         self._most = most
         self._a_second = a_second
         self._left = most
@@ -98,7 +98,7 @@ class Allowances:
         self._dropped = Allowance(DROPPED_AT_ONCE, A_SECOND[Topic.REQUEST_CHUNK], clock)
 
     def take(self, topic: str, size: int) -> bool:
-        """Use up a request that brings so many bytes; returns whether it is to be answered."""
+        """Use up a request that brings this many bytes; returns whether it is to be answered."""
         share = self._shares.get(topic, self._unknown)
         moved = float(size)
         if topic == Topic.REQUEST_CHUNK:

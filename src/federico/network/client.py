@@ -57,7 +57,7 @@ class PendingAnswer:
     def wait(self) -> bytes | None:
         """The answer, or None if none came in time. Raises RefusedError if it is a refusal.
 
-        Only the first reply counts: whoever sends thousands keeps nobody busy.
+        Only the first reply counts: a member that sends thousands keeps nobody busy.
         """
         reply: zenoh.Reply | None = next(iter(self._replies or ()), None)
         if reply is None:

@@ -46,11 +46,11 @@ from federico.types import Array, IntArray
 log = logging.getLogger(__name__)
 
 MOST_TRANSFERS = 16
-"""Transfers with so many peers go on side by side: a slow one holds up nobody."""
+"""Transfers with this many peers go on side by side: a slow one holds up nobody."""
 POLL_SECONDS = 0.1
 """Seconds between two looks at whether only mute peers are left to wait for."""
 MUTE_TIMES = 2.0
-"""A peer that has not said a word is waited for so many times as long as others took in all."""
+"""A peer that has not said a word is waited for this many times as long as others took in all."""
 INCARNATION_BITS = 63
 
 
@@ -92,7 +92,7 @@ class NetworkExchange:
         self._terms = terms
         self._lockstep = lockstep
         self._folder = folder
-        # Whoever fetches for longer has given up itself.
+        # A peer that fetches for longer has given up itself.
         self._models = ModelStore(plan, schema.wire, folder, longest=limits.deadline)
         self._updates = UpdateStore(plan, schema.dtype, folder)
         self._server = PeerServer(
@@ -223,7 +223,7 @@ class NetworkExchange:
         threading.Thread(target=self._stop_waiting, name="stop waiting", daemon=True).start()
 
     def close(self) -> None:
-        """Send and answer no more requests. Whoever opened the session closes it."""
+        """Send and answer no more requests. The caller, who opened the session, closes it."""
         self._closing.close()
 
     def _stop_waiting(self) -> None:

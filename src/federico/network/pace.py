@@ -1,9 +1,9 @@
 """Who holds up this peer, and for how long it is left alone after that.
 
 A peer that does not answer, or answers as slowly as it can get away with, costs its visitors the
-time of a whole deadline, and breaks no rule. So time is paid back: whoever held up a round by some
-seconds is not asked for ten times as long. It can cost a tenth of a run, then, and a slow honest
-peer is still asked now and then.
+time of a whole deadline, and breaks no rule. So time is paid back: a peer that held up a round by
+some seconds is not asked for ten times as long. It can cost a tenth of a run, then, and a slow
+honest peer is still asked now and then.
 """
 
 import threading

@@ -24,7 +24,7 @@ far more than short rounds in lock-step need. The engine has to remember each of
 
 LINES_AT_ONCE = 30
 LINES_A_SECOND = 0.1
-"""Lines of the log about the coming and going of one member: who does it on purpose fills none."""
+"""Lines of the log about one member that comes and goes: nobody can fill a log on purpose."""
 
 
 class Presence:

@@ -17,8 +17,8 @@ time.
 What no honest peer sends is a Violation, whatever was sent: it is refused, and held against the
 sender. Where a relay passes messages on, only what the sender has signed is held against it: the
 relay could make up all else. Being late, slow or repetitive is none, nor is another version of the
-program, an expired certificate or a wrong clock. Whoever gets no answer says the same again, so
-everything may be said twice: the second time changes nothing.
+program, an expired certificate or a wrong clock. A peer that gets no answer says the same again,
+so everything may be said twice: the second time changes nothing.
 """
 
 import hashlib

@@ -46,7 +46,7 @@ log = logging.getLogger(__name__)
 MOST_WAITING = 64
 """Requests of one member that may wait: as many as the largest window. More are dropped."""
 TRANSFER_TIMES = 1.5
-"""An update that takes so many times as long as its sender waits for anybody is dropped."""
+"""An update that takes this many times as long as its sender waits for anybody is dropped."""
 CLOSING = 1.0
 """Seconds that an answer under way gets when the server closes."""
 ACKNOWLEDGED = b""

@@ -193,7 +193,7 @@ def _connect(addresses: Addresses, needs_relay: bool) -> ConfigTable:
 
 
 def _scouting(listens: bool) -> ConfigTable:
-    """Nobody is looked for by multicast; whoever is met tells of the others.
+    """Nobody is looked for by multicast; the peers that are met tell of the others.
 
     Of two that hear of each other one dials, unless this one listens nowhere and has to.
     """

@@ -118,7 +118,7 @@ def _circles_of_trust(trust: FloatArray) -> FloatArray:
     mutual: FloatArray = (trust + trust.T) / 2
     np.fill_diagonal(mutual, 0.0)
     most = mutual.max(axis=1)
-    # Who shares nothing with anybody is a circle of its own.
+    # A client that shares nothing with anybody is a circle of its own.
     np.fill_diagonal(mutual, np.where(most > 0, most, 1.0))
     return mutual
 

@@ -149,7 +149,7 @@ def gain_of(ours: float, reference: float, metric: Metric) -> float:
 
 
 def standard_error(value: float, samples: int, metric: Metric) -> float:
-    """How far the figure of a test set of so many samples may be off by chance.
+    """How far the figure of a test set of this many samples may be off by chance.
 
     Accuracy is a share: two right and two wrong answers are added (Agresti and Coull), else a
     client that is always right would have no error at all. A mean squared error of normal errors

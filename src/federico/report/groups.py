@@ -57,7 +57,7 @@ def by_distribution(distribution: Sequence[int] | None) -> ClientGroups | None:
 
 
 def by_cluster(found: FoundClusters) -> ClientGroups:
-    """Groups by the clusters found; who is alone in a cluster is in no group."""
+    """Groups by the clusters found; a client alone in a cluster is in no group."""
     sizes = np.bincount(found.cluster_of)
     numbers: dict[int, int] = {}
     for client in found.order:

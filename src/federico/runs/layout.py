@@ -184,7 +184,7 @@ class CellDir:
 
     @contextmanager
     def locked(self, patience: float = 0.0) -> Iterator[None]:
-        """Keep a second process out of this cell, or wait so many seconds for one to leave."""
+        """Keep a second process out of this cell, or wait this many seconds for one to leave."""
         with locked(self.path, patience):
             yield
 

@@ -228,7 +228,7 @@ def parsed_part(line: bytes, part: TypeAdapter[T], folder: Path) -> T:
 
 
 def iterate_some_parts(folder: Path, part: TypeAdapter[T], most: int) -> Iterator[T]:
-    """The same of at most so many rounds, evenly from all, the first and last among them."""
+    """The same of at most this many rounds, evenly from all, the first and last among them."""
     path = folder / RECORDS
     count = sum(1 for _ in _whole_lines(path))
     places = np.linspace(0, count - 1, min(count, most))

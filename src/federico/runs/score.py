@@ -95,7 +95,7 @@ class ValueScore:
 
 
 def score_for(task: Task, outputs: int) -> Score:
-    """What judges the predictions of a task with so many classes or values."""
+    """What judges the predictions of a task with this many classes or values."""
     return ClassScore() if task == "classification" else ValueScore(outputs)
 
 

@@ -19,7 +19,9 @@ class Clocks:
 
 
 def compare_clocks(ahead: Mapping[str, float]) -> Clocks:
-    """Who differs from most, by the seconds that each other clock is ahead of this site's.
+    """The members whose clocks differ from most others.
+
+    `ahead` has the seconds by which each other clock is ahead of this site's.
 
     A site believes its own clock, unless more than half of several others say otherwise.
     """

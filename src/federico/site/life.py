@@ -44,7 +44,7 @@ def reported_life(state_folder: Path, federation: str, name: str, rounds: int) -
 
 @contextmanager
 def leaving_in_time(state_folder: Path, stop: threading.Event, seconds: float) -> Iterator[None]:
-    """Once told to stop, leave after so many seconds at the latest.
+    """Once told to stop, leave after this many seconds at the latest.
 
     The round at hand is given up then, as in a crash: all that is saved is whole, and the next
     start resumes from it.

@@ -116,7 +116,7 @@ class LaunchedPeer:
 
 
 def stop_peers(peers: Sequence[LaunchedPeer]) -> None:
-    """Tell all peers to stop, and wait for them; who does not leave in time is killed."""
+    """Tell all peers to stop, and wait for them; one that does not leave in time is killed."""
     for peer in peers:
         if peer.process.poll() is None:
             peer.process.terminate()
@@ -250,7 +250,7 @@ def _write_site_file(
 
 
 def train_alone(setup: Setup, rounds: int) -> list[float | None]:
-    """What each client reaches by itself in so many rounds, in the figure of its task."""
+    """What each client reaches by itself in this many rounds, in the figure of its task."""
     method = setup.method("local")
     for round_index in range(1, rounds):
         method.round(round_index)

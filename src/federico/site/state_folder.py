@@ -30,7 +30,7 @@ LOCK_PATIENCE = 2.0
 def open_state_folder(site: Site) -> Iterator[Path]:
     """The state folder, for as long as the block lasts this process's alone."""
     make_state_folder(site.state)
-    # Whoever looks whether a peer runs holds the lock for a moment.
+    # A command that looks whether a peer runs holds the lock for a moment.
     with locked(site.state, LOCK_PATIENCE):
         _refuse_other_federation(site)
         yield site.state

@@ -20,7 +20,7 @@ STATUS_FILE = "status.json"
 SMALLEST_SHOWN_WEIGHT = 0.01
 Phase = Literal["starting", "joining", "training", "serving", "finished", "stopped", "failed"]
 EXPIRES_SOON_DAYS = 14
-"""A certificate that ends within so many days should be renewed now."""
+"""A certificate that ends within this many days should be renewed now."""
 SECONDS_A_DAY = 24 * 3600
 
 

@@ -139,7 +139,7 @@ class Kept:
     """What was read of some files, as long as none of them changes."""
 
     def __init__(self, folder: Path, most: int) -> None:
-        """Nothing outside of `folder` is read; at most so many things are kept."""
+        """Nothing outside of `folder` is read; at most this many things are kept."""
         self._folder = folder
         self._most = most
         self._found: OrderedDict[tuple[str, ...], Known] = OrderedDict()

@@ -162,7 +162,7 @@ def _largest_groups(groups: Sequence[int]) -> list[int]:
 
 
 def _evenly(count: int, most: int) -> list[int]:
-    """At most so many places, evenly from all, the first and the last among them."""
+    """At most this many places, evenly from all, the first and the last among them."""
     places = np.linspace(0, count - 1, min(count, most))
     return sorted(set(places.astype(int).tolist()))
 

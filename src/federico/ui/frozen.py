@@ -27,7 +27,7 @@ MOST_BYTES = 6_000_000
 SAMPLE = 32
 """Clients whose views tell how large those of all clients are."""
 SURE = 1.1
-"""They are left out at once if these say that all take so many times the room there is."""
+"""They are left out at once if these say that all take this many times the room there is."""
 FEWEST_ROUNDS = 50
 """Rounds of a client are left out only as long as there are more than this."""
 IMPORT = re.compile(r"^import .*?;\n", re.MULTILINE | re.DOTALL)
@@ -87,7 +87,7 @@ def frozen_page(folder: Path, most: int = MOST_BYTES, summary: Summary | None = 
 
 
 def _clients(run: str, shown: ShownCell, room: int) -> tuple[dict[str, str], int]:
-    """The views of all clients of a cell, and that they show every so many of the cell's rounds.
+    """The views of all clients of a cell, and that they show every how many of the cell's rounds.
 
     All rounds, or every second, fourth and so on where more do not fit; no views where a few
     rounds do not fit either.

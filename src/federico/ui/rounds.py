@@ -232,7 +232,7 @@ def _read_on(
 
 
 def shown_rounds(count: int, clients: int) -> list[int]:
-    """The rounds of so many that are shown, where each is of so many clients.
+    """The rounds of this many that are shown, where each is of this many clients.
 
     All of them, or every second, fourth, eighth and so on, and the first and the last: rounds that
     are shown of a longer run were shown before.

@@ -46,7 +46,7 @@ def unpack(payload: bytes, wire: str, out: Array) -> float:
 
     square = square_sum(numbers)
     if not np.isfinite(square):
-        # Whoever calls this has checked the digest: these are the numbers that the sender signed.
+        # The caller has checked the digest: these are the numbers that the sender signed.
         raise SignedProtocolError("numbers that are not finite, or far too large")
     out[:] = numbers
     return square

@@ -12,7 +12,7 @@ const HEIGHT = 300;
 const EDGE = { left: 56, right: 14, top: 12, bottom: 42 };
 const BAR_STEP = 22;
 const BAR_NAMES = 140;
-// On a phone names have this part of the width, and a letter so much of that.
+// On a phone names have this part of the width, and a letter this part of that.
 const BAR_NAMES_PART = 0.28;
 const BAR_LETTER = 7.5;
 const BAR_FIGURES = 70;
