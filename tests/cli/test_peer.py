@@ -119,21 +119,27 @@ def test_status_says_how_old_its_figures_are(federico: Command, running: Path) -
 
 
 @pytest.mark.parametrize(
-    ("change", "code", "said"),
+    ("change", "code", "headline", "said"),
     [
-        ({}, 8, "0: not running: it ended without a word, as a process does that is killed"),
+        (
+            {},
+            8,
+            "not running (was training)",
+            "0: not running: it ended without a word, as a process does that is killed",
+        ),
         (
             {"phase": "failed", "exit_code": 7, "error": "port in use"},
             8,
+            "failed",
             "0: not running: it ended with exit code 7: port in use",
         ),
-        ({"phase": "finished", "exit_code": 0}, 0, ""),
-        ({"phase": "stopped", "exit_code": 0}, 0, ""),
+        ({"phase": "finished", "exit_code": 0}, 0, "finished", ""),
+        ({"phase": "stopped", "exit_code": 0}, 0, "stopped", ""),
     ],
     ids=str,
 )
 def test_a_peer_that_has_ended_says_nothing_of_others_now(
-    federico: Command, site: Path, change: dict, code: int, said: str
+    federico: Command, site: Path, change: dict, code: int, headline: str, said: str
 ) -> None:
     """Also where its process number belongs to another process by now, as that of this test."""
     (site.parent / "state").mkdir()
@@ -141,6 +147,7 @@ def test_a_peer_that_has_ended_says_nothing_of_others_now(
     answer = federico("peer", "status", site)
     text = answer.out
     assert answer.code == code
+    assert f": {headline}, round 3 of 30" in text.splitlines()[0]
     assert said in answer.err
     found = json.loads(federico("peer", "status", site, "--json").out)
     assert not found["running"]

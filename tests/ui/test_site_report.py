@@ -73,7 +73,7 @@ def test_the_sentence_says_why_the_own_model_has_no_weight(state: Path) -> None:
         "that model, trained on 24 samples of its own, does worse than a guess"
     )
     page = report.page.read_text()
-    assert report.headline == "Graz in heart: serving, round 2 of 2"
+    assert report.headline == "Graz in heart: not running (was serving), round 2 of 2"
     assert "gives its own model no weight because" in page
     assert "On its own test data after round 2, 33 samples" in page
 
@@ -84,6 +84,13 @@ def test_what_others_sent_is_text_and_nothing_is_loaded(state: Path) -> None:
     assert "&lt;script&gt;alert(1)" in page
     assert "default-src &#x27;none&#x27;" in page or "default-src 'none'" in page
     assert not re.search(r"https?://", page)
+
+
+def test_on_a_phone_each_figure_has_its_heading_beside_it(state: Path) -> None:
+    page = write_site_report(state).page.read_text()
+    for heading in ("with collaborators", "presence", "reputation", "received"):
+        assert f'<td data-heading="{heading}">' in page
+    assert page.count('<table class="stacked">') == page.count("<table") == 3
 
 
 def test_every_picture_has_one_for_a_dark_page(state: Path) -> None:

@@ -28,6 +28,7 @@ from federico.site.status import (
     MemberStatus,
     Status,
     describe_moves,
+    describe_phase,
     describe_privacy,
     describe_refused,
     describe_renewal,
@@ -227,7 +228,7 @@ def status(file: SiteFile, json: Json = False) -> None:
 
 def _print_status(status: Status, *, running: bool) -> None:
     now = time.time()
-    out.print(_headline(status), **PLAIN)
+    out.print(_headline(status, running=running), **PLAIN)
     if status.comparison is not None:
         out.print(_worth(status, status.comparison), **PLAIN)
     if running and status.waits:
@@ -245,9 +246,10 @@ def _print_status(status: Status, *, running: bool) -> None:
     for_tables().print(_member_table(status, running=running))
 
 
-def _headline(status: Status) -> str:
+def _headline(status: Status, *, running: bool) -> str:
     where = f"{status.name} in {status.federation}"
-    progress = f"{status.phase}, round {status.round} of {status.rounds}{_score(status)}"
+    phase = describe_phase(status, running=running)
+    progress = f"{phase}, round {status.round} of {status.rounds}{_score(status)}"
     training = _megabytes(status.sent, status.received)
     evaluation = _megabytes(status.evaluation_sent, status.evaluation_received)
     age = time.time() - status.updated

@@ -32,6 +32,12 @@ DARK_BLUES = LinearSegmentedColormap.from_list(
 LEAST_CONTRAST = 4.0
 """Of any other colour against the card; what has less is mixed with white."""
 
+PALE, COLORED = 0.12, 0.32
+"""How far the largest and smallest part of a picture's pixel differ that is as good as grey, and of
+one that is coloured."""
+LEAST_LIGHTNESS = 0.5
+"""Of what is coloured, in a picture that was turned dark."""
+
 
 def darken(figure: Figure) -> None:
     """Recolour the figure, for good."""
@@ -44,12 +50,17 @@ def darken(figure: Figure) -> None:
 def darkened(png: bytes) -> bytes:
     """A picture of which only the PNG is there, for a dark page: light is exchanged for dark.
 
-    What is kept of earlier runs cannot be drawn again. Hues stay what they were.
+    What is kept of earlier runs cannot be drawn again. Hues stay what they were. A colour
+    that is light already is not turned all the way: a pink line would be too dark to see.
     """
     with Image.open(io.BytesIO(png)) as image:
         light = np.asarray(image.convert("RGB"), dtype=np.float64) / 255  # [rows, columns, 3]
-    # Adding the same to all three turns the lightness round and leaves the hue alone.
-    turned = 1 - light.max(-1, keepdims=True) - light.min(-1, keepdims=True) + light
+    most, least = light.max(-1, keepdims=True), light.min(-1, keepdims=True)
+    lightness = (most + least) / 2
+    colored = np.clip((most - least - PALE) / (COLORED - PALE), 0, 1)
+    wanted = np.maximum(1 - lightness, LEAST_LIGHTNESS * colored)
+    # Adding the same to all three changes the lightness and leaves the hue alone.
+    turned = light + wanted - lightness
     paper = np.array(to_rgba(CARD)[:3])
     ink = np.array(to_rgba(EXCHANGED[INK])[:3])
     dark = paper + turned * (ink - paper)

@@ -16,7 +16,7 @@ from pathlib import Path
 from federico.errors import FedericoError, RunError
 from federico.runs.atomic import publish_bytes
 from federico.runs.lock import is_locked
-from federico.site.status import Phase, Status, read_status, write_status
+from federico.site.status import ENDED_WELL, Phase, Status, read_status, write_status
 
 log = logging.getLogger(__name__)
 SILENCE_SECONDS = 60.0
@@ -25,7 +25,6 @@ LONGEST_ERROR = 500
 RESERVE_FILE = "reserve"
 RESERVE_BYTES = 64 << 10
 """Room that is kept for the last status, so that a peer which a full disk ends can say so."""
-ENDED_WELL: tuple[Phase, ...] = ("finished", "stopped")
 
 
 @contextmanager

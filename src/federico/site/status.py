@@ -19,6 +19,8 @@ from federico.runs.metric import metric_in
 STATUS_FILE = "status.json"
 SMALLEST_SHOWN_WEIGHT = 0.01
 Phase = Literal["starting", "joining", "training", "serving", "finished", "stopped", "failed"]
+ENDED_WELL: tuple[Phase, ...] = ("finished", "stopped")
+ENDED: tuple[Phase, ...] = (*ENDED_WELL, "failed")
 EXPIRES_SOON_DAYS = 14
 """A certificate that ends within this many days should be renewed now."""
 SECONDS_A_DAY = 24 * 3600
@@ -169,6 +171,13 @@ def _parse(text: str) -> Status:
         comparison = Comparison(**comparison)
     waits = [Wait(**wait) for wait in fields.pop("waits")]
     return Status(**fields, comparison=comparison, members=members, waits=waits)
+
+
+def describe_phase(status: Status, *, running: bool) -> str:
+    """What the peer does; what a dead one did last is not what it does."""
+    if running or status.phase in ENDED:
+        return status.phase
+    return f"not running (was {status.phase})"
 
 
 def describe_privacy(status: Status) -> str:

@@ -22,11 +22,13 @@ from federico.report.tables import NOTHING
 from federico.report.text import percent
 from federico.runs.atomic import publish_text
 from federico.runs.comparison import Comparison, shown_figure
+from federico.runs.lock import is_locked
 from federico.runs.metric import METRICS, metric_in
 from federico.runs.records import read_records
 from federico.site.status import (
     Status,
     describe_moves,
+    describe_phase,
     describe_privacy,
     describe_refused,
     describe_renewal,
@@ -59,7 +61,7 @@ def write_site_report(state_folder: Path) -> SiteReport:
         sentence = about_client(evidence)
         pictures = list(site_pictures(evidence, read_records(state_folder)))
 
-    headline = _headline(status)
+    headline = _headline(status, running=is_locked(state_folder))
     page = state_folder / REPORT
     publish_text(page, _page(status, headline, sentence, pictures))
     return SiteReport(page, headline, sentence)
@@ -83,9 +85,9 @@ def _task(status: Status) -> Task:
     return "regression" if metric_in(status.figures).explains_variance else "classification"
 
 
-def _headline(status: Status) -> str:
+def _headline(status: Status, *, running: bool) -> str:
     return (
-        f"{status.name} in {status.federation}: {status.phase}, "
+        f"{status.name} in {status.federation}: {describe_phase(status, running=running)}, "
         f"round {status.round} of {status.rounds}"
     )
 
@@ -217,11 +219,14 @@ def _table(title: str, headings: Sequence[str], lines: Sequence[Sequence[str]]) 
     head = "".join(f'<th scope="col">{escape(heading)}</th>' for heading in headings)
     body = []
     for line in lines:
-        cells = "".join(f"<td>{escape(cell)}</td>" for cell in line[1:])
+        cells = ""
+        for heading, cell in zip(headings[1:], line[1:], strict=True):
+            # Where the page is narrow each cell stands below the last, with its heading beside it.
+            cells += f'<td data-heading="{escape(heading)}">{escape(cell)}</td>'
         body.append(f'<tr><th scope="row">{escape(line[0])}</th>{cells}</tr>')
     return (
-        f'<div class="card" tabindex="0" role="region" aria-label="{escape(title)}"><table>'
-        f"<caption>{escape(title)}</caption><thead><tr>{head}</tr></thead>"
+        f'<div class="card" tabindex="0" role="region" aria-label="{escape(title)}">'
+        f'<table class="stacked"><caption>{escape(title)}</caption><thead><tr>{head}</tr></thead>'
         f"<tbody>{''.join(body)}</tbody></table></div>"
     )
 
