@@ -1,8 +1,5 @@
 """The base of every group of options: frozen, and strict about unknown keys."""
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
-
 from pydantic import BaseModel, ConfigDict
 
 
@@ -19,7 +16,3 @@ class Options(BaseModel):
         allow_inf_nan=False,
         use_attribute_docstrings=True,
     )
-
-    implied_before: ClassVar[Mapping[str, Any]] = {}
-    """Of options that were added when there were results already: the value that these were made
-    with. At this value an option is not part of what results are told apart by."""

@@ -10,6 +10,7 @@ import federico.cli.main  # noqa: F401 (brings in every option class there is)
 from federico.errors import ConfigError
 from federico.experiment.config import Experiment, cell_options, load, validate
 from federico.experiment.grid import Grid
+from federico.experiment.training_options import Training
 from federico.methods.federico_options import FedericoOptions
 from federico.options import Options
 from federico.runs.table import CommandSeconds, StoredStudy, TableDescription, TableRow
@@ -413,19 +414,15 @@ def test_a_changed_file_is_another_experiment(own: Path, tmp_path: Path) -> None
     assert after["source of the method"].startswith("mine.py ")
 
 
-def test_an_option_at_what_results_were_made_with_before_it_was_there_changes_no_key() -> None:
-    plain = validate({})
-    implied = dict(FedericoOptions.implied_before)
-    assert implied.keys() & cell_options(plain, "federico")["federico"].keys() == {
-        name for name, before in implied.items() if getattr(FedericoOptions(), name) != before
-    }
-    changed = validate({"federico": {"trust": "stacking"}})
-    assert cell_options(changed, "federico")["federico"]["trust"] == "stacking"
+def test_every_option_is_part_of_the_key_with_its_default_too() -> None:
+    options = cell_options(validate({}), "federico")
+    assert options["federico"].keys() == FedericoOptions.model_fields.keys()
+    assert options["training"].keys() == Training.model_fields.keys()
 
 
 def test_the_privacy_floor_is_part_of_the_key_of_who_sends_anything() -> None:
     plain = validate({})
     lowered = validate({"privacy": {"least_samples": 1}})
     assert cell_options(plain, "federico") != cell_options(lowered, "federico")
-    assert cell_options(plain, "fedavg")["privacy"] == {"least_samples": 10}
+    assert cell_options(plain, "fedavg")["privacy"] == {"least_samples": 10, "least_batches": 1}
     assert cell_options(plain, "local") == cell_options(lowered, "local")

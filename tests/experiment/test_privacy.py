@@ -59,7 +59,7 @@ def setup_of(tiny: Tiny, *samples: int, **settings: Any) -> Setup:
 
 @pytest.mark.parametrize("method", ["federico", "fedavg"])
 def test_a_client_with_hardly_any_samples_sends_nothing(tiny: Tiny, method: str) -> None:
-    setup = setup_of(tiny, 40, 40, 2, methods=[method], rounds=3)
+    setup = setup_of(tiny, 80, 80, 2, methods=[method], rounds=3)
     made: list[Watched] = []
 
     def connect(bank: Bank, participants: int) -> Watched:

@@ -333,14 +333,6 @@ def cell_options(experiment: Experiment, method: str) -> dict[str, Any]:
     options["training"] = experiment.training.meaning()
     options["dtype"] = experiment.system.dtype
     options["privacy"] = experiment.privacy.meaning(method, experiment.training)
-    if not options["privacy"]:
-        del options["privacy"]  # like the next one
-    table = options.get(method, {})
-    for name, before in experiment.method(method).options.implied_before.items():
-        if table.get(name) == before:
-            del table[name]
-    if experiment.attack is None:
-        del options["attack"]  # results from before there was such a table keep their names
     if method in experiment.own_methods:
         options["source of the method"] = experiment.own_methods[method].source
     return options

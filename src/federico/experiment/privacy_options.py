@@ -49,16 +49,17 @@ class PrivacyOptions(Options):
     def meaning(self, method: str, training: Training) -> dict[str, Any]:
         """The settings that can change a number of this method.
 
-        Left out is what changes nothing: a floor of one sample or batch, any floor where nobody
-        sends anything, and what differential privacy is like where there is none.
+        Left out is what changes nothing: a floor where nobody sends anything, and what differential
+        privacy is like where there is none.
         """
-        changed = self.model_dump(mode="json", exclude_defaults=True)
-        floor = self.floor(training)
-        for name, least in (("least_samples", floor.samples), ("least_batches", floor.batches)):
-            changed.pop(name, None)
-            if least > 1 and method != "local":
-                changed[name] = least
-        return changed
+        meaning: dict[str, Any] = {}
+        if self.epsilon is not None:
+            meaning = self.model_dump(mode="json", exclude={"least_samples", "least_batches"})
+        if method != "local":
+            floor = self.floor(training)
+            meaning["least_samples"] = floor.samples
+            meaning["least_batches"] = floor.batches
+        return meaning
 
     def floor(self, training: Training) -> Floor:
         """Below what nothing is sent."""

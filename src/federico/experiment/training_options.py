@@ -20,10 +20,6 @@ from federico.own_code import absolute_reference, is_reference
 if TYPE_CHECKING:
     from federico.learning.training_rules import TrainingRules
 
-FIRST_KEYS = {"optimizer", "batch_size", "local_epochs", "standardize_targets", "precision"}
-"""Keys that are always part of what a cell is. Others are only where they are set, so that results
-from before there were such keys keep their names."""
-
 
 class Training(Options):
     """Local training, the same for every method."""
@@ -101,11 +97,7 @@ class Training(Options):
 
     def meaning(self) -> dict[str, Any]:
         """All that can change a number, with the content of files instead of their places."""
-        unset = set()
-        for name, field in type(self).model_fields.items():
-            if name not in FIRST_KEYS and getattr(self, name) == field.default:
-                unset.add(name)
-        meaning = self.model_dump(mode="json", exclude=unset)
+        meaning = self.model_dump(mode="json")
         if self.pretrained is not None:
             meaning["pretrained"] = _content_hash(self.pretrained)
         if self.loss is not None:

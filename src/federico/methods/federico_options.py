@@ -1,7 +1,7 @@
 """The options of FedeRiCo. They are read without torch, as a site file must be."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, model_validator
 
@@ -39,14 +39,6 @@ class FedericoOptions(Options):
 
     `docs/explanation-open-points.md` gives the reasons for the defaults.
     """
-
-    implied_before: ClassVar[Mapping[str, Any]] = {
-        "trust": "gain",
-        "accept": "reach",
-        "reach": REACH,
-        "trim": 0.25,
-        "w_max": 1.0,
-    }
 
     preset: Literal["federico", "paper", "literal"] = "federico"
     """Sets the options you do not set yourself. `paper`: the paper's rule (`evidence`, `say`,
