@@ -80,6 +80,7 @@ class HostileExchange:
         return round_index >= self._attack.from_round
 
     def _turn_hostile(self, round_index: int) -> None:
+        """Begin with what the attack does beyond messages, once its round has come."""
         if not self._is_hostile(round_index):
             return
         if not self._is_poisoned:
@@ -96,16 +97,16 @@ class HostileExchange:
             return visits
         to_absent = np.isin(visits.owners, self._members)
         by_absent = np.isin(visits.clients, self._members)
-        to_own = visits.owners == visits.clients
-        is_possible = to_own | ~(to_absent | by_absent)
+        is_among_others = ~(to_absent | by_absent)
+        is_possible = is_among_others | visits.are_own
         return visits[np.flatnonzero(is_possible)]
 
     def _without_members(self, updates: Updates) -> Updates:
         """The updates without what hostile members send to others, and others to them."""
         is_theirs = np.isin(updates.contributors, self._members)
         is_to_them = np.isin(updates.owners, self._members)
-        is_own = updates.owners == updates.contributors
-        arrives = is_own | ~(is_theirs | is_to_them)
+        is_between_honest = ~(is_theirs | is_to_them)
+        arrives = is_between_honest | updates.are_own
         return updates.take(np.flatnonzero(arrives))
 
     def _with_hostile_moves(self, round_index: int, updates: Updates) -> Updates:
@@ -116,8 +117,7 @@ class HostileExchange:
         coefficients: list[float] = []
         moves: list[Tensor] = []
         rows = updates.rows.as_tensor()
-        by_owner = Visits(clients=updates.owners, owners=updates.contributors)
-        for owner, positions in by_owner.by_client():
+        for owner, positions in updates.by_owner():
             senders = self._members
             if self._attack.kind == "two-faced" and owner % 2 == 0:
                 kept += positions.tolist()

@@ -35,8 +35,10 @@ def poison(learner: Learner, attack: AttackOptions, members: IntArray) -> None:
             _flip_labels(learner, samples.all_targets[first : first + count])
         elif attack.kind == "backdoor":
             # By name: who hosts a client, and in which order, must not change a number.
-            order = stream(learner.seed, "marked", learner.names[member]).permutation(count)
-            marked = first + order[: max(1, round(attack.marked * count))]
+            random = stream(learner.seed, "marked", learner.names[member])
+            order = random.permutation(count)
+            how_many = max(1, round(attack.marked * count))
+            marked = first + order[:how_many]
             places = torch.from_numpy(np.sort(marked)).to(samples.all_targets.device)
             samples.stored_inputs[places] = with_mark(samples.stored_inputs[places])
             samples.all_targets[places] = attack.target

@@ -12,8 +12,8 @@ from typing import Literal, Protocol, TypeAlias
 import numpy as np
 
 from federico.learning.rows import Rows
-from federico.learning.visits import Visits
-from federico.types import FloatArray, IntArray
+from federico.learning.visits import Visits, positions_by
+from federico.types import BoolArray, FloatArray, IntArray
 
 COEFFICIENT_BYTES = 8
 """What an update's coefficient costs beside its row."""
@@ -36,6 +36,16 @@ class Updates:
 
     def __len__(self) -> int:
         return len(self.owners)
+
+    @property
+    def are_own(self) -> BoolArray:
+        """Which updates are those of an owner to its own model, [updates]."""
+        are_own: BoolArray = self.owners == self.contributors
+        return are_own
+
+    def by_owner(self) -> list[tuple[int, IntArray]]:
+        """Every owner, in ascending order, with the positions of the updates that came for it."""
+        return positions_by(self.owners)
 
     def take(self, which: IntArray) -> "Updates":
         """The updates at these positions, in this order."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from federico.types import IntArray
+from federico.types import BoolArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,12 @@ class Visits:
         return Visits(self.clients[which], self.owners[which])
 
     @property
+    def are_own(self) -> BoolArray:
+        """Which visits are those of a client to its own model, [visits]."""
+        are_own: BoolArray = self.clients == self.owners
+        return are_own
+
+    @property
     def pairs(self) -> list[tuple[int, int]]:
         """The visits as a list of (client, owner)."""
         clients = self.clients.tolist()
@@ -30,16 +36,7 @@ class Visits:
 
     def by_client(self) -> list[tuple[int, IntArray]]:
         """Every client, in ascending order, with the positions of its visits."""
-        if len(self) == 0:
-            return []
-
-        order = np.argsort(self.clients, kind="stable")
-        clients_in_order = self.clients[order]
-        clients, starts = np.unique(clients_in_order, return_index=True)
-
-        # The visits of one client now lie side by side: cut where the next client starts.
-        positions = np.split(order, starts[1:])
-        return list(zip(clients.tolist(), positions, strict=True))
+        return positions_by(self.clients)
 
     @classmethod
     def of(cls, pairs: Sequence[tuple[int, int]]) -> "Visits":
@@ -51,3 +48,16 @@ class Visits:
     def to_own(cls, clients: IntArray) -> "Visits":
         """Each of these clients visits its own model and no other."""
         return cls(clients, clients)
+
+
+def positions_by(numbers: IntArray) -> list[tuple[int, IntArray]]:
+    """Every number that occurs, in ascending order, with the positions at which it does."""
+    if len(numbers) == 0:
+        return []
+
+    order = np.argsort(numbers, kind="stable")
+    distinct, starts = np.unique(numbers[order], return_index=True)
+
+    # What is equal now lies side by side: cut where the next number starts.
+    positions = np.split(order, starts[1:])
+    return list(zip(distinct.tolist(), positions, strict=True))

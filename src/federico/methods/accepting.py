@@ -15,7 +15,6 @@ from federico.algorithm.acceptance import (
 from federico.exchange.protocol import Updates
 from federico.learning.bank import Bank
 from federico.learning.rows import Rows
-from federico.learning.visits import Visits
 from federico.methods.averaging import OwnMoves
 from federico.methods.federico_evidence import HeldOutEvidence
 from federico.types import FloatArray, IntArray
@@ -58,10 +57,9 @@ class Acceptance:
         if self.accept == "reach":
             kept = within_reach(own.distances, lengths, self.reach)
         if self.accept == "cosine":
-            is_own = updates.owners == updates.contributors
-            kept = np.where(is_own, 1.0, along_own(own.cosines))
-            longer = own.move_lengths > lengths
-            np.divide(lengths, own.move_lengths, out=scales, where=longer & ~is_own)
+            kept = np.where(updates.are_own, 1.0, along_own(own.cosines))
+            too_long = (own.move_lengths > lengths) & ~updates.are_own
+            np.divide(lengths, own.move_lengths, out=scales, where=too_long)
         return Weighed(keep(updates, kept), scales)
 
     def merged(self, weighed: Weighed) -> Weighed:
@@ -77,8 +75,7 @@ class Acceptance:
         first: list[int] = []
         totals: list[float] = []
         rows: list[torch.Tensor] = []
-        by_owner = Visits(clients=updates.owners, owners=updates.contributors)
-        for owner, positions in by_owner.by_client():
+        for owner, positions in updates.by_owner():
             own = positions[updates.contributors[positions] == owner]
             if len(own) == 0:
                 continue
@@ -107,8 +104,9 @@ def _middle(updates: Updates, positions: IntArray, trim: float) -> torch.Tensor:
     middle = torch.empty_like(rows[0])
     for first in range(0, len(middle), COLUMNS):
         some = slice(first, first + COLUMNS)
-        moves = torch.stack([row[some] for row in rows]).double().cpu().numpy()
-        mean = trimmed_mean(moves, updates.coefficients[positions], trim)
+        moves = torch.stack([row[some] for row in rows])  # [updates, columns]
+        in_doubles = moves.double().cpu().numpy()
+        mean = trimmed_mean(in_doubles, updates.coefficients[positions], trim)
         middle[some] = torch.from_numpy(mean).to(middle)
     return middle
 
@@ -131,13 +129,14 @@ class MoveJudge:
         totals = np.bincount(updates.owners, updates.coefficients)  # [owners]
         shares = updates.coefficients / totals[updates.owners]
 
-        by_owner = Visits(clients=updates.owners, owners=updates.contributors)
+        are_own = updates.are_own
+        are_tried = (shares > least_share) & ~are_own
         queues: list[IntArray] = []
-        for owner, positions in by_owner.by_client():
-            is_own = updates.contributors[positions] == owner
-            tried = positions[~is_own & (shares[positions] > least_share)]
-            if is_own.any() and len(tried) > 0:
-                queues.append(np.concatenate([positions[is_own], tried]))
+        for _, positions in updates.by_owner():
+            own = positions[are_own[positions]]
+            tried = positions[are_tried[positions]]
+            if len(own) > 0 and len(tried) > 0:
+                queues.append(np.concatenate([own, tried]))
 
         for first in range(0, len(queues), OWNERS):
             self._try(weighed, shares, queues[first : first + OWNERS], worth)
@@ -156,15 +155,18 @@ class MoveJudge:
         """
         updates = weighed.updates
         by_own = np.zeros(len(worth))
-        for turn in range(max(len(queue) for queue in queues)):
+        longest = max(len(queue) for queue in queues)
+        for turn in range(longest):
             going_on = [queue for queue in queues if len(queue) > turn]
             own = np.array([queue[0] for queue in going_on])
             tried = np.array([queue[turn] for queue in going_on])
             gain = self._gain(weighed, own, tried, shares[tried])
             if turn == 0:
                 # What is held out is trained on later: then nothing is lost above what it was.
-                by_own[own] = np.minimum(gain, self._held_out.own_ceilings(updates.owners[own]))
+                ceilings = self._held_out.own_ceilings(updates.owners[own])
+                by_own[own] = np.minimum(gain, ceilings)
                 continue
+
             # A model that is no number is worth as little as can be, with its own move or without.
             with np.errstate(invalid="ignore"):
                 worth[tried] = np.nan_to_num(gain - by_own[own])
@@ -180,8 +182,9 @@ class MoveJudge:
         pairs = zip(own.tolist(), tried.tolist(), shares.tolist(), strict=True)
         for place, (own_position, position, share) in zip(places, pairs, strict=True):
             row = self._bank.rows[place]
+            scale = float(weighed.scales[position])
             row.add_(updates.rows[own_position], alpha=1 - share)
-            row.add_(updates.rows[position], alpha=share * float(weighed.scales[position]))
+            row.add_(updates.rows[position], alpha=share * scale)
         try:
             return self._held_out.own_gains(owners)
         finally:

@@ -10,7 +10,6 @@ from federico.algorithm.aggregation import Buffers, shares
 from federico.exchange.protocol import Updates
 from federico.learning.bank import Bank
 from federico.learning.parts import ModelPart
-from federico.learning.visits import Visits
 from federico.types import FloatArray
 
 
@@ -40,9 +39,9 @@ def average_into(
     bank.add(updates.owners, updates.rows, share, part)
 
     if buffers == "owner":
-        own = updates.owners == updates.contributors
         statistics = ModelPart.buffers(bank.row_layout)
-        bank.add(updates.owners, updates.rows, own.astype(np.float64), statistics)
+        owners_alone = updates.are_own.astype(np.float64)
+        bank.add(updates.owners, updates.rows, owners_alone, statistics)
 
 
 def finite(updates: Updates) -> Updates:
@@ -67,12 +66,17 @@ class OwnMoves:
     @property
     def cosines(self) -> FloatArray:
         """The cosine of the angle between each move and the owner's own; 0 where there is none."""
+        # By the law of cosines, from the three sides of the triangle that the two moves make.
         product = 2 * self.lengths * self.move_lengths
         squares = self.lengths**2 + self.move_lengths**2
-        cosine = np.zeros(len(product))
+        rest = squares - self.distances**2
         has_angle = (product > 0) & np.isfinite(self.distances)
-        np.divide(squares - self.distances**2, product, out=cosine, where=has_angle)
-        return np.clip(np.nan_to_num(cosine), -1.0, 1.0)
+        cosine = np.zeros(len(product))
+        np.divide(rest, product, out=cosine, where=has_angle)
+
+        # Huge moves have squares that are not finite, and rounding may lead out of the range.
+        cosine = np.nan_to_num(cosine)
+        return np.clip(cosine, -1.0, 1.0)
 
 
 def compare_with_own(updates: Updates) -> OwnMoves:
@@ -80,8 +84,7 @@ def compare_with_own(updates: Updates) -> OwnMoves:
     lengths = np.zeros(len(updates))
     distances = np.full(len(updates), np.inf)
     move_lengths = np.array([_length(row) for row in updates.rows])
-    by_owner = Visits(clients=updates.owners, owners=updates.contributors)
-    for owner, positions in by_owner.by_client():
+    for owner, positions in updates.by_owner():
         own = positions[updates.contributors[positions] == owner]
         if len(own) == 0:
             continue

@@ -56,8 +56,8 @@ class Echoes:
 
     def among(self, visits: Visits, trail: Tensor) -> BoolArray:
         """Which visits meet an echo of the visitor's own model, [visits]."""
-        is_other = (visits.owners != visits.clients) & (visits.owners < len(self._names))
-        to_others = np.flatnonzero(is_other)
+        belongs_to_client = visits.owners < len(self._names)
+        to_others = np.flatnonzero(belongs_to_client & ~visits.are_own)
         places = self._bank.places_met(visits[to_others])
         distinct, which = torch.unique(places, return_inverse=True)
         met = self._sketches(distinct)[which]
@@ -65,7 +65,8 @@ class Echoes:
         is_echo = np.zeros(len(visits), dtype=bool)
         for client, positions in visits[to_others].by_client():
             own = trail[np.searchsorted(self._hosted, client)]
-            is_echo[to_others[positions]] = _are_close(met[positions], own).numpy()
+            close = _are_close(met[positions], own)
+            is_echo[to_others[positions]] = close.numpy()
         self._report(visits[np.flatnonzero(is_echo)])
         return is_echo
 
@@ -79,10 +80,13 @@ class Echoes:
         sketched = [torch.empty(0, NUMBERS)]
         at_a_time = max(1, MOST_NUMBERS // max(1, len(self._signs)))
         for some in torch.split(places, at_a_time):
-            rows = self._bank.rows[some]
-            parts = rows.tensor_split(NUMBERS, dim=1)
-            sums = [part.double() @ sign.double() for part, sign in zip(parts, signs, strict=True)]
-            sketched.append(torch.stack(sums, dim=1).float().cpu())
+            parts = self._bank.rows[some].tensor_split(NUMBERS, dim=1)
+            sums: list[Tensor] = []
+            for part, sign in zip(parts, signs, strict=True):
+                # In double precision: numbers of both signs cancel out.
+                sums.append(part.double() @ sign.double())
+            sketches = torch.stack(sums, dim=1)  # [some, numbers]
+            sketched.append(sketches.float().cpu())
         return torch.cat(sketched)
 
     def _report(self, echoes: Visits) -> None:
@@ -90,16 +94,19 @@ class Echoes:
         for client, owner in echoes.pairs:
             if (client, owner) not in self._reported:
                 self._reported.add((client, owner))
-                theirs, reader = self._names[owner], self._names[client]
+                theirs = self._names[owner]
+                reader = self._names[client]
                 log.info("the model of %s is that of %s itself: it is not trusted", theirs, reader)
 
 
 def _are_close(met: Tensor, own: Tensor) -> Tensor:
     """Which of the sketches [met, numbers] are about one of a peer's own [rounds, numbers]."""
-    usual_step = _lengths(own[1:] - own[:-1]).nanmedian()
+    # A round that is not remembered is NaN: it counts for no step, and is close to nothing.
+    steps = _lengths(own[1:] - own[:-1])
+    usual_step = steps.nanmedian()
     distances = _lengths(met[:, None] - own)  # [met, rounds]
-    # A round that is not remembered has no distance, and is close to nothing.
-    return (distances < CLOSE * usual_step).any(1)
+    is_close = distances < CLOSE * usual_step
+    return is_close.any(1)
 
 
 def _lengths(differences: Tensor) -> Tensor:

@@ -326,25 +326,27 @@ class Federico(Method):
         """
         wanted = weights >= self.opt.w_min
         if self.opt.always_trains_own:
-            to_own = visits.clients == visits.owners
-            wanted |= to_own
+            wanted |= visits.are_own
         has_weight = weights > 0
         kept = np.flatnonzero(wanted & has_weight)
 
         clients = visits.clients[kept]
         owners = visits.owners[kept]
-        by_owner = np.lexsort((clients, owners))
-        return kept[by_owner]
+        in_order = np.lexsort((clients, owners))
+        return kept[in_order]
 
     def _trainable(self, visits: Visits) -> IntArray:
         """Positions of the visits whose outcome others may see, or that nobody else will ever see.
 
         A peer with too few samples trains its own model like everybody, but shows it to nobody.
         """
-        sends_nothing = self.silent if self.evidence.is_judging else self.unshown
-        to_own = visits.clients == visits.owners
-        may_send = ~np.isin(visits.clients, sends_nothing)
-        return np.flatnonzero(self.affordable(visits) & (to_own | may_send))
+        send_nothing = self.unshown
+        if self.evidence.is_judging:
+            send_nothing = self.silent
+        may_send = ~np.isin(visits.clients, send_nothing)
+        seen_by_none = visits.are_own
+        affordable = self.affordable(visits)
+        return np.flatnonzero(affordable & (may_send | seen_by_none))
 
     # The update: whose help owners take.
 
@@ -378,16 +380,14 @@ class Federico(Method):
             return updates
 
         allowed = np.zeros(len(updates))
-        by_owner = Visits(clients=updates.owners, owners=updates.contributors)
-        for b, positions in by_owner.by_client():
+        for b, positions in updates.by_owner():
             contributors = updates.contributors[positions]
             self.evidence.wants(b, contributors)
             samples = 1 if self.opt.m_step == "gradient" else self.learner.samples[b]
             allowed[positions] = samples * self._trust_at_owner(b, contributors)
 
         # What a peer sends to itself counts for what it trusts itself.
-        is_own = updates.owners == updates.contributors
-        sent = np.where(is_own, allowed, updates.coefficients)
+        sent = np.where(updates.are_own, allowed, updates.coefficients)
         coefficients = coefficients_at_owner(sent, allowed, self.opt.say)
         agreed = replace(updates, coefficients=coefficients)
         return agreed.take(np.flatnonzero(coefficients > 0))

@@ -134,7 +134,8 @@ class TrainingLosses(TrustEvidence):
         if self.opt.loss == "sum":
             losses *= self.learner.samples[visits.clients]
         for i, positions in visits.by_client():
-            self.losses[i].observe(visits.owners[positions], losses[positions])
+            owners = visits.owners[positions]
+            self.losses[i].observe(owners, losses[positions])
 
     def posterior(self, i: int) -> Posterior:
         """The softmax of tracked losses."""
@@ -228,7 +229,8 @@ class HeldOutEvidence(TrustEvidence):
         """
         judgement = self.judge.judge(self.bank, visits)
         is_echo = self.echoes.among(visits, self.own_trail)
-        return replace(judgement, gain=np.where(is_echo, -np.inf, judgement.gain))
+        gain = np.where(is_echo, -np.inf, judgement.gain)
+        return replace(judgement, gain=gain)
 
     def end_judging(self) -> None:
         """From now on trust does not rise any more, and all samples are trained on."""
@@ -294,7 +296,9 @@ class HeldOutEvidence(TrustEvidence):
         models in every round.
         """
         has_judged = all(gains.evaluated.any() for gains in self.gains.values())
-        return self._judgement(visits) if has_judged else None
+        if not has_judged:
+            return None
+        return self._judgement(visits)
 
     def weights_now(self, visits: Visits, weights: FloatArray, now: Judgement) -> FloatArray:
         """The weights with each model trusted as it is now, [visits].

@@ -165,21 +165,25 @@ class FedericoOptions(Options):
 
     def _refuse_options_of_other_rules(self) -> None:
         """Refuse what belongs to another way of weighing moves."""
-        for name, rule in (("reach", "reach"), ("trim", "trimmed")):
-            is_changed = getattr(self, name) != type(self).model_fields[name].default
-            if is_changed and self.accept != rule:
-                raise ValueError(f"{name} is about accept = '{rule}': take it out, or set that")
+        if self._is_changed("reach") and self.accept != "reach":
+            raise ValueError("reach is about accept = 'reach': take it out, or set that")
+        if self._is_changed("trim") and self.accept != "trimmed":
+            raise ValueError("trim is about accept = 'trimmed': take it out, or set that")
 
     def _refuse_options_of_training_losses(self) -> None:
         """Refuse options that would have no effect."""
-        fields = type(self).model_fields
         for name in OF_TRAINING_LOSSES:
-            if getattr(self, name) != fields[name].default:
+            if self._is_changed(name):
                 raise ValueError(
                     f"{name} is about training losses: take it out, or set preset = 'paper'"
                 )
         if self.strangers == "literal":
             raise ValueError("strangers = 'literal' is about training losses: set preset = 'paper'")
+
+    def _is_changed(self, name: str) -> bool:
+        """Whether an option has another value than its default."""
+        default = type(self).model_fields[name].default
+        return bool(getattr(self, name) != default)
 
     @property
     def always_trains_own(self) -> bool:

@@ -6,7 +6,6 @@ import numpy as np
 
 from federico.algorithm.standing import MoveWorths, Standings, too_far
 from federico.exchange.protocol import Updates
-from federico.learning.visits import Visits
 from federico.methods.accepting import Acceptance, MoveJudge, Weighed, keep
 from federico.methods.averaging import compare_with_own
 from federico.methods.context import MethodContext
@@ -84,10 +83,12 @@ class OwnerSide:
         """
         standing = np.ones(len(updates))
         for b, standings in self.standings.items():
+            # Also where nothing came: a standing is regained with every round.
             positions = np.flatnonzero(updates.owners == b)
             contributors = updates.contributors[positions]
             coefficients = updates.coefficients[positions]
-            counts = coefficients > self.opt.w_min * coefficients.sum()
+            next_to_nothing = self.opt.w_min * coefficients.sum()
+            counts = coefficients > next_to_nothing
             standings.note(contributors, is_refused[positions] & counts)
             standing[positions] = standings.of(contributors)
         return standing
@@ -99,15 +100,15 @@ class OwnerSide:
         others from moving it.
         """
         usual = np.zeros(len(updates))
-        by_owner = Visits(clients=updates.owners, owners=updates.contributors)
-        for b, positions in by_owner.by_client():
+        for b, positions in updates.by_owner():
             place = np.searchsorted(self.context.hosted, b)
             length = own_lengths[positions[0]]
             if b in updates.contributors[positions]:  # its own move is missing if it diverged
                 self.own_moves[place] += 1
                 self.own_path[place] += length
-            mean = self.own_path[place] / max(1, self.own_moves[place])
-            usual[positions] = max(length, mean)
+            moves = max(1, self.own_moves[place])
+            mean_length = self.own_path[place] / moves
+            usual[positions] = max(length, mean_length)
         return usual
 
     def _harmful(self, updates: Updates, worth: FloatArray) -> BoolArray:
@@ -115,8 +116,7 @@ class OwnerSide:
         for worths in self.move_worths.values():
             worths.fade()
         is_harmful = np.zeros(len(updates), dtype=bool)
-        by_owner = Visits(clients=updates.owners, owners=updates.contributors)
-        for b, positions in by_owner.by_client():
+        for b, positions in updates.by_owner():
             others = positions[updates.contributors[positions] != b]
             contributors = updates.contributors[others]
             is_harmful[others] = self.move_worths[b].note(contributors, worth[others])

@@ -76,13 +76,15 @@ def as_trusted_now(
 def _with_own(mixtures: Mixtures, hosted: IntArray) -> Mixtures:
     """The same mixtures, in which every peer's own model has a place, if without a weight."""
     visits = mixtures.visits
-    to_own = visits.clients == visits.owners
-    missing = np.setdiff1d(hosted, visits.clients[to_own])
+    have_own = visits.clients[visits.are_own]
+    missing = np.setdiff1d(hosted, have_own)
     clients = np.concatenate([visits.clients, missing])
     owners = np.concatenate([visits.owners, missing])
     weights = np.concatenate([mixtures.weights, np.zeros(len(missing))])
-    order = np.lexsort((owners, clients))
-    return replace(mixtures, visits=Visits(clients, owners)[order], weights=weights[order])
+
+    order = np.lexsort((owners, clients))  # by client, then by owner
+    visits = Visits(clients, owners)[order]
+    return replace(mixtures, visits=visits, weights=weights[order])
 
 
 def _capped(visits: Visits, weights: FloatArray, most: float) -> FloatArray:

@@ -97,8 +97,9 @@ class PrivateModels:
         self, visits: Visits, weights: FloatArray, judgement: Judgement
     ) -> FloatArray:
         """How much the mixtures of these visits count as all models are now, [hosted]."""
-        is_collaborator = (visits.clients != visits.owners) & (weights > 0)
-        collaborates = np.isin(self.visits.clients, visits.clients[is_collaborator])
+        to_collaborator = (weights > 0) & ~visits.are_own
+        with_collaborators = visits.clients[to_collaborator]
+        collaborates = np.isin(self.visits.clients, with_collaborators)  # [hosted]
         explained, _ = self._explained(visits, weights, judgement, collaborates)
         return self._gate(explained, self.predicting_ceiling, doubts=True)
 

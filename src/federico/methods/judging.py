@@ -14,7 +14,7 @@ from federico.algorithm.evidence import (
 )
 from federico.learning.bank import Bank
 from federico.learning.learner import DataPart, Learner
-from federico.learning.visits import Visits
+from federico.learning.visits import Visits, positions_by
 from federico.types import FloatArray, IntArray
 
 MOST_NUMBERS = 1 << 22
@@ -118,18 +118,18 @@ class Judge:
     def _judged_by_all(self, visits: Visits) -> IntArray:
         """Positions of the visits of silent clients to the models of other peers."""
         sends_nothing = np.isin(visits.clients, self._silent)
-        to_other = (visits.owners != visits.clients) & (visits.owners < self._count)
+        belongs_to_client = visits.owners < self._count
+        to_other = belongs_to_client & ~visits.are_own
         return np.flatnonzero(sends_nothing & to_other)
 
     def _parts(self, visits: Visits, part: DataPart = "held_out") -> Iterator[IntArray]:
         """Positions of visits that are judged together: their clients have equally many samples."""
         counts = self._learner.data[part].counts[visits.clients]
-        for count in np.unique(counts).tolist():
-            positions = np.flatnonzero(counts == count)
-            numbers = max(1, count * self._classes)
-            size = max(1, MOST_NUMBERS // numbers)
-            for first in range(0, len(positions), size):
-                yield positions[first : first + size]
+        for count, positions in positions_by(counts):
+            outputs_of_visit = max(1, count * self._classes)
+            at_a_time = max(1, MOST_NUMBERS // outputs_of_visit)
+            for first in range(0, len(positions), at_a_time):
+                yield positions[first : first + at_a_time]
 
     def _judge_part(
         self,

@@ -466,7 +466,8 @@ class Method(ABC):
         """The state that this method and its parts declare, each with the object that has it."""
         found: list[tuple[object, DeclaredState[Any]]] = []
         for holder in (self, *self.parts):
-            found += [(holder, declared) for declared in declared_state(type(holder))]
+            for declared in declared_state(type(holder)):
+                found.append((holder, declared))
         return found
 
     def _warn_of_undeclared_state(self) -> None:

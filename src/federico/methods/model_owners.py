@@ -52,5 +52,6 @@ def private_models(clients: Sequence[str], what: str, first: int) -> list[ModelO
     """
     models: list[ModelOwner] = []
     for i, name in enumerate(clients):
-        models.append(ModelOwner(first + i, f"{name} ({what})", name, private_to=i))
+        title = f"{name} ({what})"
+        models.append(ModelOwner(first + i, title, start=name, private_to=i))
     return models
