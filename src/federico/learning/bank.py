@@ -145,8 +145,10 @@ class Bank:
         """The places of the models that these visits meet: those of the owners, or of an echo."""
         owners = visits.owners
         if len(self.echoing):
-            echoed = np.isin(owners, self.echoing) & ~np.isin(visits.clients, self.echoing)
-            owners = np.where(echoed, visits.clients, owners)
+            # Visitors get their own model back; those who give echoes see what is true.
+            meets_echo = np.isin(owners, self.echoing)
+            echoes_itself = np.isin(visits.clients, self.echoing)
+            owners = np.where(meets_echo & ~echoes_itself, visits.clients, owners)
         return self.places(owners)
 
     @contextmanager
@@ -200,10 +202,10 @@ class Bank:
         Models are looked at one by one: side by side they might not fit into memory.
         """
         distinct, which = np.unique(owners, return_inverse=True)
-        finite = []
-        for place in self.places(distinct).tolist():
-            finite.append(bool(self.rows[place].isfinite().all()))
-        return np.array(finite, dtype=bool)[which]
+        finite = np.zeros(len(distinct), dtype=bool)
+        for position, place in enumerate(self.places(distinct).tolist()):
+            finite[position] = bool(self.rows[place].isfinite().all())
+        return finite[which]
 
     def replace_visiting_rows(self, owners: IntArray) -> Tensor:
         """Give these owners visiting rows, and forget all earlier visiting rows.

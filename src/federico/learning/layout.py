@@ -248,9 +248,11 @@ class ModelLayout(RowLayout):
             _refuse_others(self.base_slots, given)
             _fill(self.base_slots, base, given)
         elif self.base_slots:
-            module = self._made(rng.key(seed, "model", "base") % 2**63)
+            torch_seed = rng.key(seed, "model", "base") % 2**63
+            module = self._made(torch_seed)
             tensors: dict[str, Tensor] = dict(module.named_parameters())
-            _fill(self.base_slots, base, tensors | dict(module.named_buffers()))
+            tensors |= dict(module.named_buffers())
+            _fill(self.base_slots, base, tensors)
         return base
 
     def _made(self, seed: int) -> nn.Module:
@@ -327,7 +329,9 @@ def _refuse_others(slots: tuple[Slot, ...], tensors: Mapping[str, Tensor]) -> No
     wanted = {slot.name: slot.shape for slot in slots}
     found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     if wanted != found:
-        raise ConfigError(f"model: the stored tensors {found} are not those of this model {wanted}")
+        raise ConfigError(
+            f"model: the stored tensors {found} are not those of this model, {wanted}"
+        )
 
 
 def _set_tensor(module: nn.Module, path: str, tensor: Tensor) -> None:

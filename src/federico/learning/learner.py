@@ -108,7 +108,8 @@ class TargetUnits:
                 spread[place] = client.target_spread
             _, targets = client.train
             if len(targets):
-                train_mean[place] = targets.mean(axis=0) * spread[place] + mean[place]
+                standardized = targets.mean(axis=0)
+                train_mean[place] = standardized * spread[place] + mean[place]
         return cls(torch.from_numpy(mean), torch.from_numpy(spread), torch.from_numpy(train_mean))
 
     def repeated(self, counts: IntArray) -> "TargetUnits":
@@ -182,6 +183,46 @@ class LocalTraining:
         if proximal is not None:
             proximal = proximal.take(positions)
         return replace(self, sample_weights=sample_weights, proximal=proximal)
+
+
+class ModelsInTraining:
+    """The models of one stack in its workspace, and the optimizer that moves them."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        visits: Visits,
+        learner: "Learner",
+        states: PairStates,
+        training: LocalTraining,
+    ) -> None:
+        count = len(visits)
+        size = learner.layout.parameters
+        self._work = workspace.work[:count, :size]  # [visits, parameters]
+        self._grad = workspace.grad[:count, :size]  # [visits, parameters]
+
+        # Views of the rows, made once for all steps.
+        self._parameters = list(self._work.unbind())
+        self.gradients = list(self._grad.unbind())
+
+        self._rules = learner.rules
+        self._optimizer = learner.optimizer
+        self._states = states
+        self._training = training
+        self._factor = learner.rules.schedule.factor(training.round_index)
+        self._rate = learner.optimizer.learning_rate * self._factor
+
+    def step(self, active: int) -> None:
+        """One optimizer step of the first `active` models, with the gradients as they are now."""
+        work = self._work[:active]
+        grad = self._grad[:active]
+        if self._training.proximal is not None:
+            self._training.proximal.add_to(grad, work, self._training.shared)
+        self._rules.prepare_step(work, grad, self._rate)
+
+        parameters = self._parameters[:active]
+        gradients = self.gradients[:active]
+        self._optimizer.step(parameters, gradients, self._states.first(active), self._factor)
 
 
 class Learner:
@@ -464,10 +505,11 @@ class Learner:
         assert self.backdoor is not None, "there is a mark"
         fooled = mixed.argmax(1).eq(self.backdoor)
         others = data.all_targets.ne(self.backdoor)
-        shares = []
+        shares: list[float] = []
         for start, count in zip(data.starts.tolist(), data.counts.tolist(), strict=True):
             of_client = slice(start, start + count)
-            shares.append(fooled[of_client][others[of_client]].double().mean().item())
+            is_fooled = fooled[of_client][others[of_client]]
+            shares.append(is_fooled.double().mean().item())
         return np.array(shares)
 
     def mix(
@@ -664,17 +706,7 @@ class Learner:
     ) -> None:
         """Train the models in the workspace, with one optimizer step of all models per batch."""
         data = self.data[training.part]
-        count = len(visits)
-        size = self.layout.parameters
-        work = workspace.work[:count, :size]  # [visits, parameters]
-        grad = workspace.grad[:count, :size]  # [visits, parameters]
-
-        # Views of the rows, made once for all steps.
-        parameters = list(work.unbind())
-        gradients = list(grad.unbind())
-        factor = self.rules.schedule.factor(training.round_index)
-        rate = self.optimizer.learning_rate * factor
-
+        models = ModelsInTraining(workspace, visits, self, states, training)
         for epoch in range(training.epochs):
             orders = self._orders(visits, data, training.round_index, epoch)
             batches = data.in_orders(
@@ -691,13 +723,7 @@ class Learner:
                     workspace.engine.gradient(inputs, targets, weights)
 
                     # Visits whose clients have no samples left come last, and take no step.
-                    active = len(batch.weights)
-                    if training.proximal is not None:
-                        training.proximal.add_to(grad[:active], work[:active], training.shared)
-                    self.rules.prepare_step(work[:active], grad[:active], rate)
-                    self.optimizer.step(
-                        parameters[:active], gradients[:active], states.first(active), factor
-                    )
+                    models.step(len(batch.weights))
 
     def _run_private_epochs(
         self,
@@ -714,13 +740,7 @@ class Learner:
         data = self.data[training.part]
         counts = data.counts[visits.clients].tolist()  # largest first
         steps = [account.steps_per_epoch(count) for count in counts]
-        size = self.layout.parameters
-        work = workspace.work[: len(visits), :size]
-        grad = workspace.grad[: len(visits), :size]
-        parameters = list(work.unbind())
-        gradients = list(grad.unbind())
-        factor = self.rules.schedule.factor(training.round_index)
-        rate = self.optimizer.learning_rate * factor
+        models = ModelsInTraining(workspace, visits, self, states, training)
         noises: list[Noise] = []
         for client, owner in visits.pairs:
             noises.append(Noise(account.rules, self.names[client], owner, training.round_index))
@@ -728,11 +748,11 @@ class Learner:
         for epoch in range(training.epochs):
             with self._randomness(visits, training.round_index, epoch):
                 for step in range(steps[0]):
+                    # Who has fewer samples comes last, and takes fewer steps.
                     active = sum(count > step for count in steps)
-                    chosen = [
-                        noise.draw(count, account.rate(count))
-                        for noise, count in zip(noises[:active], counts, strict=False)
-                    ]
+                    chosen: list[IntArray] = []
+                    for noise, count in zip(noises[:active], counts, strict=False):
+                        chosen.append(noise.draw(count, account.rate(count)))
                     batch = data.drawn(visits.clients[:active], chosen)
                     inputs = data.inputs(batch.index)
                     targets = data.targets(batch.index)
@@ -741,15 +761,11 @@ class Learner:
 
                     for k in range(active):
                         deviation = account.noise[visits.clients[k]] * account.rules.clip
-                        noises[k].add_to(gradients[k], float(deviation))
+                        gradient = models.gradients[k]
+                        noises[k].add_to(gradient, float(deviation))
                         # By the expected number of samples: the real one is nobody's business.
-                        gradients[k].div_(account.rate(counts[k]) * counts[k])
-                    if training.proximal is not None:
-                        training.proximal.add_to(grad[:active], work[:active], training.shared)
-                    self.rules.prepare_step(work[:active], grad[:active], rate)
-                    self.optimizer.step(
-                        parameters[:active], gradients[:active], states.first(active), factor
-                    )
+                        gradient.div_(account.rate(counts[k]) * counts[k])
+                    models.step(active)
 
     def _generators(self, visits: Visits, round_index: int, epoch: int) -> list[torch.Generator]:
         """What each visit draws its augmentation from; the same for all models a client visits."""

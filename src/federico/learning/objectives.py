@@ -116,5 +116,6 @@ def mixable(outputs: Tensor, task: Task, calibration: Calibration | None = None)
         visits = len(outputs)
         temperatures = torch.from_numpy(calibration.temperatures[:visits]).to(outputs)
         offsets = torch.from_numpy(calibration.offsets[:visits]).to(outputs)
-        outputs = outputs / temperatures[:, None, None] + offsets[:, None, :]
+        softened = outputs / temperatures[:, None, None]
+        outputs = softened + offsets[:, None, :]
     return torch.softmax(outputs, dim=-1)

@@ -52,7 +52,9 @@ class PersonalParts:
         for client, owner in visits.pairs:
             place = self._place(client, owner)
             if place not in self._rows:
-                self._rows[place] = self._start(self._starts[place[1]]).clone()
+                _, of_owner = place
+                start = self._start(self._starts[of_owner])
+                self._rows[place] = start.clone()
 
     def complete(self, visits: Visits, shared: Tensor, rows: Tensor) -> None:
         """Write whole models into `rows`: what the clients share, and the parts of the visitors."""
@@ -111,10 +113,12 @@ class PersonalParts:
     def restore(self, saved: Mapping[str, Tensor], clients: Sequence[int]) -> None:
         """Continue with what `state` gave, as far as it is of these clients."""
         self._rows = {}
-        wanted = np.isin(saved["places"][:, 0].numpy(), clients)
-        for position in np.flatnonzero(wanted).tolist():
-            client, owner = saved["places"][position].tolist()
-            self._rows[client, owner] = saved["rows"][position].to(self._device, copy=True)
+        places = saved["places"]  # [rows, 2]: client and owner
+        is_wanted = np.isin(places[:, 0].numpy(), clients)
+        for position in np.flatnonzero(is_wanted).tolist():
+            client, owner = places[position].tolist()
+            row = saved["rows"][position]
+            self._rows[client, owner] = row.to(self._device, copy=True)
 
     def _place(self, client: int, owner: int) -> Place:
         """Which part completes the model of this owner for this client."""

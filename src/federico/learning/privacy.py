@@ -93,7 +93,9 @@ class PrivacyAccount:
 
     def use_up(self, client: int) -> None:
         """Count the whole budget as spent: no visit is affordable any more."""
-        for samples in (int(self._train_samples[client]), int(self.all_samples[client])):
+        # First with what is trained on while some samples are held out, then with all.
+        for counts in (self._train_samples, self.all_samples):
+            samples = int(counts[client])
             visits = self._most_affordable(client, samples)
             self.steps[client] = self._after(client, visits, samples)
         self._keep_steps()
@@ -127,18 +129,25 @@ class PrivacyAccount:
             self._keep(self.steps)
 
     def _after(self, client: int, visits: int, samples: int) -> IntArray:
-        column = ON_ALL if samples == self.all_samples[client] else HOLDING_OUT
+        """The steps of a client once it has paid so many more visits with so many samples."""
+        column = HOLDING_OUT
+        if samples == self.all_samples[client]:
+            column = ON_ALL
+        steps_per_visit = self._epochs * self.steps_per_epoch(samples)
         after: IntArray = self.steps[client].copy()
-        after[column] += visits * self._epochs * self.steps_per_epoch(samples)
+        after[column] += visits * steps_per_visit
         return after
 
     def _epsilon(self, client: int, steps: IntArray) -> float:
+        """What so many steps cost this client."""
         samples = {HOLDING_OUT: self._train_samples, ON_ALL: self.all_samples}
-        taken = []
+        taken: list[tuple[float, int]] = []
         for column, counts in samples.items():
             if steps[column] > 0:
-                taken.append((self.rate(int(counts[client])), int(steps[column])))
-        return epsilon_of(tuple(taken), float(self.noise[client]), self.rules.delta)
+                rate = self.rate(int(counts[client]))
+                taken.append((rate, int(steps[column])))
+        noise = float(self.noise[client])
+        return epsilon_of(tuple(taken), noise, self.rules.delta)
 
     def _choose_noise(self) -> None:
         """The noise with which the planned visits of each client fit into its budget."""
@@ -149,7 +158,8 @@ class PrivacyAccount:
             elif samples > 0:  # others are hosted elsewhere
                 # As if a step on all samples drew each of them as often as one on fewer does.
                 rate = self.rate(int(self._train_samples[client]))
-                steps = self.rules.planned_visits * self._epochs * self.steps_per_epoch(samples)
+                steps_per_visit = self._epochs * self.steps_per_epoch(samples)
+                steps = self.rules.planned_visits * steps_per_visit
                 self.noise[client] = least_noise(rate, steps, self.rules.epsilon, self.rules.delta)
 
 

@@ -24,9 +24,13 @@ SHIPPED = (Path(sysconfig.get_path("stdlib")), Path(__file__).parents[1])
 def structure_of(module: nn.Module) -> str:
     """A hash of what a model prints, its tensors' names and shapes, and the code behind it."""
     printed = re.sub(r"0x[0-9a-f]+", "", str(module))  # addresses differ by process
-    tensors = [(name, tuple(tensor.shape)) for name, tensor in module.state_dict().items()]
+    tensors: list[tuple[str, tuple[int, ...]]] = []
+    for name, tensor in module.state_dict().items():
+        tensors.append((name, tuple(tensor.shape)))
+
     content = f"{printed} {tensors} {_own_code(module)}"
-    return hashlib.sha256(content.encode()).hexdigest()[:16]
+    digest = hashlib.sha256(content.encode()).hexdigest()
+    return digest[:16]
 
 
 def digest_of(function: Callable[..., object]) -> str:
@@ -43,10 +47,12 @@ def _own_code(module: nn.Module) -> list[str]:
     reader = CodeReader()
     for part in module.modules():
         reader.read_class(type(part))
+        kind = type(part)
         for name, value in vars(part).items():
             is_hidden = name.startswith("_") or name == "training"
-            if callable(value) or (reader.is_own(type(part)) and not is_hidden):
-                reader.read(f"{type(part).__name__}().{name}", value)
+            is_setting = reader.is_own(kind) and not is_hidden
+            if callable(value) or is_setting:
+                reader.read(f"{kind.__name__}().{name}", value)
     return sorted(reader.found)
 
 
@@ -83,10 +89,12 @@ class CodeReader:
     def read_class(self, kind: type) -> None:
         """The code of a class and of all that it inherits from."""
         for each in kind.__mro__:
-            if self._is_new(each) and self.is_own(each):
-                for name, member in vars(each).items():
-                    if not name.startswith("__") or callable(member):
-                        self.read(f"{each.__name__}.{name}", member)
+            if not (self._is_new(each) and self.is_own(each)):
+                continue
+            for name, member in vars(each).items():
+                is_of_python = name.startswith("__") and not callable(member)
+                if not is_of_python:
+                    self.read(f"{each.__name__}.{name}", member)
 
     def read(self, name: str, value: object) -> None:
         """What this name stands for: code of one's own, the name of other code, or a constant."""
@@ -133,12 +141,17 @@ class CodeReader:
 
         The others are on the way there: two modules may refer to each other.
         """
-        for name in sorted(names & within[-1].keys()):
-            value = within[-1][name]
+        last = within[-1]
+        for name in sorted(names & last.keys()):
+            value = last[name]
             if not isinstance(value, ModuleType):
                 self.read(name, value)
-            elif self.is_own(value) and all(vars(value) is not each for each in within):
-                self._read_names(names, [*within, vars(value)])
+                continue
+
+            inside = vars(value)
+            is_on_the_way = any(inside is each for each in within)
+            if self.is_own(value) and not is_on_the_way:
+                self._read_names(names, [*within, inside])
 
     def _is_new(self, value: object) -> bool:
         if id(value) in self._seen:

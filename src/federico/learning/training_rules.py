@@ -38,7 +38,8 @@ class TrainingRules:
         """
         if self.clip_norm is not None:
             norms = torch.linalg.vector_norm(gradients, dim=1, keepdim=True)
-            gradients.mul_((self.clip_norm / norms).clamp(max=1.0))
+            shortened = self.clip_norm / norms
+            gradients.mul_(shortened.clamp(max=1.0))
         if self.weight_decay:
             parameters.mul_(1 - rate * self.weight_decay)
 
