@@ -5,7 +5,8 @@ import pytest
 
 from federico.experiment.estimate import estimate
 from federico.experiment.grid import Grid
-from federico.experiment.runner import Selection, run_grid
+from federico.experiment.runner import run_grid
+from federico.experiment.selection import Selection
 from tests.support.experiments import Told
 
 Tiny = Callable[..., Grid]

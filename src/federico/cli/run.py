@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from federico.exchange.processes import ProcessGroup
     from federico.experiment.estimate import Estimate
     from federico.experiment.grid import Grid
-    from federico.experiment.runner import KnownResults
+    from federico.experiment.selection import KnownResults
     from federico.report.table_summary import Summary
 
 KEPT = Path("results")
@@ -58,7 +58,8 @@ def leaving_together() -> "Iterator[ProcessGroup]":
 
 def perform(grid: "Grid", options: RunOptions, typed: list[str], team: "ProcessGroup") -> None:
     """Run what is left of a grid, then show its table."""
-    from federico.experiment.runner import NOTHING_KNOWN, is_finished, run_grid
+    from federico.experiment.runner import is_finished, run_grid
+    from federico.experiment.selection import NOTHING_KNOWN
     from federico.paper.figures import write_figure
     from federico.report import summarize
 
@@ -158,7 +159,7 @@ def _observer(grid: "Grid", options: RunOptions, team: "ProcessGroup"):  # type:
 def _known_results(grid: "Grid", options: RunOptions) -> "KnownResults":
     """Results that were kept before; a damaged file matters only if something is to be added."""
     from federico.errors import RunError
-    from federico.experiment.runner import NOTHING_KNOWN, KnownResults
+    from federico.experiment.selection import NOTHING_KNOWN, KnownResults
     from federico.runs.results import read_results
 
     try:
@@ -218,6 +219,7 @@ def _save(grid: "Grid", folder: Path) -> Path:
 
 
 def _show_estimate(grid: "Grid", options: RunOptions, known: "KnownResults") -> None:
+    """Say how long the experiment would take; runs nothing but miniatures."""
     from federico.experiment.estimate import estimate
 
     rows = estimate(grid, options.directory, options.selection, known)

@@ -11,7 +11,7 @@ import typer
 from federico.cli.options import Json, Overrides, Quiet, Trust
 
 if TYPE_CHECKING:
-    from federico.experiment.runner import Selection
+    from federico.experiment.selection import Selection
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class RunOptions:
     @property
     def selection(self) -> "Selection":
         """The part of the grid to run."""
-        from federico.experiment.runner import Selection
+        from federico.experiment.selection import Selection
 
         return Selection(tuple(self.row), tuple(self.column), tuple(self.rate))
 

@@ -13,16 +13,14 @@ from federico.experiment.figure_check import check_figure
 from federico.experiment.grid import Cell, Grid
 from federico.experiment.observer import Callback
 from federico.experiment.problems import ProblemCache
-from federico.experiment.runner import (
+from federico.experiment.runner import GridRun, prepare_process, run_cell
+from federico.experiment.selection import (
     EVERYTHING,
     NOTHING_KNOWN,
-    GridRun,
     KnownResults,
     Selection,
     best_cells,
     first_cells,
-    prepare_process,
-    run_cell,
 )
 from federico.runs.layout import CellDir, RunDir
 from federico.runs.results import read_results
@@ -76,6 +74,7 @@ def estimate(
 
 
 def _estimate_row(cells: Sequence[Cell], work: GridRun, problems: ProblemCache) -> Estimate:
+    """How long the cells of a row that are not finished would take, by playing a miniature."""
     results, _ = read_results(work.run.path)
     keys = {line.key for line in results}
     finished = sum(cell.key in keys for cell in cells)

@@ -13,7 +13,6 @@ Worker processes (`--jobs`) end with the process that started them.
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 
 from federico import compat
@@ -27,8 +26,7 @@ from federico.experiment.config import Experiment, System
 from federico.experiment.description import describe
 from federico.experiment.evaluation import evaluate as evaluate_predictors
 from federico.experiment.figure_check import check_figure
-from federico.experiment.grid import Cell, Grid, identity_of, ordered, without_rate
-from federico.experiment.grid_options import GridColumn, GridRow
+from federico.experiment.grid import Cell, Grid, identity_of, without_rate
 from federico.experiment.memory_plan import (
     disk_warning,
     memory_limit,
@@ -39,9 +37,16 @@ from federico.experiment.observer import Callback, Observer
 from federico.experiment.personal_models import save_clients
 from federico.experiment.problems import ProblemCache, by_problem, explain
 from federico.experiment.recording import record_round
+from federico.experiment.selection import (
+    EVERYTHING,
+    NOTHING_KNOWN,
+    KnownResults,
+    Selection,
+    best_cells,
+    first_cells,
+)
 from federico.experiment.track_options import TrackOptions
 from federico.experiment.tracking import tracked
-from federico.experiment.tuning import best_rate
 from federico.experiment.workers import run_in_workers
 from federico.learning.models import Factory
 from federico.learning.rows import RowStorage
@@ -52,61 +57,11 @@ from federico.runs.cell_result import cell_result
 from federico.runs.comparison import Comparisons
 from federico.runs.layout import CellDir, RunDir, another_experiment, first_difference
 from federico.runs.records import Journal, Record, read_last_evaluated, read_last_record
-from federico.runs.results import CellResult, StoredAggregate, append_result, read_results
-from federico.runs.table import ShownRate, write_table
+from federico.runs.results import append_result, read_results
+from federico.runs.table import write_table
 
 PATIENCE = 60.0
 """Seconds that a worker process whose parent was killed may take to leave its cell."""
-
-
-@dataclass(frozen=True)
-class Selection:
-    """Which part of a grid to run now; what is empty means all of it."""
-
-    rows: tuple[str, ...] = ()
-    columns: tuple[str, ...] = ()
-    rates: tuple[str, ...] = ()
-
-    def check(self, grid: Grid) -> None:
-        """Refuse names that the grid does not have."""
-        for option, asked, known in (
-            ("--row", self.rows, [row.name for row in grid.rows]),
-            ("--column", self.columns, [column.name for column in grid.columns]),
-            ("--rate", self.rates, list(grid.options.rates)),
-        ):
-            for name in asked:
-                if name not in known:
-                    names = ", ".join(each for each in known if each) or "no names to choose from"
-                    raise ConfigError(
-                        f"{option} {name}: {grid.name} has none of that name; it has {names}"
-                    )
-
-    def places(self, grid: Grid) -> list[tuple[GridRow, GridColumn]]:
-        """The rows and columns to run."""
-        return [
-            (row, column)
-            for row, column in grid.places()
-            if (not self.rows or row.name in self.rows)
-            and (not self.columns or column.name in self.columns)
-        ]
-
-    def kinds(self, grid: Grid) -> list[ShownRate]:
-        """The kinds of learning rate to run at."""
-        return [kind for kind in grid.options.rates if not self.rates or kind in self.rates]
-
-
-EVERYTHING = Selection()
-
-
-@dataclass(frozen=True)
-class KnownResults:
-    """Results that are kept elsewhere: what was tuned there is not tuned again."""
-
-    cells: Sequence[CellResult] = ()
-    aggregates: Sequence[StoredAggregate] = ()
-
-
-NOTHING_KNOWN = KnownResults()
 
 
 def simulate(
@@ -189,40 +144,6 @@ def is_finished(
     refuse_changed(run, cells)
     work.refuse_fewer_rounds(cells)
     return not work.unfinished(cells)
-
-
-def first_cells(
-    grid: Grid, selection: Selection, run: RunDir, known: KnownResults = NOTHING_KNOWN
-) -> list[Cell]:
-    """All that can be run before a learning rate is chosen: at the given one, then for tuning."""
-    kinds = selection.kinds(grid)
-    given: list[Cell] = []
-    tuning: list[Cell] = []
-    here, _ = read_results(run.path)
-    for row, column in selection.places(grid):
-        if "given" in kinds:
-            given += grid.cells(row, column, "given")
-        if "best" in kinds:
-            chosen_here = best_rate(grid, row, column, here)
-            chosen_before = best_rate(grid, row, column, known.cells, known.aggregates)
-            if chosen_here is not None or chosen_before is None:
-                tuning += grid.tuning_cells(row, column)
-    return ordered(given, grid) + tuning
-
-
-def best_cells(
-    grid: Grid, selection: Selection, run: RunDir, known: KnownResults = NOTHING_KNOWN
-) -> list[Cell]:
-    """What is run at the chosen learning rates, as far as these are chosen."""
-    cells: list[Cell] = []
-    here, _ = read_results(run.path)
-    for row, column in selection.places(grid):
-        rate = best_rate(grid, row, column, here)
-        if rate is None:
-            rate = best_rate(grid, row, column, known.cells, known.aggregates)
-        if rate is not None:
-            cells += grid.cells(row, column, "best", rate)
-    return ordered(cells, grid)
 
 
 class GridRun:
@@ -368,7 +289,8 @@ class GridRun:
         for place, cell in enumerate(cells):
             folder = self.folder(cell)
             begun = (folder.path / "cell.json").exists()
-            if cell.key not in keys or (begun and folder.rounds_done < cell.rounds):
+            stopped_early = begun and folder.rounds_done < cell.rounds
+            if cell.key not in keys or stopped_early:
                 missing.append(place)
         return [cells[place] for place in self.team.broadcast(missing)]
 
