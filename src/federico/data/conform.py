@@ -39,6 +39,7 @@ def conform(dataset: Dataset, agreed: Schema) -> Dataset:
 
 
 def _agreed_targets(y: Array, found: Schema, agreed: Schema) -> Array:
+    """The targets as the federation counts them: classes by the numbers that were agreed on."""
     if agreed.task == "classification":
         number_of = _positions(found.label_names, agreed.label_names, "label")
         return number_of[y]

@@ -133,7 +133,9 @@ def has_unusable_values(x: Array, *, allow_missing: bool = False) -> bool:
     """Whether any value is infinite, or missing where missing values are not allowed."""
     if not np.issubdtype(x.dtype, np.floating):
         return False
-    unusable = np.isinf(x) if allow_missing else ~np.isfinite(x)
+    unusable = ~np.isfinite(x)
+    if allow_missing:
+        unusable = np.isinf(x)  # what is missing is NaN
     return bool(unusable.any())
 
 
@@ -172,6 +174,7 @@ def _faults(dataset: Dataset, allow_missing: bool) -> Iterator[str]:
 
 
 def _label_faults(y: Array, schema: Schema) -> Iterator[str]:
+    """What is wrong with class numbers, or with the names of the classes."""
     if y.ndim != 1 or not np.issubdtype(y.dtype, np.integer):
         yield f"labels must be one class number for each sample, not {y.dtype} of shape {y.shape}"
         return

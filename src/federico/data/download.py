@@ -110,6 +110,7 @@ def _fetch_rest(url: str, part: Path, progress: Progress) -> None:
 
 
 def _copy(response: HTTPResponse, file: IO[bytes], progress: Progress) -> None:
+    """Append what is still to come to the file, which may hold a part from an earlier attempt."""
     have = file.tell()
     length = response.headers["Content-Length"]
     total = None if length is None else have + int(length)
@@ -123,6 +124,7 @@ def _copy(response: HTTPResponse, file: IO[bytes], progress: Progress) -> None:
 
 
 def _verify(part: Path, sha256: str, url: str) -> None:
+    """Refuse a file with another checksum, and remove it: to resume would keep what is wrong."""
     with part.open("rb") as file:
         found = hashlib.file_digest(file, "sha256").hexdigest()
     if found != sha256:

@@ -189,7 +189,8 @@ def _of_pair(name: ClientId, given: Any) -> GivenData:
         raise DataError(f"client '{name}': {HOW_TO_GIVE} ({first_line(error)})") from error
     if np.ndim(x) == 0 or targets.ndim == 0:
         raise DataError(f"client '{name}': x and y must be arrays with one row per sample")
-    return GivenData(name, x, targets, target=str(getattr(y, "name", None) or "target"))
+    name_of_target = getattr(y, "name", None) or "target"  # a series of pandas has a name
+    return GivenData(name, x, targets, target=str(name_of_target))
 
 
 def _of_frame(name: ClientId, frame: pd.DataFrame, label: str | None) -> GivenData:
@@ -303,7 +304,8 @@ def _targets(name: ClientId, y: Any) -> Array:
     array = _as_array(y)
     if array.dtype.kind not in NUMBER_KINDS:
         # pandas keeps numbers with gaps, and texts, as objects.
-        array = pd.Series(array.reshape(-1)).infer_objects().to_numpy().reshape(array.shape)
+        values_in_a_row = pd.Series(array.reshape(-1)).infer_objects()
+        array = values_in_a_row.to_numpy().reshape(array.shape)
     if array.dtype.kind in NUMBER_KINDS:
         return array
 
@@ -514,8 +516,9 @@ def _as_if_read(frame: pd.DataFrame) -> pd.DataFrame:
     for name in names:
         if names.count(name) > 1:
             raise DataError(f"two columns of a frame are named '{name}': rename one")
-    numbered = frame.set_axis(names, axis=1).set_axis(range(1, len(frame) + 1), axis=0)
-    return without_trailing_spaces(numbered)
+    renamed = frame.set_axis(names, axis=1)
+    rows = range(1, len(frame) + 1)
+    return without_trailing_spaces(renamed.set_axis(rows, axis=0))
 
 
 def _whose(name: ClientId) -> str:

@@ -120,6 +120,7 @@ def has_target(targets: Array) -> BoolArray:
 
 
 def _npz_rows(path: Path, schema: Schema) -> NewRows:
+    """New samples from an npz file, with what is to be predicted if the file has that too."""
     x = _npz_samples(path, schema)
     if "y" not in npz_names(path):
         return NewRows(x)

@@ -222,8 +222,8 @@ class Rotated(_PartitionIntoClients):
         self._refuse_too_few(len(labels))
         draw = rng.stream(seed, "partition", self.kind)
         parts = _divide_evenly(np.arange(len(labels)), self.clients, draw)
-        turns = tuple(client % self.rotations for client in range(self.clients))
         ids = numbered_ids(self.clients)
+        turns = tuple(client % self.rotations for client in range(self.clients))
         return Partition(ids, tuple(parts), distribution=turns, quarter_turns=turns)
 
 

@@ -22,7 +22,8 @@ def turned(dataset: Dataset, partition: Partition) -> Dataset:
     for samples, turns in zip(partition.indices, partition.quarter_turns, strict=True):
         own = x[samples]
         images = own.reshape(-1, side, side)
-        x[samples] = np.rot90(images, turns, axes=(1, 2)).reshape(own.shape)
+        turned_images = np.rot90(images, turns, axes=(1, 2))
+        x[samples] = turned_images.reshape(own.shape)
     return replace(dataset, samples=Samples(x, dataset.samples.y))
 
 

@@ -64,6 +64,8 @@ class TargetScale:
     def fit(cls, y: Array) -> "TargetScale":
         """The scale of these values [samples, outputs]; one that never changes keeps spread 1."""
         deviation = y.std(axis=0)
-        constant = (np.ptp(y, axis=0) == 0) | (deviation == 0)
-        spread = np.where(constant, 1.0, deviation)
+        span = np.ptp(y, axis=0)
+        # Rounding may leave equal values a tiny deviation, and tiny values none.
+        is_constant = (span == 0) | (deviation == 0)
+        spread = np.where(is_constant, 1.0, deviation)
         return cls(y.mean(axis=0), spread)

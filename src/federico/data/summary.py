@@ -49,6 +49,7 @@ def summarize_data(dataset: Dataset, shares: TrainTestSplit) -> DataSummary:
 
 
 def _clients(dataset: Dataset, shares: TrainTestSplit) -> str:
+    """How many samples there are, who has how many, and what they are for."""
     train = [len(part) for part in shares.train]
     test = [len(part) for part in shares.test]
     sizes = {}
@@ -73,24 +74,29 @@ def _clients(dataset: Dataset, shares: TrainTestSplit) -> str:
 
 
 def _target(dataset: Dataset, shares: TrainTestSplit) -> str:
+    """What is to be predicted: the range of the values, or the most frequent classes."""
     used = np.concatenate([*shares.train, *shares.test])
     if dataset.schema.task == "regression":
         values = dataset.samples.y[used]
-        text = f"values from {values.min():.4g} to {values.max():.4g}, mean {values.mean():.4g}"
+        mean = values.mean()
+        text = f"values from {values.min():.4g} to {values.max():.4g}, mean {mean:.4g}"
         if dataset.schema.outputs > 1:
             text += f" ({dataset.schema.outputs} of each sample)"
         return text
 
     counts = np.bincount(dataset.labels[used], minlength=dataset.schema.outputs)
     by_count = np.argsort(-counts, kind="stable")
-    shown = []
+    total = counts.sum()
+    shown: list[str] = []
     for number in by_count[:MOST_LISTED]:
-        share = _percent(counts[number] / counts.sum())
-        shown.append(f"{dataset.schema.label_names[number]} ({share})")
+        name = dataset.schema.label_names[number]
+        share = _percent(counts[number] / total)
+        shown.append(f"{name} ({share})")
     return f"{len(counts)} classes: {_and_more(shown, len(counts))}"
 
 
 def _inputs(schema: Schema) -> str:
+    """What a sample consists of."""
     if schema.columns:
         categorical = [column.name for column in schema.columns if column.categories is not None]
         text = f"{len(schema.columns)} columns"
@@ -148,21 +154,28 @@ def _rare_classes(dataset: Dataset) -> list[str]:
     if dataset.schema.task == "regression":
         return []
     counts = np.bincount(dataset.labels, minlength=dataset.schema.outputs)
-    rare = [dataset.schema.label_names[number] for number in np.flatnonzero(counts == 1)]
-    if not rare:
+    rare = np.flatnonzero(counts == 1)
+    if len(rare) == 0:
         return []
-    listed = _and_more([repr(name) for name in rare[:MOST_LISTED]], len(rare))
+
+    shown = [repr(dataset.schema.label_names[number]) for number in rare[:MOST_LISTED]]
+    listed = _and_more(shown, len(rare))
     return [f"classes with a single sample: {listed}"]
 
 
 def _odd_columns(dataset: Dataset, missing: BoolArray) -> list[str]:
-    odd = []
+    """Remarks on columns from which nothing can be learned; `missing` is [samples, columns]."""
+    odd: list[str] = []
     place = 0
     for number, column in enumerate(dataset.schema.columns):
         if column.categories is not None:
             odd += _odd_names(f"categories of {column.name!r}", column.categories)
-        values = dataset.samples.x[~missing[:, number], place : place + column.width]
+
+        # A category takes as many inputs as it has values.
+        inputs = slice(place, place + column.width)
         place += column.width
+        is_known = ~missing[:, number]
+        values = dataset.samples.x[is_known, inputs]
         if len(values) == 0:
             odd.append(f"column {column.name!r} has no value at all: name it in 'ignore'")
         elif len(values) > 1 and (values == values[0]).all():

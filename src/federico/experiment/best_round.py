@@ -164,7 +164,8 @@ class BestRounds:
         Who has nothing to choose by keeps that of the last round.
         """
         client = self._method.context.hosted[place]
-        has_evidence = self._method.learner.data["set aside"].counts[client] > 0
+        set_aside = self._method.learner.data["set aside"]
+        has_evidence = set_aside.counts[client] > 0
         if self._kept is None or not has_evidence:
             return True
         return _lower(loss, self._kept.kept_losses[place])

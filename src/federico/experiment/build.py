@@ -292,6 +292,7 @@ def build_method(
 
 
 def _check_team(team: ProcessGroup, clients: int, chosen: torch.device) -> None:
+    """Refuse ranks that would have no client, and devices that ranks cannot share."""
     if team.ranks > clients:
         raise ConfigError(
             f"mpiexec -n {team.ranks}: there are only {clients} clients to share out; "

@@ -339,6 +339,7 @@ def cell_options(experiment: Experiment, method: str) -> dict[str, Any]:
 
 
 def _override(raw: dict[str, Any], override: str) -> None:
+    """Change the tables as one `--set` asks; what is no TOML value is taken for text."""
     key, equals, text = override.partition("=")
     if not equals or not key.strip():
         raise ConfigError(

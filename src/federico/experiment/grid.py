@@ -169,9 +169,10 @@ class Grid:
     def folder_name(self, cell: Cell) -> str:
         """The name of the cell's folder: method and seed, and a hash where these are not enough."""
         rows_of_method = [row for row in self.rows if row.method == cell.method]
-        one_place = len(rows_of_method) == len(self.columns) == 1
+        one_row = len(rows_of_method) == 1
+        one_column = len(self.columns) == 1
         one_rate = self.options.rates == ("given",)
-        if one_place and one_rate:
+        if one_row and one_column and one_rate:
             return f"{cell.method}-{cell.seed}"
         return cell.identity
 
@@ -220,6 +221,7 @@ class Grid:
         return self._experiments[place]
 
     def _changed(self, row: GridRow, column: GridColumn) -> Experiment:
+        """See `_experiment`: the tables of the file are changed and validated again as a whole."""
         where = self.name
         if self.options.rows or column.name:
             where += f", row {row.name!r}"

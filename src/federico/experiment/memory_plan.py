@@ -229,12 +229,19 @@ def _personal_parts(setup: Setup, method: str, needs: Needs) -> int:
     options = experiment.method_options(method)
     clients = [client.id for client in setup.clients]
     models = experiment.method(method).models(options, clients)
-    own = sum(model.owner < len(clients) for model in models)
-    private = sum(model.private_to is not None for model in models)
+
+    own = 0
+    private = 0
+    for model in models:
+        own += model.owner < len(clients)
+        private += model.private_to is not None
     shared = len(models) - own - private
-    parts = own + private + min(len(clients) * shared, needs.pairs)
-    rest = _model_bytes(setup) - _row_bytes(setup, method)
-    return COPIES_OF_PARTS * parts * rest
+
+    # Each client has a part for its own models, and for every shared one that it trains.
+    of_shared = min(len(clients) * shared, needs.pairs)
+    parts = own + private + of_shared
+    bytes_of_part = _model_bytes(setup) - _row_bytes(setup, method)
+    return COPIES_OF_PARTS * parts * bytes_of_part
 
 
 def _moments_bytes(setup: Setup) -> int:
@@ -332,7 +339,8 @@ def _network(setup: Setup, limits: Limits, neighbors: int, row_bytes: int) -> in
     if limits.precision is not None:
         sent: torch.dtype = getattr(torch, limits.precision)
         if sent != setup.layout.dtype:
-            packed = row_bytes // setup.layout.dtype.itemsize * sent.itemsize
+            numbers = row_bytes // setup.layout.dtype.itemsize
+            packed = numbers * sent.itemsize
     return SESSION_BYTES + chunks + packed
 
 

@@ -161,8 +161,10 @@ def _assemble(mixtures: Mixtures, processes: ProcessGroup) -> dict[str, Tensor]:
 def _rows(bank: Bank, owners: IntArray) -> Tensor:
     """The models of these owners side by side, without a copy where they already are."""
     places = bank.places(owners)
-    if torch.equal(places.cpu(), torch.arange(len(places))):
-        return bank.rows[: len(places)].cpu()
+    count = len(places)
+    are_first_rows = torch.equal(places.cpu(), torch.arange(count))
+    if are_first_rows:
+        return bank.rows[:count].cpu()
     return bank.rows.index_select(0, places).cpu()
 
 

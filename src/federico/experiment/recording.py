@@ -159,8 +159,10 @@ def _refusals(
         return None, None
     standing: list[dict[str, float]] = []
     refusals: list[dict[str, int]] = []
+    most = weights_kept(clients)
     for row in rows:
-        least = np.argsort(row.standing, kind="stable")[: weights_kept(clients)]
+        # With many clients only the lowest standings are written.
+        least = np.argsort(row.standing, kind="stable")[:most]
         named = [names[j] for j in row.peers[least].tolist()]
         left = [_rounded(value) for value in row.standing[least].tolist()]
         standing.append(dict(zip(named, left, strict=True)))

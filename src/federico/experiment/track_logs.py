@@ -172,12 +172,14 @@ class MLflowLog:
         return run_id
 
     def _log_settings(self, run_id: str, settings: Mapping[str, Any]) -> None:
+        """Log the settings as parameters, none longer and no more at once than MLflow takes."""
         parameters = []
         for name, value in settings.items():
             text = str(value)[:LONGEST_PARAMETER]
             parameters.append(self._entities.Param(name, text))
         for start in range(0, len(parameters), PARAMETERS_AT_ONCE):
-            self._client.log_batch(run_id, params=parameters[start : start + PARAMETERS_AT_ONCE])
+            some = parameters[start : start + PARAMETERS_AT_ONCE]
+            self._client.log_batch(run_id, params=some)
 
     def _has(self, name: str, round_index: int) -> bool:
         history = self._client.get_metric_history(self._run_id, name)

@@ -187,6 +187,7 @@ class Tracking(Callback):
     def _of_clients(
         self, cell: CellDir, by_metric: Mapping[str, Sequence[float | None]], kind: str
     ) -> dict[str, float]:
+        """The figures of as many single clients as the options ask for, by name."""
         names = cell.description.clients[: self._options.clients]
         found = {}
         for place, name in enumerate(names):

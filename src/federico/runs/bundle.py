@@ -537,6 +537,7 @@ def damaged(file: Path) -> RunError:
 
 
 def _stored_models(file: Path, digest: str) -> dict[str, Tensor]:
+    """The tensors of a file of models, if it is the one that was written."""
     try:
         content = file.read_bytes()
     except OSError as error:

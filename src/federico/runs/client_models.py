@@ -89,7 +89,10 @@ def open_client(
 
     def stored_numbers() -> int:
         shapes = stored_shapes(folder / MODELS_FILE)
-        shared = sum(prod(shape) for kind, shape in shapes.items() if kind.startswith(BASE))
+        shared = 0
+        for tensor, shape in shapes.items():
+            if tensor.startswith(BASE):
+                shared += prod(shape)
         rows = shapes.get("rows", [])
         if len(rows) != 2:
             raise damaged(folder / MODELS_FILE)

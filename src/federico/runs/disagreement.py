@@ -32,16 +32,19 @@ class Disagreement:
         """
         if self.compared_with is None:
             return
-        own = answers[:, self._place[self.compared_with]]
+        own = answers[:, self._place[self.compared_with]]  # [samples, outputs]
+        own_has_answer = np.isfinite(own).all(axis=1)
         for name in self._others:
             other = answers[:, self._place[name]]
-            both = np.isfinite(own).all(axis=1) & np.isfinite(other).all(axis=1)
+            have_answers = own_has_answer & np.isfinite(other).all(axis=1)
+            mine = own[have_answers]
+            theirs = other[have_answers]
             if self._task == "classification":
-                apart = own[both].argmax(axis=1) != other[both].argmax(axis=1)
+                apart = mine.argmax(axis=1) != theirs.argmax(axis=1)
             else:
-                apart = np.abs(own[both] - other[both]).mean(axis=1)
+                apart = np.abs(mine - theirs).mean(axis=1)
             self._sums[name] += float(apart.sum())
-            self._counts[name] += int(both.sum())
+            self._counts[name] += int(have_answers.sum())
 
     @property
     def by_owner(self) -> dict[str, float]:

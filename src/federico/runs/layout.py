@@ -237,6 +237,7 @@ def another_experiment(path: Path, difference: str) -> RunError:
 
 
 def _read_json(path: Path) -> dict[str, Any]:
+    """The table in a JSON file; an error says what to do where it is damaged."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:

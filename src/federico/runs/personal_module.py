@@ -159,8 +159,12 @@ class PersonalModel(nn.Module):
         weighted, _ = counted(answers, self.weights[:, None])
         mixed = weighted.sum(1, keepdim=True)  # [samples, 1, classes]
         best = mixed.argmax(2, keepdim=True)
-        of_best = weighted.gather(2, best.expand(-1, weighted.shape[1], 1))
-        return of_best / mixed.gather(2, best)
+
+        # What each model adds to the probability of the predicted class, of what all add.
+        models = weighted.shape[1]
+        by_model = weighted.gather(2, best.expand(-1, models, 1))
+        by_all = mixed.gather(2, best)
+        return by_model / by_all
 
     def in_units(self, predicted: Tensor) -> Tensor:
         """Values in the units of the targets; probabilities as they are."""

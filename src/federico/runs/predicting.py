@@ -154,6 +154,7 @@ def _write_csv(tables: Iterable[pd.DataFrame], path: Path) -> None:
 
 
 def _write_parquet(tables: Iterable[pd.DataFrame], path: Path) -> None:
+    """Write the tables one after the other into one file, so that not all are in memory at once."""
     import pyarrow
     from pyarrow.parquet import ParquetWriter
 

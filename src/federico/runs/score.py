@@ -39,9 +39,12 @@ class ClassScore:
         hits = predicted == targets
         self._hits += int(hits.sum())
 
+        # `fmax` takes the number where the other one is NaN.
         of_true_class = outputs[np.arange(len(targets)), targets]
-        self._log_loss -= float(np.log(np.fmax(of_true_class, SMALLEST_PROBABILITY)).sum())
+        above_zero = np.fmax(of_true_class, SMALLEST_PROBABILITY)
+        self._log_loss -= float(np.log(above_zero).sum())
 
+        # How sure each answer is; no answer counts as one that is quite sure, and wrong.
         confidence = np.where(is_nan, 1.0, outputs.max(1))
         bins = np.ceil(confidence * CALIBRATION_BINS).astype(np.int64) - 1
         bins = np.clip(bins, 0, CALIBRATION_BINS - 1)

@@ -77,6 +77,7 @@ def _load(folder: Path, kind: str, *, images: str, label_names: str, label_bytes
 
 
 def _read_records(file: Path, label_bytes: int, classes: int) -> Samples:
+    """The images of one file: each record has one or two labels, of which the last counts."""
     record_bytes = label_bytes + IMAGE_BYTES
     raw = np.fromfile(file, dtype=np.uint8)
     if len(raw) % record_bytes:

@@ -50,6 +50,7 @@ class FedHeartDisease(SourceOptions):
         return self._table().table_origin()
 
     def _table(self) -> Table:
+        """The four hospitals as tables, with what FLamby leaves out left out."""
         files = {name: self.path / f"processed.{name}.data" for name in HOSPITALS}
         return Table(
             path=files,

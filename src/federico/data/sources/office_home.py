@@ -39,6 +39,7 @@ class OfficeHome(SourceOptions):
 
 
 def _refuse_unnamed_domains(domain: Array, count: int, file: Path) -> None:
+    """Refuse a file in which a sample belongs to none of the named domains."""
     if domain.dtype.kind not in "iu":
         raise DataError(f"{file}: domain must hold whole numbers, not {domain.dtype}")
     unnamed = domain[(domain < 0) | (domain >= count)]
