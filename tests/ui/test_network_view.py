@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from federico.ui.network_view import SIGN_OF_LIFE, site_rounds, site_view
-from tests.support.sites import DAY, NOW, member, write_rounds, write_site
+from tests.support.sites import AHEAD, DAY, NOW, member, write_rounds, write_site
 
 
 def test_a_site_that_works(tmp_path: Path) -> None:
@@ -17,7 +17,7 @@ def test_a_site_that_works(tmp_path: Path) -> None:
 
 
 def test_a_peer_that_was_killed_could_not_say_so(tmp_path: Path) -> None:
-    old = NOW - 600 - SIGN_OF_LIFE - 60
+    old = NOW - AHEAD - SIGN_OF_LIFE - 60
     killed = site_view("north", write_site(tmp_path, "north", {}, updated=old))
     ended = site_view("south", write_site(tmp_path, "south", {}, updated=old, phase="finished"))
 

@@ -11,7 +11,7 @@ from federico.ui.frozen import write_report
 from tests.support.browser import WIDTHS, OpenPage, Serve, picture, show
 from tests.support.large_runs import write_large_run
 from tests.support.run_folders import EVIL, going_on
-from tests.support.sites import DAY, NOW, member, write_rounds, write_site
+from tests.support.sites import AHEAD, DAY, NOW, member, write_rounds, write_site
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -39,7 +39,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     hostile = member(reputation="paused", strikes=3, refused=REFUSED)
     twice = member(twice=True)
-    away = member(here=False, last_seen=NOW - 660)
+    away = member(here=False, last_seen=NOW - AHEAD - 60)
     other_file = member(same_file=False)
     ends = {"certificate_ends": NOW + 3 * DAY}
     north = {"south": hostile, "west": away, "east": twice}
@@ -47,7 +47,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     east = {"north": member(), "south": member(), "west": away}
     write_rounds(write_site(runs / "sites", "east", east), place=1, rounds=3)
     write_site(runs / "sites", "south", {"north": other_file, "east": member()}, round=2)
-    write_site(runs / "sites", "west", {}, updated=NOW - 3600, posterior={"west": 1.0})
+    write_site(runs / "sites", "west", {}, updated=NOW - AHEAD - 3600, posterior={"west": 1.0})
     state = write_site(runs / "sites", "torn", {})
     (state / "status.json").write_text('{"updated": ')
     return runs

@@ -268,9 +268,11 @@ class HeldOutEvidence(TrustEvidence):
         self.echoes.remember(self.own_trail)
 
     def resumed(self) -> None:
-        """Train on all samples if trust is final; before, they are held out from the start."""
+        """Train on all samples if trust is final, and without those that are held out if not."""
         if self.is_final:
             self.learner.release_held_out()
+        else:
+            self.learner.hold_out(self.opt.held_out, lone_batches=False)
 
     # What owners ask, to judge moves.
 
