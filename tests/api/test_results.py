@@ -155,6 +155,16 @@ def test_another_model_of_the_same_size_is_refused_unless_overwritten(tmp_path: 
     assert start(tmp_path, model=other_net, overwrite=True).trained
 
 
+def test_a_personal_model_of_a_run_that_was_trained_again_has_to_be_opened_again(
+    tmp_path: Path,
+) -> None:
+    opened = start(tmp_path).client("a")
+    again = start(tmp_path, overwrite=True, rounds=4)
+    with pytest.raises(RunError, match="trained again since this personal model was opened"):
+        opened.predict(np.zeros((1, 3)))
+    again.client("a").predict(np.zeros((1, 3)))
+
+
 def test_another_calculation_with_the_same_layers_is_refused(tmp_path: Path) -> None:
     start(tmp_path, model=Bent, rounds=1)
     assert not start(tmp_path, model=Bent, rounds=1).trained
@@ -168,6 +178,9 @@ def test_another_calculation_with_the_same_layers_is_refused(tmp_path: Path) -> 
 def test_overwrite_deletes_nothing_but_runs(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("years of work")
+    with pytest.raises(RunError, match="deletes run directories only"):
+        start(tmp_path, overwrite=True)
+    (tmp_path / "mine" / "config.toml").write_text("title = 'a site of mine'")
     with pytest.raises(RunError, match="deletes run directories only"):
         start(tmp_path, overwrite=True)
     assert (tmp_path / "mine" / "thesis.tex").exists()

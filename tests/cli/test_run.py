@@ -67,7 +67,7 @@ def test_finished_run_of_another_experiment_is_refused_not_shown(
     assert answer.code == 4
     assert answer.out == ""
     assert (
-        "holds another experiment (federico.epsilon was 0.3, now 0.9). Choose another --name"
+        "holds another experiment (federico.epsilon was 0.3, now 0.9). Choose another name, or"
         in answer.err
     )
     left = stamps(run)

@@ -97,7 +97,7 @@ def test_more_rounds_go_on_from_the_last(play: Play, tmp_path: Path) -> None:
 def test_fewer_rounds_than_done_are_refused(play: Play) -> None:
     play(rounds=3)
     with pytest.raises(
-        RunError, match="federico-0: already has 3 rounds, 2 were asked for; choose another --name"
+        RunError, match="federico-0: already has 3 rounds, 2 were asked for; choose another name"
     ):
         play(rounds=2)
 
@@ -154,14 +154,14 @@ OWN: dict[str, Any] = {"data": {"kind": "python"}, "partition": {"kind": "natura
 
 def test_other_arrays_under_the_same_name_are_refused(play: Play) -> None:
     play(dataset=people(0), **OWN)
-    with pytest.raises(RunError, match=r"holds another experiment \(data_hash \w+ is now"):
+    with pytest.raises(RunError, match=r"holds another experiment \(the data is not what it was\)"):
         play(dataset=people(1), **OWN)
 
 
 def test_other_module_under_the_same_name_is_refused(play: Play) -> None:
     own = OWN | {"model": {"kind": "python"}}
     play(rounds=1, dataset=people(), factory=lambda: nn.Linear(3, 2), **own)
-    with pytest.raises(RunError, match=r"holds another experiment \(model_bytes 32 is now 24"):
+    with pytest.raises(RunError, match=r"holds another experiment \(a model had 32 bytes, now 24"):
         play(rounds=2, dataset=people(), factory=lambda: nn.Linear(3, 2, bias=False), **own)
 
 

@@ -334,11 +334,38 @@ def test_a_model_that_nobody_uses_may_be_damaged_without_harm(play: Play) -> Non
         open_client(cell, "3").probabilities(inputs())
 
 
-def test_a_saved_folder_replaces_an_earlier_one(bundle: Bundle, movable: Path) -> None:
+def test_a_saved_folder_replaces_an_earlier_one_on_request_only(
+    bundle: Bundle, movable: Path
+) -> None:
     (movable / "bundle.json").write_text("{}")
-    bundle.save(movable)
+    with pytest.raises(ConfigError, match=r"holds a personal model already.*overwrite=True"):
+        bundle.save(movable)
+    assert (movable / "bundle.json").read_text() == "{}"
+    bundle.save(movable, overwrite=True)
     assert open_folder(movable).header == bundle.header
     assert not list(movable.parent.glob("*.partial"))
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_nothing_but_a_personal_model_is_ever_replaced(
+    bundle: Bundle, movable: Path, tmp_path: Path, overwrite: bool
+) -> None:
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious" / "thesis.txt").write_text("years of work")
+    (movable / "notes.txt").write_text("beside the model")
+    for folder in (tmp_path / "precious", movable):
+        with pytest.raises(ConfigError, match="holds something else than a personal model"):
+            bundle.save(folder, overwrite=overwrite)
+    with pytest.raises(ConfigError, match="is a file"):
+        bundle.save(movable / "notes.txt", overwrite=overwrite)
+    with pytest.raises(ConfigError, match="is a folder, and is left as it is"):
+        bundle.export(tmp_path / "precious", overwrite=overwrite)
+    assert (tmp_path / "precious" / "thesis.txt").read_text() == "years of work"
+    assert (movable / "notes.txt").read_text() == "beside the model"
+
+    (tmp_path / "empty").mkdir()
+    bundle.save(tmp_path / "empty")
+    assert open_folder(tmp_path / "empty").header == bundle.header
 
 
 def test_a_sample_without_an_answer_has_no_class(finished: RunDir, tmp_path: Path) -> None:

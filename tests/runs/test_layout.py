@@ -61,15 +61,19 @@ def test_same_experiment_may_go_on_with_other_versions_and_another_command(cell:
             {"options": {"federico": {"epsilon": 0.1, "momentum": 0.9}, "dtype": "float64"}},
             "dtype was 'float32', now 'float64'",
         ),
-        ({"data_hash": "d1"}, "data_hash d0 is now d1"),
-        ({"partition_hash": "p1"}, "partition_hash p0 is now p1"),
+        ({"data_hash": "d1"}, "the data is not what it was"),
+        (
+            {"partition_hash": "p1"},
+            "samples are divided otherwise among clients",
+        ),
     ],
 )
 def test_other_experiment_is_refused_with_the_first_difference(
     cell: CellDir, changes: dict[str, object], said: str
 ) -> None:
     with pytest.raises(
-        RunError, match=rf"federico-0: holds another experiment \({said}\)\. Choose another --name"
+        RunError,
+        match=rf"federico-0: holds another experiment \({said}\)\. Choose another name",
     ):
         cell.describe(describe(**changes))
 

@@ -21,6 +21,7 @@ from federico.experiment.runner import run_grid
 from federico.learning.structure import digest_of
 from federico.own_code import EVERYTHING, refer_to, trust_if, trust_in, trusting
 from federico.runs.layout import RunDir
+from federico.runs.lock import LOCK
 from federico.types import Task
 
 
@@ -180,8 +181,9 @@ def _delete_run(folder: Path) -> None:
     """Delete a run directory, and nothing that is none."""
     if not folder.exists():
         return
-    is_run = (folder / "config.toml").exists() or bool(RunDir(folder).cells())
-    if not is_run and any(folder.iterdir()):
+    # A run that has no cell yet holds nothing else; other people have a config.toml as well.
+    begun = {entry.name for entry in folder.iterdir()} <= {"config.toml", LOCK}
+    if not begun and not RunDir(folder).cells():
         raise RunError(
             f"{folder}: overwrite=True deletes run directories only, and this is none; "
             "choose another name or directory"

@@ -53,6 +53,7 @@ def export(
     json: Json = False,
 ) -> None:
     """Write one client's personal model to a file that other programs can use."""
+    from federico.runs.atomic import refuse_existing
     from federico.runs.bundle import folder_name
     from federico.runs.exporting import ONNX, PROGRAM, STATE, description
 
@@ -63,6 +64,7 @@ def export(
 
     bundle = open_personal_model(run, client, method, seed, row, column, trust=trust)
     target = output or Path(folder_name(bundle.header.client) + suffix)
+    refuse_existing(target, overwrite)
     bundle.export(target, overwrite=overwrite)
     if json:
         print_json({"file": str(target), **description(bundle.header)})

@@ -437,7 +437,7 @@ def _save_partition(folder: CellDir, setup: Setup) -> None:
 def _refuse_fewer(folder: Path, done: int, rounds: int) -> None:
     if done > rounds:
         raise RunError(
-            f"{folder}: already has {done} rounds, {rounds} were asked for; choose another --name"
+            f"{folder}: already has {done} rounds, {rounds} were asked for; choose another name"
         )
 
 

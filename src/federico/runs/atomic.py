@@ -26,13 +26,12 @@ def disk_errors(path: Path) -> Iterator[None]:
         raise RunError(f"{path}: cannot be written: {error.strerror}") from error
 
 
-def refuse_existing(path: Path, overwrite: bool) -> None:
-    """Nothing is replaced that nobody has asked to replace."""
+def refuse_existing(path: Path, overwrite: bool, how: str = "--overwrite") -> None:
+    """Nothing is replaced that nobody has asked to replace; `how` says how to ask for it."""
+    if path.is_dir():
+        raise ConfigError(f"{path}: is a folder, and is left as it is; name a file")
     if path.exists() and not overwrite:
-        raise ConfigError(
-            f"{path}: exists already; name another file, or replace it with --overwrite "
-            "(in Python overwrite=True)"
-        )
+        raise ConfigError(f"{path}: exists already; name another file, or replace it with {how}")
 
 
 def publish(path: Path, write: Callable[[Path], None]) -> None:

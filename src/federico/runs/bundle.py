@@ -29,7 +29,7 @@ from torch import Tensor
 from federico.data.from_python import new_samples
 from federico.data.inputs import has_target, known_targets, read_samples
 from federico.data.tabular import Decimal, TableOrigin, Unknown
-from federico.errors import DataError, RunError
+from federico.errors import ConfigError, DataError, RunError
 from federico.learning.layout import ModelLayout
 from federico.learning.metrics import NO_CLASS
 from federico.learning.model_options import Imported
@@ -295,7 +295,7 @@ class Bundle:
         program for `torch.export.load`, and `.safetensors` holds the tensors of its `state_dict`.
         """
         target = Path(file)
-        refuse_existing(target, overwrite)
+        refuse_existing(target, overwrite, "overwrite=True")
         export(self.header, self.module(), target)
 
     def distill(
@@ -372,9 +372,15 @@ class Bundle:
             distilled=figures[1],
         )
 
-    def save(self, folder: str | Path) -> None:
-        """Put this personal model into a folder of its own, which can be moved elsewhere."""
-        save_folder(Path(folder), self.header, self._layout, self._read_rows(self._layout))
+    def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
+        """Put this personal model into a folder of its own, which can be moved elsewhere.
+
+        `overwrite=True` replaces a personal model that was saved there before. A folder that holds
+        anything else is never replaced.
+        """
+        target = Path(folder).resolve()
+        refuse_what_is_no_bundle(target, overwrite=overwrite)
+        save_folder(target, self.header, self._layout, self._read_rows(self._layout))
 
     @cached_property
     def _layout(self) -> ModelLayout:
@@ -501,6 +507,27 @@ def save_folder(folder: Path, header: Header, layout: ModelLayout, rows: Sequenc
             sync(written)
         replace_folder(partial, folder)
         sync(folder.parent)
+
+
+def refuse_what_is_no_bundle(folder: Path, *, overwrite: bool) -> None:
+    """Nothing is replaced but a personal model, and that only where somebody has asked for it."""
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise ConfigError(f"{folder}: is a file; name a folder that is new")
+    inside = {entry.name for entry in folder.iterdir()}
+    if not inside:
+        return
+    if inside != {HEADER_FILE, MODELS_FILE}:
+        raise ConfigError(
+            f"{folder}: holds something else than a personal model, and is left as it is; "
+            "name a folder that is new"
+        )
+    if not overwrite:
+        raise ConfigError(
+            f"{folder}: holds a personal model already; name another folder, or replace it with "
+            "overwrite=True"
+        )
 
 
 def base_tensors(layout: ModelLayout) -> dict[str, Tensor]:

@@ -81,6 +81,7 @@ def open_client(
     header = validated_header(raw, folder / INDEX_FILE)
 
     def read_rows(layout: ModelLayout) -> list[Tensor]:
+        _refuse_replaced(folder, index)
         _check_layout(layout, index["slots"])
         return _read_rows(folder / MODELS_FILE, models, index["sha256"])
 
@@ -99,6 +100,14 @@ def open_client(
         return rows[1] + shared
 
     return Bundle(header, read_rows, factory, read_base, stored_numbers=stored_numbers, trust=trust)
+
+
+def _refuse_replaced(folder: Path, index: dict[str, Any]) -> None:
+    """Refuse to read the models of a run that was trained again since its index was read."""
+    if read_json_header(folder / INDEX_FILE) != index:
+        raise RunError(
+            f"{folder}: was trained again since this personal model was opened; open it again"
+        )
 
 
 def slots_of(layout: ModelLayout) -> list[list[Any]]:

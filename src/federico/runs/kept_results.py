@@ -48,7 +48,7 @@ def refuse_changed(target: Path, settings: Mapping[Place, str]) -> None:
             in_column = f", column {column!r}" if column else ""
             raise RunError(
                 f"{target}: holds results of other settings (row {row!r}{in_column}: an option, or "
-                "the default of one, has changed since). Choose another --name, or move the folder "
+                "the default of one, has changed since). Choose another name, or move the folder "
                 "away"
             )
 

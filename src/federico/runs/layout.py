@@ -171,11 +171,12 @@ class CellDir:
         # Options first: they say most. Numbers of a model differ alone where its code was changed.
         before = self.description
         difference = first_difference(before.options, new.options)
-        for name in ("data_hash", "partition_hash", "model_bytes"):
-            old_value = getattr(before, name)
-            new_value = getattr(new, name)
-            if not difference and old_value != new_value:
-                difference = f"{name} {old_value} is now {new_value}"
+        if not difference and before.data_hash != new.data_hash:
+            difference = "the data is not what it was"
+        if not difference and before.partition_hash != new.partition_hash:
+            difference = "samples are divided otherwise among clients"
+        if not difference and before.model_bytes != new.model_bytes:
+            difference = f"a model had {before.model_bytes} bytes, now {new.model_bytes}"
         structures = (before.model_structure, new.model_structure)
         if not difference and all(structures) and structures[0] != structures[1]:
             difference = "the model has other layers, tensors or code than before"
@@ -231,7 +232,7 @@ def another_experiment(path: Path, difference: str) -> RunError:
     """The error for a folder that must not be added to."""
     return RunError(
         f"{path}: holds another experiment ({difference}). "
-        "Choose another --name, or delete the folder to start over "
+        "Choose another name, or delete the folder to start over "
         "(in Python: overwrite=True)"
     )
 
