@@ -8,6 +8,8 @@ import hashlib
 import json
 import random
 import shutil
+import subprocess
+import tarfile
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -242,3 +244,54 @@ def test_a_backup_of_a_state_folder(state: tuple[Site, PrivacyAccount], tmp_path
 
     assert try_all("backup", read, backup.read_bytes(), 10)["RunError"] > 0
     assert not [path for path in tmp_path.rglob("*") if path.name.endswith(PARTIAL)]
+
+
+def test_a_backup_that_claims_more_than_it_holds(
+    state: tuple[Site, PrivacyAccount], tmp_path: Path
+) -> None:
+    """Ten kilobytes must not become gigabytes on the disk or in memory."""
+    site, _ = state
+    shutil.rmtree(site.state)
+    backup = tmp_path / "backup.tar"
+    zeros = tmp_path / "records.jsonl"
+    with zeros.open("wb") as file:
+        file.truncate(1 << 40)
+    (tmp_path / "backup.json").write_text('{"format": 1, "files": {}}')
+    names = ["records.jsonl", "backup.json"]
+    pack = ["tar", "-C", str(tmp_path), "--sparse", "-cf", str(backup), *names]
+    subprocess.run(pack, check=True)
+    assert backup.stat().st_size < 100_000
+
+    with pytest.raises(RunError, match=r"'records\.jsonl' is no plain file"):
+        restore(backup, site)
+    assert not site.state.exists()
+
+
+@pytest.mark.parametrize("kind", [tarfile.REGTYPE, tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME])
+@pytest.mark.parametrize("claimed", [1 << 40, (1 << 63) - 1, -1024])
+def test_a_header_of_a_backup_that_claims_more_than_it_holds(
+    state: tuple[Site, PrivacyAccount], tmp_path: Path, kind: bytes, claimed: int
+) -> None:
+    site, _ = state
+    shutil.rmtree(site.state)
+    header = tarfile.TarInfo("records.jsonl")
+    header.type = kind
+    header.size = claimed
+    backup = tmp_path / "backup.tar"
+    backup.write_bytes(header.tobuf(tarfile.GNU_FORMAT) + bytes(10_240))
+
+    with pytest.raises(RunError, match="not a whole backup"):
+        restore(backup, site)
+
+
+def test_a_backup_whose_manifest_is_no_table(
+    state: tuple[Site, PrivacyAccount], tmp_path: Path
+) -> None:
+    site, _ = state
+    shutil.rmtree(site.state)
+    (tmp_path / "backup.json").write_text("[]")
+    backup = tmp_path / "backup.tar"
+    with tarfile.open(backup, "w") as archive:
+        archive.add(tmp_path / "backup.json", "backup.json")
+    with pytest.raises(RunError, match=r"backup\.json is no table"):
+        restore(backup, site)

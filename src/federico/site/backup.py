@@ -122,28 +122,52 @@ def _read(backup: Path, fresh: Path) -> None:
     """Unpack plain files below `fresh`, and check each against the manifest."""
     try:
         with tarfile.open(backup, mode="r:") as archive:
+            _refuse_what_no_backup_holds(archive, backup.stat().st_size)
             archive.extractall(fresh, filter="data")
         manifest = _manifest(fresh)
     except (OSError, tarfile.TarError, ValueError) as error:
         raise RunError(
             f"{backup.absolute()}: not a whole backup of a state folder ({error})"
         ) from None
+    except (MemoryError, OverflowError, RecursionError):
+        raise RunError(
+            f"{backup.absolute()}: not a whole backup of a state folder: its headers claim more "
+            "than a backup holds"
+        ) from None
 
     found = {}
     for path in fresh.rglob("*"):
         if path.is_file():
             name = path.relative_to(fresh).as_posix()
-            found[name] = hashlib.sha256(path.read_bytes()).hexdigest()
+            with path.open("rb") as file:
+                found[name] = hashlib.file_digest(file, "sha256").hexdigest()
     if found != manifest["files"]:
         raise RunError(f"{backup}: damaged: its files are not those that were backed up")
+
+
+def _refuse_what_no_backup_holds(archive: tarfile.TarFile, size: int) -> None:
+    """Refuse, before anything is unpacked, what would become larger than the archive is.
+
+    A sparse file takes no place in an archive for the zeros that it says it has, so that a few
+    kilobytes could fill a disk. A link to another file could do so as well.
+    """
+    total = 0
+    for entry in archive:
+        if entry.issparse() or not entry.isreg():
+            raise ValueError(f"{entry.name!r} is no plain file")
+        total += entry.size
+        if entry.size < 0 or total > size:
+            raise ValueError(f"its files claim more than the {size} bytes that it has")
 
 
 def _manifest(fresh: Path) -> dict[str, Any]:
     path = fresh / MANIFEST
     if path.stat().st_size > LARGEST_MANIFEST:
         raise ValueError(f"{MANIFEST} is too large")
-    manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    manifest = json.loads(path.read_text(encoding="utf-8"))
     path.unlink()
+    if not isinstance(manifest, dict):
+        raise ValueError(f"{MANIFEST} is no table")
     if manifest.get("format") != 1 or "files" not in manifest:
         raise ValueError(f"{MANIFEST} is of another version of federico")
     return manifest
@@ -153,7 +177,7 @@ def _check_owner(backup: Path, fresh: Path, site: Site) -> None:
     """Refuse the state of another site, or of another version of the federation file."""
     try:
         owner = json.loads((fresh / "federation.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise RunError(f"{backup}: does not say whose state it is ({error})") from None
     if owner != {"name": site.name, "federation": site.federation.digest.hex()}:
         raise RunError(
