@@ -1,4 +1,4 @@
-"""What each way of weighing moves is worth against hostile members, and what it costs in peace.
+"""What each way of weighing updates is worth against hostile members, and what it costs in peace.
 
     python -m benchmarks.accepting attacks peace standing --save benchmarks/accepting.json
     python -m benchmarks.accepting --show benchmarks/accepting.json

@@ -99,12 +99,12 @@ class Member(Peer):
         if len(owners) == 0:
             return
         home = self.bank.hosted_rows
-        moves = self.storage.deltas(
+        deltas = self.storage.deltas(
             len(owners), home.shape[1], dtype=home.dtype, device=home.device
         )
-        moves.write(np.arange(len(owners)), home[:1].expand(len(owners), -1))
+        deltas.write(np.arange(len(owners)), home[:1].expand(len(owners), -1))
         ones = np.ones(len(owners))
-        updates = Updates(owners, np.full(len(owners), self.number), ones, moves)
+        updates = Updates(owners, np.full(len(owners), self.number), ones, deltas)
         self.exchange.push(self.round_index, updates)
 
     def most(self, _: int) -> float:

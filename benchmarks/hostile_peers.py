@@ -5,7 +5,7 @@
     python -m benchmarks.hostile_peers --show benchmarks/hostile_peers.json
 
 Digits, three distributions; the two members that may be hostile are honest, absent, or send one of
-the moves of `tests/system/peers.py`. Runs that the file holds are not repeated.
+the updates of `tests/system/peers.py`. Runs that the file holds are not repeated.
 """
 
 import argparse

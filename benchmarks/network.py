@@ -140,10 +140,10 @@ class Peer:
         numbers do.
         """
         home = self.bank.hosted_rows
-        moves = self.storage.deltas(*home.shape, dtype=home.dtype, device=home.device)
-        moves.write(np.array([0]), home[:1])
+        deltas = self.storage.deltas(*home.shape, dtype=home.dtype, device=home.device)
+        deltas.write(np.array([0]), home[:1])
         self.exchange.push(
-            self.round_index, Updates(np.array([0]), np.array([self.number]), np.ones(1), moves)
+            self.round_index, Updates(np.array([0]), np.array([self.number]), np.ones(1), deltas)
         )
         return 0.0
 

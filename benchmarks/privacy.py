@@ -117,7 +117,7 @@ def _invert(
 
 
 def _candidates(setup: Setup, delta: Tensor) -> Tensor:
-    """Inputs that the move of the first layer gives away, [hidden units, inputs].
+    """Inputs that the update of the first layer gives away, [hidden units, inputs].
 
     The gradient of a unit's weights is its gradient of the bias times the input, summed over the
     samples that activate it. Where a single sample does, their ratio is that sample.

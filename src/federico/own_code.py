@@ -67,7 +67,7 @@ def trust_now() -> Trust:
     return _trusted.get()
 
 
-def trust_in(file: Path, *, everything: bool = False) -> Trust:
+def trust_for_file(file: Path, *, everything: bool = False) -> Trust:
     """What may run when somebody runs this experiment file of theirs: the code in its folder.
 
     A run directory holds such a file too, but is made to be passed on: naming it says nothing about

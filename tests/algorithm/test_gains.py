@@ -57,7 +57,7 @@ def test_harm_is_remembered_as_no_trust_at_all_and_no_more() -> None:
 
 def test_final_evidence_replaces_what_was_averaged() -> None:
     tracker = play(GainTracker(OWN), [{0: 1.0, 1: 9.0, 2: 5.0}])
-    tracker.observe(peers_of(0, 1), evidence_of([3.0, 2.0]), final=True)
+    tracker.observe(peers_of(0, 1), evidence_of([3.0, 2.0]), becomes_final=True)
     assert tracker.gain.tolist() == [3, 2, 5]
 
 
@@ -170,7 +170,7 @@ def test_who_has_sent_an_update_waits_to_be_evaluated_before_all_others() -> Non
     assert (tracker.losses(np.ones(3)) >= 0).all()
 
 
-def test_who_has_sent_refused_moves_is_asked_less_readily() -> None:
+def test_who_has_sent_refused_updates_is_asked_less_readily() -> None:
     tracker = play(GainTracker(OWN), [{0: 0.0, 1: 5.0, 2: 5.0}])
     losses = tracker.losses(np.array([1.0, 0.5, 1.0]))
     assert losses[1] > losses[2]

@@ -1,9 +1,9 @@
-"""What a contributor's moves say about it, and how it gets its standing back."""
+"""What a contributor's updates say about it, and how it gets its standing back."""
 
 import numpy as np
 import pytest
 
-from federico.algorithm.standing import TOO_FAR, MoveWorths, Standings, too_far
+from federico.algorithm.standing import TOO_FAR, Standings, UpdateWorths, too_far
 
 
 def test_only_what_is_very_far_is_refused() -> None:
@@ -17,7 +17,7 @@ def test_an_owner_that_has_nothing_to_compare_with_refuses_nothing() -> None:
 
 
 def noted(*rounds: bool) -> Standings:
-    """What is known of peer 3 after rounds in which a move of it was refused, or not."""
+    """What is known of peer 3 after rounds in which an update of it was refused, or not."""
     standings = Standings()
     for is_refused in rounds:
         standings.note(np.array([1, 3]), np.array([False, is_refused]))
@@ -52,8 +52,8 @@ def test_an_honest_peer_that_is_refused_now_and_then_keeps_most_of_its_standing(
 
 
 def worths(*rounds: float) -> list[bool]:
-    """Whether the moves of peer 3 are refused, round by round, if they are worth so many nats."""
-    table = MoveWorths()
+    """Whether the updates of peer 3 are refused, round by round, if they are worth so many nats."""
+    table = UpdateWorths()
     refused: list[bool] = []
     for nats in rounds:
         table.fade()
@@ -67,7 +67,7 @@ def test_who_has_cost_a_nat_is_refused_and_not_who_is_now_and_then_a_bad_one() -
     assert not any(worths(*[-0.05] * 100)), "what is hardly worse than nothing is forgotten"
 
 
-def test_good_moves_cannot_be_saved_up() -> None:
+def test_good_updates_cannot_be_saved_up() -> None:
     assert worths(100.0, 100.0, -1.2)[-1]
 
 
@@ -78,6 +78,6 @@ def test_who_does_no_more_harm_is_heard_again_whatever_it_did() -> None:
 
 
 def test_what_is_no_number_is_the_most_that_can_be_held_against_anybody() -> None:
-    table = MoveWorths()
+    table = UpdateWorths()
     assert table.note(np.array([3, 4]), np.array([-np.inf, np.inf])).tolist() == [True, False]
     assert np.isfinite(table.worth).all()

@@ -1,7 +1,7 @@
 """What hostile members send and what owners make of it, beside ByzFL's.
 
 ByzFL's attackers add so many standard deviations to the mean where ours subtract them, and it
-divides by one less than the number of moves.
+divides by one less than the number of deltas.
 """
 
 import importlib
@@ -15,7 +15,7 @@ import torch
 
 from federico.algorithm.acceptance import rest_to_own, trimmed_mean, within_reach
 from federico.algorithm.aggregation import shares
-from federico.attacks.moves import MOVES, Opportunity
+from federico.attacks.hostile_updates import HOSTILE_DELTAS, Opportunity
 from federico.attacks.options import AttackKind
 from federico.rng import stream
 from federico.types import FloatArray
@@ -42,18 +42,18 @@ def byzfl() -> SimpleNamespace:
 
 
 def sent(kind: AttackKind, strength: float = 1.0) -> FloatArray:
-    moves = torch.from_numpy(HONEST)
+    deltas = torch.from_numpy(HONEST)
     chance = Opportunity(
         model=torch.zeros(7, dtype=torch.float64),
-        own_move=moves[0],
-        honest_moves=moves,
-        mimicked=moves[1],
-        computed=moves.mean(0),
-        replacement=moves[0],
+        own_delta=deltas[0],
+        honest_deltas=deltas,
+        mimicked=deltas[1],
+        computed=deltas.mean(0),
+        replacement=deltas[0],
         strength=strength,
         rng=stream(0, "test"),
     )
-    numbers: FloatArray = MOVES[kind](chance).numpy()
+    numbers: FloatArray = HOSTILE_DELTAS[kind](chance).numpy()
     return numbers
 
 
@@ -71,7 +71,7 @@ def test_the_own_mean_backwards(byzfl: SimpleNamespace) -> None:
     np.testing.assert_allclose(sent("sign-flip"), byzfl.SignFlipping()(HONEST))
 
 
-def test_the_move_of_another(byzfl: SimpleNamespace) -> None:
+def test_the_update_of_another(byzfl: SimpleNamespace) -> None:
     np.testing.assert_allclose(sent("mimic"), byzfl.Mimic(1)(HONEST))
 
 
@@ -88,8 +88,8 @@ def test_the_trimmed_mean(byzfl: SimpleNamespace, left_out: int) -> None:
 
 
 @pytest.mark.parametrize("reach", [0.1, 0.5, 1.0, 10.0])
-def test_clipping_around_the_owners_own_move(byzfl: SimpleNamespace, reach: float) -> None:
-    """Self-centred clipping is one step of centred clipping that starts at the own move."""
+def test_clipping_around_the_owners_own_delta(byzfl: SimpleNamespace, reach: float) -> None:
+    """Self-centred clipping is one step of centred clipping that starts at the own update."""
     own = HONEST[0]
     length = float(np.linalg.norm(own))
     distances = np.linalg.norm(HONEST - own, axis=1)
@@ -101,5 +101,5 @@ def test_clipping_around_the_owners_own_move(byzfl: SimpleNamespace, reach: floa
 
     theirs = byzfl.CenteredClipping(L=1, tau=reach * length)
     theirs.m = own.copy()
-    with np.errstate(divide="ignore"):  # the own move is at no distance
+    with np.errstate(divide="ignore"):  # the own update is at no distance
         np.testing.assert_allclose(ours, theirs(HONEST))

@@ -83,7 +83,7 @@ def test_status_tells_round_accuracy_trust_and_who_is_away(
         ("0 (this site)", "yes", "75.0%"),
         ("1", "yes", "25.0%", "good"),
         ("2", "away since 2001-09-09"),
-        ("5", "yes", "2 moves refused, counts for 25%"),
+        ("5", "yes", "2 updates refused, counts for 25%"),
     ):
         assert any(all(part in row for part in line) for row in text.splitlines()), line
     assert "another federation file" in text

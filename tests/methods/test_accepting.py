@@ -1,4 +1,4 @@
-"""What owners make of the moves of others, by every rule, whatever is sent and how."""
+"""What owners make of the updates of others, by every rule, whatever is sent and how."""
 
 from typing import Any
 
@@ -43,21 +43,21 @@ def federico(**options: Any) -> Federico:
 
 
 def forward(share: float, times: float, **options: Any) -> float:
-    """How far a victim's model moves, in parts of its own move and along it.
+    """How far a victim's model moves, in parts of its own update and along it.
 
-    A hostile member with `share` of the weight sends the victim's own move backwards, `times` as
+    A hostile member with `share` of the weight sends the victim's own update backwards, `times` as
     long; the victim is beside it alone.
     """
     method = federico(**options)
     method.round(1)
     own = method.m_step(method.to_own(), 2).take(np.array([VICTIM]))
-    move = own.rows[0]
+    delta = own.rows[0]
     weight = float(own.coefficients[0]) * share / (1 - share)
     updates = Updates(
         owners=np.array([VICTIM, VICTIM]),
         contributors=np.array([HOSTILE, VICTIM]),
         coefficients=np.array([weight, float(own.coefficients[0])]),
-        rows=Rows.of(torch.stack([-times * move, move])),
+        rows=Rows.of(torch.stack([-times * delta, delta])),
     )
     weighed = method.weigh(updates)
     factors = weighed.updates.coefficients * weighed.scales
@@ -65,40 +65,42 @@ def forward(share: float, times: float, **options: Any) -> float:
         factor * row for factor, row in zip(factors.tolist(), weighed.updates.rows, strict=True)
     )
     moved = moved / weighed.updates.coefficients.sum()
-    return float((moved @ move) / (move @ move))
+    return float((moved @ delta) / (delta @ delta))
 
 
 @pytest.mark.parametrize("times", [1.0, 100.0])
 @pytest.mark.parametrize("m_step", ["epochs", "gradient"])
 @pytest.mark.parametrize("rule", RULES)
-def test_no_rule_lets_a_backward_move_lead_backwards(rule: str, m_step: str, times: float) -> None:
+def test_no_rule_lets_a_backward_update_lead_backwards(
+    rule: str, m_step: str, times: float
+) -> None:
     """Under the sender's say, with less weight than the least of the rules can bear."""
     assert forward(0.24, times, m_step=m_step, say="sender", **RULES[rule]) > 0
     taken = forward(0.24, times, m_step=m_step, say="sender", accept="any")
     assert taken == pytest.approx(0.76 - 0.24 * times, rel=1e-4)
 
 
-def test_a_longer_reach_lets_a_move_lead_further() -> None:
+def test_a_longer_reach_lets_an_update_lead_further() -> None:
     near = forward(0.9, 100.0, say="sender", m_step="gradient", reach=0.5)
     far = forward(0.9, 100.0, say="sender", m_step="gradient", reach=3.0)
     assert near > 0.4
     assert far < -0.3
 
 
-def test_what_is_refused_counts_for_the_owners_own_move() -> None:
+def test_what_is_refused_counts_for_the_owners_own_delta() -> None:
     backwards = forward(0.9, 1.0, say="sender", accept="cosine")
     assert backwards == pytest.approx(1.0)
     harmful = forward(0.9, 100.0, say="sender", reach=3.0)
     assert harmful == pytest.approx(1.0)
 
 
-# What moves are worth.
+# What updates are worth.
 
 
 def send(method: Federico, times: float) -> Weighed:
     """What becomes of the update that the hostile member sends the victim.
 
-    It is what the victim's move would be if it were the hostile member, so many times.
+    It is what the victim's update would be if it were the hostile member, so many times.
     """
     own = method.m_step(method.to_own(), 2).take(np.array([VICTIM]))
     theirs = method.learner.train(method.bank, Visits.of([(HOSTILE, VICTIM)]), 2)
@@ -121,13 +123,13 @@ def trusting(**options: Any) -> Federico:
 
 
 def refused(method: Federico) -> list[int]:
-    """Whose moves the victim has had to refuse."""
+    """Whose updates the victim has had to refuse."""
     peers: list[int] = method.owner_side.standings[VICTIM].peers.tolist()
     return peers
 
 
 def test_what_is_turned_round_is_refused_however_good_its_senders_model_is() -> None:
-    """Turned round, a move is as long as others, and at a right angle to the owner's own."""
+    """Turned round, an update is as long as others, and at a right angle to the owner's own."""
     method = trusting()
     taken = [is_taken(send(method, -1.0)) for _ in range(6)]
     assert not any(taken[3:]), taken
@@ -149,19 +151,19 @@ def test_who_stops_doing_harm_is_heard_again() -> None:
 
 
 @pytest.mark.parametrize("rule", [{"accept": "any"}, {"preset": "paper"}])
-def test_where_nothing_is_weighed_no_move_is_judged(rule: dict[str, Any]) -> None:
+def test_where_nothing_is_weighed_no_update_is_judged(rule: dict[str, Any]) -> None:
     method = trusting(**rule) if "preset" not in rule else federico(**rule)
     method.round(4)
     assert all(is_taken(send(method, -1.0)) for _ in range(6))
 
 
-def test_judging_moves_leaves_no_trace_in_the_models() -> None:
-    """Moves are tried on the models themselves, which are then as they were, bit for bit."""
+def test_judging_updates_leaves_no_trace_in_the_models() -> None:
+    """Updates are tried on the models themselves, which are then as they were, bit for bit."""
     method = trusting()
     before = method.bank.rows.clone()
     others = Visits.of([(2, VICTIM), (3, VICTIM), (VICTIM, VICTIM), (3, 3)])
-    moves = method.learner.train(method.bank, others, 2)
-    method.weigh(Updates(others.owners, others.clients, np.ones(4), moves))
+    deltas = method.learner.train(method.bank, others, 2)
+    method.weigh(Updates(others.owners, others.clients, np.ones(4), deltas))
     assert np.array_equal(method.bank.rows.numpy(), before.numpy())
 
 
@@ -169,17 +171,17 @@ def test_judging_moves_leaves_no_trace_in_the_models() -> None:
 
 
 def refuse(method: Federico, times: int) -> None:
-    """The victim gets moves from the hostile member, all of which it has to refuse."""
+    """The victim gets updates from the hostile member, all of which it has to refuse."""
     own = method.m_step(method.to_own(), 2).take(np.array([VICTIM]))
-    move = own.rows[0]
+    delta = own.rows[0]
     owners = np.array([VICTIM, VICTIM])
-    rows = Rows.of(torch.stack([-10 * move, move]))
+    rows = Rows.of(torch.stack([-10 * delta, delta]))
     for _ in range(times):
         contributors = np.array([HOSTILE, VICTIM])
         method.weigh(Updates(owners, contributors, np.array([40.0, 40.0]), rows))
 
 
-def test_whose_moves_are_refused_counts_for_less_and_is_asked_less_readily() -> None:
+def test_whose_updates_are_refused_counts_for_less_and_is_asked_less_readily() -> None:
     method = federico(sampler="epsilon_greedy", epsilon=0.0, neighbors=2, judging=0.5)
     for round_index in range(1, 5):
         played = method.round(round_index)
@@ -203,7 +205,7 @@ def times_asked(method: Federico) -> int:
     return sum(HOSTILE in method.sample(t)[VICTIM] for t in range(100, 300))
 
 
-def test_a_move_that_counts_for_nothing_is_held_against_nobody() -> None:
+def test_an_update_that_counts_for_nothing_is_held_against_nobody() -> None:
     """Who was never evaluated moves nothing, so nothing of it is weighed."""
     method = federico()
     method.round(1)
@@ -226,7 +228,7 @@ def test_what_makes_no_sense_is_refused(bad: dict[str, Any], said: str) -> None:
 
 
 @pytest.mark.parametrize("preset", ["paper", "literal"])
-def test_the_papers_rule_takes_any_move(preset: str) -> None:
+def test_the_papers_rule_takes_any_update(preset: str) -> None:
     assert FedericoOptions.model_validate({"preset": preset}).accept == "any"
     weighed = FedericoOptions.model_validate({"preset": preset, "accept": "reach"})
     assert weighed.accept == "reach"

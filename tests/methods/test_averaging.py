@@ -37,24 +37,24 @@ def bank() -> Bank:
     return Bank(layout, np.array([0, 1, 2]), torch.zeros(3, 4, dtype=torch.float64))
 
 
-MOVES = torch.tensor([[1.0, 2, 3, 4], [5, 6, 7, 8], [9, 10, 11, 12]], dtype=torch.float64)
+DELTAS = torch.tensor([[1.0, 2, 3, 4], [5, 6, 7, 8], [9, 10, 11, 12]], dtype=torch.float64)
 RECEIVED = {(0, 0): 1.0, (0, 2): 3.0, (2, 0): 5.0}
 
 
 def test_models_move_by_the_weighted_average_and_not_at_all_without_updates(bank: Bank) -> None:
-    average_into(bank, updates_of(RECEIVED, MOVES))
+    average_into(bank, updates_of(RECEIVED, DELTAS))
     assert bank.rows.tolist() == [[4, 5, 6, 7], [0, 0, 0, 0], [9, 10, 11, 12]]
 
 
 def test_a_spoiled_update_is_left_out_of_the_average(bank: Bank) -> None:
-    moves = MOVES.clone()
-    moves[1, 0] = torch.nan
-    average_into(bank, updates_of(RECEIVED, moves))
+    deltas = DELTAS.clone()
+    deltas[1, 0] = torch.nan
+    average_into(bank, updates_of(RECEIVED, deltas))
     assert bank.rows.tolist() == [[1, 2, 3, 4], [0, 0, 0, 0], [9, 10, 11, 12]]
 
 
 def test_an_anchor_holds_a_model_to_its_owner(bank: Bank) -> None:
-    average_into(bank, updates_of(RECEIVED, MOVES), anchor=0.75)
+    average_into(bank, updates_of(RECEIVED, DELTAS), anchor=0.75)
     assert bank.rows[0].tolist() == [2, 3, 4, 5]
     assert bank.rows[2].tolist() == [9, 10, 11, 12]
 
@@ -70,13 +70,13 @@ def test_an_anchor_holds_a_model_to_its_owner(bank: Bank) -> None:
 def test_statistics_are_averaged_left_to_the_owner_or_frozen(
     bank: Bank, buffers: Buffers, statistics: list[list[int]]
 ) -> None:
-    average_into(bank, updates_of(RECEIVED, MOVES), buffers=buffers)
+    average_into(bank, updates_of(RECEIVED, DELTAS), buffers=buffers)
     assert bank.rows[:, :2].tolist() == [[4, 5], [0, 0], [9, 10]]
     assert bank.rows[:, 2:].tolist() == statistics
 
 
 def test_a_full_anchor_leaves_a_model_and_its_statistics_to_the_owner(bank: Bank) -> None:
-    average_into(bank, updates_of(RECEIVED, MOVES), anchor=1.0, buffers="owner")
+    average_into(bank, updates_of(RECEIVED, DELTAS), anchor=1.0, buffers="owner")
     assert bank.rows[0].tolist() == [1, 2, 3, 4]
 
 
@@ -112,7 +112,7 @@ def test_updates_are_compared_with_what_the_owner_sends_itself() -> None:
     coefficients = {(0, 0): 1.0, (0, 1): 1.0, (1, 0): 1.0, (2, 0): 1.0, (2, 2): 1.0}
     rows = torch.tensor([[3.0, 4.0], [-3.0, -4.0], [1.0, 0.0], [3e30, 4e30], [0.0, 0.0]])
     compared = compare_with_own(updates_of(coefficients, rows))
-    assert compared.lengths.tolist() == [5.0, 5.0, 0.0, 0.0, 0.0]
+    assert compared.own_lengths.tolist() == [5.0, 5.0, 0.0, 0.0, 0.0]
     assert compared.distances[:2].tolist() == [0.0, 10.0]
     assert compared.distances[2] == np.inf, "the owner itself does not move its model"
     assert compared.distances[3:].tolist() == pytest.approx([5e30, 0.0])

@@ -526,7 +526,7 @@ def test_private_models_need_room_too(options: dict[str, Any], rounds: int, want
     assert needed.private_updates == (9 if has_private_models else 0)
 
 
-def test_who_judges_moves_needs_room_for_some_models_as_they_were() -> None:
+def test_who_judges_updates_needs_room_for_some_models_as_they_were() -> None:
     def copies(clients: int, **options: Any) -> int:
         return Federico.memory(FedericoOptions(**options), clients, 10).copies
 

@@ -94,7 +94,7 @@ def test_hostile_peers_do_hardly_more_harm_than_absent_ones(trick: str) -> None:
 def test_who_unlearns_what_its_good_model_knows_is_found_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """No move of it is long, or leads backwards; only what they are worth tells."""
+    """No update of it is long, or leads backwards; only what they are worth tells."""
     attack = TRICKS["trained on own data, turned round"]
     found_out = honest_accuracy(attack, 1, ROUNDS)
     assert found_out > without_them(1, ROUNDS) - MOST_LOST

@@ -227,7 +227,7 @@ class TestModels:
             a.pulls(1, *wanted)
             a.own_row.add_(1)
             assert visitor.pulls(1, 0) == []
-            reason = visitor.exchange.reputation.standing("site0").reason
+            reason = visitor.exchange.reputation.offences("site0").reason
             assert "not the announced one" in reason
 
     def test_many_chunks_make_the_same_row(self, joined: Joined) -> None:
@@ -298,7 +298,7 @@ class TestModels:
         b.own_row[3] = torch.nan
         b.publish(1)
         assert a.pulls(1, 1) == []
-        assert a.exchange.reputation.standings() == {}
+        assert a.exchange.reputation.all_offences() == {}
 
     def test_a_peer_told_to_stop_waits_for_nothing_and_blames_nobody(
         self, joined: Joined, model: ModelLayout, caplog: pytest.LogCaptureFixture
@@ -380,7 +380,7 @@ class TestUpdates:
         b.publish(2)
         a.push(1, 1)
         assert len(b.exchange.collect(2)) == 0
-        assert b.exchange.reputation.standings() == {}, "being slow is no offence"
+        assert b.exchange.reputation.all_offences() == {}, "being slow is no offence"
 
     def test_a_second_update_on_one_version_is_not_even_offered(
         self, joined: Joined, model: ModelLayout, caplog: pytest.LogCaptureFixture
@@ -420,7 +420,7 @@ class TestUpdates:
         again.pulls(1, 1)
         again.push(1, 1, 2.0)
         assert b.exchange.collect(1).rows.as_tensor()[:, 0].tolist() == [1.0]
-        assert b.exchange.reputation.standings() == {}
+        assert b.exchange.reputation.all_offences() == {}
         for peer in (again, b):
             peer.exchange.close()
 
@@ -432,7 +432,7 @@ class TestUpdates:
         a.pulls(1, 1)
         a.push(1, 1, float("nan"))
         assert len(b.exchange.collect(1)) == 0
-        assert b.exchange.reputation.standings() == {}
+        assert b.exchange.reputation.all_offences() == {}
 
     def test_large_updates_wait_on_the_disk_and_are_added_one_by_one(
         self, joined: Joined, large: ModelLayout
@@ -566,7 +566,7 @@ def lock_step(
         opened.extend(peers)
         meet(peers, roster)
         played = together([partial(play, mine) for mine in sites])
-        assert all(peer.exchange.reputation.standings() == {} for peer in peers)
+        assert all(peer.exchange.reputation.all_offences() == {} for peer in peers)
         return sites, played
 
     yield play_all
@@ -706,8 +706,8 @@ class TestHostility:
         hostile.publish(1, numbers * np.float32(value))
         c.publish(1)
         assert a.pulls(1, 1, 2) == [2]
-        assert reason in a.exchange.reputation.standing("site1").reason
-        assert list(a.exchange.reputation.standings()) == ["site1"]
+        assert reason in a.exchange.reputation.offences("site1").reason
+        assert list(a.exchange.reputation.all_offences()) == ["site1"]
         assert 1 not in a.bank.visiting_places
         hostile.close()
 
@@ -719,7 +719,7 @@ class TestHostility:
         hostile.publish(1, np.ones(model.size, np.float32))
         assert a.pulls(1, 1) == [1]
         assert a.pulls(2, 1) == []
-        assert "nonce: another" in a.exchange.reputation.standing("site1").reason
+        assert "nonce: another" in a.exchange.reputation.offences("site1").reason
         hostile.close()
 
     @pytest.mark.parametrize(
@@ -757,5 +757,5 @@ class TestHostility:
         with pytest.raises(RefusedError, match=reason):
             hostile.deliver(update, 1.0, 1, deadline)
         assert len(a.exchange.collect(1)) == 0
-        assert reason in a.exchange.reputation.standing("site1").reason
+        assert reason in a.exchange.reputation.offences("site1").reason
         presence.close()

@@ -99,14 +99,14 @@ def send_nonsense(session: zenoh.Session, keys: list[str]) -> None:
 
 def test_nobody_is_framed_by_keys_with_wildcards(village: Village) -> None:
     send_nonsense(village.hostile, framing_keys(ROSTER.requests_key("site0")))
-    assert village.victim.exchange.reputation.standings() == {}
+    assert village.victim.exchange.reputation.all_offences() == {}
     assert village.honest.pulls(1, 0) == [0]
 
 
 def test_nonsense_in_the_own_name_counts(village: Village) -> None:
     own = ROSTER.request_key("site0", "site2", Topic.REQUEST_MODEL)
     send_nonsense(village.hostile, [own])
-    assert list(village.victim.exchange.reputation.standings()) == ["site2"]
+    assert list(village.victim.exchange.reputation.all_offences()) == ["site2"]
 
 
 def greedy_update(sender: Neighbor) -> Updates:
@@ -132,7 +132,7 @@ def test_even_what_passes_the_rules_of_access_frames_nobody(
 ) -> None:
     roster = Roster("test", DIGEST, names(2), RELAYED)
     send_nonsense(bus, framing_keys(roster.requests_key("site0")))
-    assert on_a_bus[0].exchange.reputation.standings() == {}
+    assert on_a_bus[0].exchange.reputation.all_offences() == {}
 
 
 def test_a_relay_frames_nobody(on_a_bus: list[Neighbor], bus: zenoh.Session) -> None:
@@ -141,7 +141,7 @@ def test_a_relay_frames_nobody(on_a_bus: list[Neighbor], bus: zenoh.Session) -> 
     roster = Roster("test", DIGEST, names(2), RELAYED)
     requests = [roster.request_key("site0", "site1", topic) for topic in Topic]
     send_nonsense(bus, requests)
-    assert victim.exchange.reputation.standings() == {}
+    assert victim.exchange.reputation.all_offences() == {}
 
     def forge(query: zenoh.Query) -> None:
         with query:
@@ -153,7 +153,7 @@ def test_a_relay_frames_nobody(on_a_bus: list[Neighbor], bus: zenoh.Session) -> 
         meet([victim], roster)
         assert victim.pulls(1, 1) == []
         token.undeclare()
-    assert victim.exchange.reputation.standings() == {}
+    assert victim.exchange.reputation.all_offences() == {}
 
 
 def test_what_a_member_signed_counts_behind_a_relay_too(authority, bus: zenoh.Session) -> None:
@@ -164,7 +164,7 @@ def test_what_a_member_signed_counts_behind_a_relay_too(authority, bus: zenoh.Se
         victim.publish(1)
         assert hostile.pulls(1, 0) == [0]
         hostile.exchange.push(1, greedy_update(hostile))
-        assert "more than anybody" in victim.exchange.reputation.standing("site1").reason
+        assert "more than anybody" in victim.exchange.reputation.offences("site1").reason
     finally:
         for peer in (victim, hostile):
             peer.exchange.close()
@@ -197,7 +197,7 @@ def test_a_mute_member_is_not_waited_for_once_the_others_have_come(
     assert victim.pulls(2, 1, 2) == [1]
     assert time.monotonic() - began < 1, "it is left alone ten times as long as it was waited for"
     assert victim.exchange.pace.left_alone("site2") > 5 * (first - 1)
-    assert victim.exchange.reputation.standings() == {}, "to be slow is no offence"
+    assert victim.exchange.reputation.all_offences() == {}, "to be slow is no offence"
 
 
 def test_a_storm_of_tokens_is_bounded_and_fills_no_log(

@@ -155,7 +155,7 @@ def test_a_version_that_is_gone_is_refused(
 ) -> None:
     serve()
     assert answers(request_chunk(bus, "b")) == [b"-this version is gone; request the newest"]
-    assert reputation.standings() == {}
+    assert reputation.all_offences() == {}
 
 
 def test_a_violation_is_refused_and_held_against_its_sender(
@@ -163,9 +163,9 @@ def test_a_violation_is_refused_and_held_against_its_sender(
 ) -> None:
     serve()
     assert answers(send(bus, "b", Topic.REQUEST_MODEL)) == [b"-a request of 0 bytes, not 20"]
-    assert reputation.standing("b").strikes == 1
+    assert reputation.offences("b").strikes == 1
     assert answers(send(bus, "b", "gossip")) == [b"-a request about 'gossip'"]
-    assert reputation.standing("b").strikes == 2
+    assert reputation.offences("b").strikes == 2
 
 
 def test_one_in_quarantine_is_not_heard(
@@ -230,7 +230,7 @@ def test_an_update_much_longer_than_ones_own_is_shortened(
     upload()
     ((_, _, row),) = server.collect(OwnLengths(3.0, 3.0))
     assert np.linalg.norm(row.look()) == pytest.approx(3.0 * LIMITS.clip, rel=1e-5)
-    assert reputation.standings() == {}
+    assert reputation.all_offences() == {}
 
 
 def test_an_absurd_update_is_not_collected_and_counts(
@@ -240,7 +240,7 @@ def test_an_absurd_update_is_not_collected_and_counts(
     server.publish(1, np.ones(SIZE, np.float32))
     upload()
     assert server.collect(OwnLengths(1e-3, 1e-3)) == []
-    assert reputation.standing("b").strikes == 1
+    assert reputation.offences("b").strikes == 1
 
 
 def test_an_owner_that_hardly_moves_any_more_blames_nobody_who_does(
@@ -251,7 +251,7 @@ def test_an_owner_that_hardly_moves_any_more_blames_nobody_who_does(
     upload()
     ((_, _, row),) = server.collect(OwnLengths(last=1e-6, longest=1.0))
     assert np.linalg.norm(row.look()) == pytest.approx(1e-6 * LIMITS.clip, rel=1e-5)
-    assert reputation.standings() == {}
+    assert reputation.all_offences() == {}
 
 
 def test_where_there_is_no_room_the_offer_is_refused(
@@ -265,7 +265,7 @@ def test_where_there_is_no_room_the_offer_is_refused(
     server.publish(1, np.ones(SIZE, np.float32))
     assert upload()[0] == b"-no room for it"
     assert server.collect(OwnLengths(100.0, 100.0)) == []
-    assert reputation.standings() == {}
+    assert reputation.all_offences() == {}
 
 
 def test_a_disk_that_fails_refuses_a_chunk_which_may_come_again(
@@ -322,7 +322,7 @@ def test_a_transfer_that_is_half_finished_ends_when_its_sender_has_given_up(
         assert refused == b"-no such update was offered"
         gc.collect()
         assert updates.waiting == 0, "its room is free"
-        assert reputation.standings() == {}, "to be slow is no offence"
+        assert reputation.all_offences() == {}, "to be slow is no offence"
         assert reputation.refused("b") == {"no such update was offered": 1}
     finally:
         server.close()

@@ -56,8 +56,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "against collaborating": {"together_prior": 0.1},
     "one start for all": {"start": "same"},
     "a short reach": {"reach": 0.3},
-    "the sender alone has a say, and moves are far": {"say": "sender", "reach": 0.3},
-    "any move": {"accept": "any"},
+    "the sender alone has a say, and updates are far": {"say": "sender", "reach": 0.3},
+    "any update": {"accept": "any"},
     "by direction": {"accept": "cosine"},
     "median": {"accept": "median"},
     "median, the sender alone has a say": {"accept": "median", "say": "sender"},
@@ -239,8 +239,8 @@ def assert_same_trust(fast: Federico, plain: ReferenceFederation, i: int) -> Non
     assert named == pytest.approx(plain.standing[i])
     counts = dict(zip(standings.peers.tolist(), standings.refusals.tolist(), strict=True))
     assert counts == plain.refusals[i]
-    worths = fast.owner_side.move_worths[i]
-    same(worths.worth, np.array([plain.worth_of_moves[i][j] for j in worths.peers.tolist()]))
+    worths = fast.owner_side.update_worths[i]
+    same(worths.worth, np.array([plain.worth_of_updates[i][j] for j in worths.peers.tolist()]))
 
     if fast.private is not None:
         same(fast.private.together[i], np.array(plain.together[i]))

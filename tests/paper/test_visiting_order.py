@@ -1,4 +1,4 @@
-"""Peers are visited in any order: all losses and moves of a round belong to the models it started
+"""Peers are visited in any order: all losses and updates of a round belong to the models it started
 with."""
 
 from collections.abc import Callable

@@ -152,7 +152,7 @@ def test_what_judged_models_were_worth_is_recorded_by_name(tmp_path: Path) -> No
     assert Record.joined([first, second]).gains == read.gains
 
 
-def test_whose_moves_were_refused_is_recorded_by_name(tmp_path: Path) -> None:
+def test_whose_updates_were_refused_is_recorded_by_name(tmp_path: Path) -> None:
     nobody = Refusals(np.empty(0, np.int64), np.empty(0), np.empty(0, np.int64))
     one = Refusals(np.array([0]), np.array([0.123456]), np.array([3]))
     traffic = Traffic(2).take()

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from federico.attacks.moves import MOVES, Opportunity
+from federico.attacks.hostile_updates import HOSTILE_DELTAS, Opportunity
 from federico.attacks.options import AttackKind
 from federico.exchange.protocol import Exchange, Hosting, Traffic, Updates
 from federico.exchange.simulated import SimulatedExchange
@@ -59,7 +59,7 @@ class Attack:
     """What they send to the owners of models, as in `federico.attacks`."""
     strength: float = 10.0
     coefficient: float = 1e6
-    """What a move is said to count for."""
+    """What an update is said to count for."""
     serve: Serve | None = None
     first_round: int = 2
     """Before it, they behave."""
@@ -94,31 +94,31 @@ class Hostile:
 
         owners: list[int] = []
         contributors: list[int] = []
-        moves: list[Tensor] = []
+        deltas: list[Tensor] = []
         rows = honest.rows.as_tensor()
         for owner in np.setdiff1d(honest.owners, self.members).tolist():
             for_owner = honest.owners == owner
             own = np.flatnonzero(for_owner & (honest.contributors == owner))
-            own_move = rows[own[0]]
+            own_delta = rows[own[0]]
             for member in self.members.tolist():
                 chance = Opportunity(
-                    model=torch.zeros_like(own_move),
-                    own_move=own_move,
-                    honest_moves=rows[np.flatnonzero(for_owner)],
-                    mimicked=own_move,
-                    computed=own_move,
-                    replacement=own_move,
+                    model=torch.zeros_like(own_delta),
+                    own_delta=own_delta,
+                    honest_deltas=rows[np.flatnonzero(for_owner)],
+                    mimicked=own_delta,
+                    computed=own_delta,
+                    replacement=own_delta,
                     strength=attack.strength,
                     rng=stream(self._seed, "hostile peers", member, owner, round_index),
                 )
                 owners.append(owner)
                 contributors.append(member)
-                moves.append(MOVES[attack.sends](chance))
+                deltas.append(HOSTILE_DELTAS[attack.sends](chance))
         return Updates(
             np.append(kept.owners, owners),
             np.append(kept.contributors, contributors),
-            np.append(kept.coefficients, np.full(len(moves), attack.coefficient)),
-            Rows.of(torch.cat([kept.rows.as_tensor(), torch.stack(moves)])),
+            np.append(kept.coefficients, np.full(len(deltas), attack.coefficient)),
+            Rows.of(torch.cat([kept.rows.as_tensor(), torch.stack(deltas)])),
         )
 
     def serves_falsely(self, round_index: int) -> bool:
@@ -215,12 +215,12 @@ def turn_round(method: Federico, hostile: Hostile) -> None:
         theirs = visits[np.flatnonzero(is_theirs)]
         if len(theirs) == 0:
             return honest
-        moves = method.learner.train(method.bank, theirs, round_index).as_tensor()
+        deltas = method.learner.train(method.bank, theirs, round_index).as_tensor()
         together = Updates(
             np.append(honest.owners, theirs.owners),
             np.append(honest.contributors, theirs.clients),
             np.append(honest.coefficients, np.full(len(theirs), hostile.attack.coefficient)),
-            Rows.of(torch.cat([honest.rows.as_tensor(), -moves])),
+            Rows.of(torch.cat([honest.rows.as_tensor(), -deltas])),
         )
         return together.take(np.lexsort((together.contributors, together.owners)))
 

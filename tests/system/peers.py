@@ -270,37 +270,37 @@ def hostile(trick: str) -> None:
         client.Request = request_with_too_much  # type: ignore[misc,assignment]
 
 
-Moves = Callable[[torch.Tensor], torch.Tensor]
-"""What to send instead of the moves that were computed for others, [owners, size]."""
+SpoilDeltas = Callable[[torch.Tensor], torch.Tensor]
+"""What to send instead of the deltas that were computed for others, [owners, size]."""
 
 
-def noise(moves: torch.Tensor) -> torch.Tensor:
+def noise(deltas: torch.Tensor) -> torch.Tensor:
     """Random directions, ten times as long as what was computed."""
-    drawn = torch.randn_like(moves)
-    lengths = moves.norm(dim=1) / drawn.norm(dim=1)
+    drawn = torch.randn_like(deltas)
+    lengths = deltas.norm(dim=1) / drawn.norm(dim=1)
     return 10.0 * drawn * lengths[:, None]
 
 
-def a_little_is_enough(moves: torch.Tensor) -> torch.Tensor:
+def a_little_is_enough(deltas: torch.Tensor) -> torch.Tensor:
     """ALIE: each coordinate less one and a half standard deviations.
 
-    A member of a real federation sees no honest move but those that it has computed itself, so the
-    deviations are those of its moves for all owners.
+    A member of a real federation sees no honest update but those that it has computed itself, so
+    the deviations are those of its updates for all owners.
     """
-    return moves - 1.5 * moves.std(dim=0)
+    return deltas - 1.5 * deltas.std(dim=0)
 
 
-POISONED: dict[str, tuple[Moves, float]] = {
-    "turned round, ten times as long": (lambda moves: -10.0 * moves, 1e6),
-    "turned round": (lambda moves: -moves, 60.0),
+POISONED: dict[str, tuple[SpoilDeltas, float]] = {
+    "turned round, ten times as long": (lambda deltas: -10.0 * deltas, 1e6),
+    "turned round": (lambda deltas: -deltas, 60.0),
     "noise": (noise, 1e6),
     "a little is enough": (a_little_is_enough, 60.0),
 }
-"""What is made of moves, and what they are said to count for."""
+"""What is made of updates, and what they are said to count for."""
 
 
-def poison(spoil: Moves, coefficient: float) -> None:
-    """Turn this process into a peer that keeps to the protocol, but sends everybody bad moves.
+def poison(spoil: SpoilDeltas, coefficient: float) -> None:
+    """Turn this process into a peer that keeps to the protocol, but sends everybody bad updates.
 
     The model that it serves is trained honestly.
     """
@@ -314,12 +314,12 @@ def poison(spoil: Moves, coefficient: float) -> None:
         to_own = visits[np.flatnonzero(visits.owners == visits.clients)]
         honest = m_step(self, to_own, round_index)
         to_others = visits[np.flatnonzero(visits.owners != visits.clients)]
-        moves = self.learner.train(self.bank, to_others, round_index, epochs=1).as_tensor()
+        deltas = self.learner.train(self.bank, to_others, round_index, epochs=1).as_tensor()
         return Updates(
             np.append(honest.owners, to_others.owners),
             np.append(honest.contributors, to_others.clients),
             np.append(honest.coefficients, np.full(len(to_others), coefficient)),
-            Rows.of(torch.cat([honest.rows.as_tensor(), spoil(moves)])),
+            Rows.of(torch.cat([honest.rows.as_tensor(), spoil(deltas)])),
         )
 
     Federico.sample = sample_everybody  # type: ignore[method-assign]

@@ -40,8 +40,8 @@ def test_what_is_refused_and_why(tmp_path: Path) -> None:
 
     assert (east["reputation"], east["strikes"]) == ("paused", 3)
     told = "no room for it (1,200 times); chunk \u2026 is not the announced one (once)"
-    assert (east["refused"], east["moves"]) == (told, "")
-    assert (south["refused"], south["moves"]) == ("", "2 moves refused, counts for 25%")
+    assert (east["refused"], east["refused_updates"]) == (told, "")
+    assert (south["refused"], south["refused_updates"]) == ("", "2 updates refused, counts for 25%")
     assert south["twice"]
     assert (south["clock"], west["clock"]) == ("", "24.0 h behind")
 

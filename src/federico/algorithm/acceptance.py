@@ -1,8 +1,9 @@
-"""What the owner of a model makes of the moves that come for it, beside its trust in the senders.
+"""What the owner of a model makes of the updates that come for it, beside its trust in the senders.
 
-Trust in a model is no trust in moves: a peer that serves a good model can still send anything. So
-an owner compares each move with the one that it has computed on its own data. What a move loses of
-its coefficient goes to the owner's own, so that turning one away makes nobody else count for more.
+Trust in a model is no trust in updates: a peer that serves a good model can still send anything.
+So an owner compares each update with the one that it has computed on its own data. What an update
+loses of its coefficient goes to the owner's own, so that turning one away makes nobody else count
+for more. The length and the direction of an update are those of its delta.
 """
 
 from typing import Literal
@@ -12,20 +13,20 @@ import numpy as np
 from federico.types import FloatArray, IntArray
 
 Accept = Literal["reach", "cosine", "median", "trimmed", "any"]
-"""How an owner weighs the moves of others against its own."""
+"""How an owner weighs the updates of others against its own."""
 
 REACH = 1.5
-"""How far a move may be from the owner's own if nothing is said, in usual lengths of own moves."""
+"""How far an update may be from the owner's own by default, in usual lengths of own updates."""
 
 
 def within_reach(distances: FloatArray, lengths: FloatArray, reach: float = REACH) -> FloatArray:
-    """How much of its coefficient each move keeps, so that it leads not far from the owner's own.
+    """How much of its coefficient each update keeps, so that it leads not far from the owner's own.
 
-    This is self-centred clipping (He, Karimireddy, Jaggi 2022). `distances` tells how far each move
-    is from the owner's own, `lengths` how long the owner's own moves usually are. A move further
-    away than `reach` lengths is drawn back along the straight line to f delta_ib + (1 - f)
-    delta_bb, with f = `reach` * length / distance. So the length of a move does not help its
-    sender, and the more it differs from the owner's own, the less it counts.
+    This is self-centred clipping (He, Karimireddy, Jaggi 2022). `distances` tells how far each
+    update is from the owner's own, `lengths` how long the owner's own updates usually are. An
+    update further away than `reach` lengths is drawn back along the straight line to f delta_ib +
+    (1 - f) delta_bb, with f = `reach` * length / distance. So the length of an update does not help
+    its sender, and the more it differs from the owner's own, the less it counts.
     """
     farthest = reach * lengths
     kept = np.ones(len(distances))
@@ -34,9 +35,9 @@ def within_reach(distances: FloatArray, lengths: FloatArray, reach: float = REAC
 
 
 def along_own(cosines: FloatArray) -> FloatArray:
-    """How much of its coefficient each move keeps that is weighed by direction: FLTrust's rule.
+    """How much of its coefficient each update keeps that is weighed by direction: FLTrust's rule.
 
-    `cosines` are those of the angles between the moves and the owner's own. A move that leads
+    `cosines` are those of the angles between the updates and the owner's own. An update that leads
     backwards keeps nothing.
     """
     return np.maximum(cosines, 0.0)
@@ -45,7 +46,7 @@ def along_own(cosines: FloatArray) -> FloatArray:
 def rest_to_own(
     owners: IntArray, contributors: IntArray, coefficients: FloatArray, kept: FloatArray
 ) -> FloatArray:
-    """The coefficients of which only a part is kept; owners' own moves get the rest."""
+    """The coefficients of which only a part is kept; owners' own updates get the rest."""
     left = coefficients * kept
     given_to_own = np.bincount(owners, coefficients - left)  # [owners]
 
@@ -54,21 +55,21 @@ def rest_to_own(
     return left
 
 
-def trimmed_mean(moves: FloatArray, weights: FloatArray, trim: float) -> FloatArray:
-    """In each coordinate the weighted mean of the moves [moves, size] without the extremes.
+def trimmed_mean(deltas: FloatArray, weights: FloatArray, trim: float) -> FloatArray:
+    """In each coordinate the weighted mean of the deltas [updates, size] without the extremes.
 
     The part `trim` of the weight at either end is left out. With equal weights and `trim` a
     multiple of one weight this is the trimmed mean of the literature; with `trim` a half it is the
     median.
     """
-    order = np.argsort(moves, axis=0, kind="stable")
-    in_order = np.take_along_axis(moves, order, axis=0)
+    order = np.argsort(deltas, axis=0, kind="stable")
+    in_order = np.take_along_axis(deltas, order, axis=0)
     shares = weights[order] / weights.sum()
     upper = np.cumsum(shares, axis=0)
     lower = upper - shares
 
     if trim >= 0.5:
-        # The least part in the middle: one move, or two that meet there.
+        # The least part in the middle: one delta, or two that meet there.
         inside = (upper >= 0.5 - ROUNDING) & (lower <= 0.5 + ROUNDING) & (shares > 0)
         counted = inside / inside.sum(axis=0)
     else:

@@ -64,8 +64,11 @@ class GainTracker(PeerTable):
         self.samples = min(samples, width)
         """How many of the held-out samples the rule looks at."""
 
-    def observe(self, peers: IntArray, evidence: Evidence, *, final: bool = False) -> None:
-        """Take in what a round's visits have shown; `final` evidence replaces all from before."""
+    def observe(self, peers: IntArray, evidence: Evidence, *, becomes_final: bool = False) -> None:
+        """Take in what a round's visits have shown.
+
+        If trust `becomes_final`, it replaces all from before.
+        """
         observed = self.meet(peers)
         is_finite = np.isfinite(evidence.gain)
         gain = np.maximum(np.where(is_finite, evidence.gain, NO_GAIN), NO_GAIN)
@@ -73,7 +76,7 @@ class GainTracker(PeerTable):
         previous = self.gain[observed]
         averaged = previous + self.momentum * (gain - previous)
         is_first = np.isnan(previous)
-        tracked = np.where(is_first | final, gain, averaged)
+        tracked = np.where(is_first | becomes_final, gain, averaged)
         self.gain[observed] = np.minimum(tracked, self.ceiling[observed])
         self.broken[observed] = ~is_finite
         self.log_likelihood[observed, : self.samples] = self._of_samples(observed, evidence)
@@ -82,7 +85,7 @@ class GainTracker(PeerTable):
         is_open = np.isinf(self.ceiling[observed])
         self.temperature[observed[is_open]] = evidence.temperature[is_open]
         self.prior_power[observed[is_open]] = evidence.prior_power[is_open]
-        if final or self.is_final:
+        if becomes_final or self.is_final:
             self.settle()
 
     def settle(self) -> None:
@@ -156,7 +159,7 @@ class GainTracker(PeerTable):
     def losses(self, standing: FloatArray) -> FloatArray:
         """What a sampler takes for losses: low for who is trusted, lowest for who waits.
 
-        `standing` is that of each of `peers`: one that has sent moves that had to be refused is
+        `standing` is that of each of `peers`: one that has sent updates that had to be refused is
         asked less readily.
         """
         distrust = 1.0 - self.weights * standing

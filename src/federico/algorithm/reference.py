@@ -16,8 +16,8 @@ To predict, a peer judges the models that it trusts once more, as they are now.
 
 Owners move their models after everybody is done, so the order of the peers does not matter. An
 update counts for as much as its sender says, but for no more than the owner trusts the sender, and
-none leads further away from the owner's own move than the owner's moves are long, times one and a
-half, unless another rule is set (`reference_acceptance`).
+none leads further away from the owner's own update than the owner's updates are long, times one and
+a half, unless another rule is set (`reference_acceptance`).
 
 After a part of the rounds each peer judges all models that it trusts once more. From then on trust
 is final, neighbors are drawn by trust, and V_i is trained on like all other samples.
@@ -105,7 +105,7 @@ class ReferenceFederation:
     together_prior: float = 0.8
     say: Say = "mutual"
     acceptance: ReferenceAcceptance = field(default_factory=ReferenceAcceptance)
-    """How owners weigh the moves of others against their own."""
+    """How owners weigh the updates of others against their own."""
     momentum: float = 0.6
     """beta, the weight of the new gain in the tracked one."""
     w_min: float = 1e-4
@@ -161,13 +161,13 @@ class ReferenceFederation:
         """w_ij: how much peer i trusts the model of peer j."""
 
         self.standing: list[dict[int, float]] = [{} for _ in self.x]
-        """What the moves that each peer had to refuse have left to their senders; 1 if not here."""
+        """What refused updates have left to their senders, at each peer; 1 if not here."""
         self.refusals: list[dict[int, int]] = [{} for _ in self.x]
-        """How many moves of each sender were refused."""
+        """How many updates of each sender were refused."""
         self.own_lengths: list[list[float]] = [[] for _ in self.x]
-        """How far each peer has moved its own model, move by move."""
-        self.worth_of_moves: list[dict[int, float]] = [{} for _ in self.x]
-        """What the moves of each sender were worth to each peer, in nats: at most nothing."""
+        """The lengths of the updates that each peer has made to its own model."""
+        self.worth_of_updates: list[dict[int, float]] = [{} for _ in self.x]
+        """What the updates of each sender were worth to each peer, in nats: at most nothing."""
         self.together_ceiling: list[float] = [1.0 for _ in self.x]
         """What g_i may be at most."""
         self.together: list[float] = [self.together_prior for _ in self.x]
@@ -220,7 +220,7 @@ class ReferenceFederation:
             if t <= self.last_judging_round:
                 self.judge(i, visited)
             elif t == self.last_judging_round + 1:
-                self.judge(i, visited, is_final=True)
+                self.judge(i, visited, becomes_final=True)
                 self.release_held_out(i)
                 visited = sorted([i, *self.sample_by_trust(i, t)])
             else:
@@ -260,7 +260,7 @@ class ReferenceFederation:
             elif j in self.waiting[i]:
                 losses.append(WAITING)
             else:
-                # A peer that has sent moves that had to be refused is asked less readily.
+                # A peer that has sent updates that had to be refused is asked less readily.
                 standing = self.standing[i].get(j, 1.0)
                 losses.append(1 - standing * self.posterior[i][j])
 
@@ -306,12 +306,12 @@ class ReferenceFederation:
 
     # E-step: evidence on held-out samples becomes trust.
 
-    def judge(self, i: int, visited: list[int], *, is_final: bool = False) -> None:
+    def judge(self, i: int, visited: list[int], *, becomes_final: bool = False) -> None:
         """Judge the visited models, track what they are worth, make it trust; and set the gate."""
         evidence: dict[int, ReferenceEvidence] = {}
         for b in visited:
             evidence[b] = self.evidence_on(i, b)
-            self.take_in(i, b, evidence[b], is_final=is_final)
+            self.take_in(i, b, evidence[b], becomes_final=becomes_final)
 
         self.posterior[i] = self.trust(i)
         if self.has_private_model:
@@ -368,10 +368,10 @@ class ReferenceFederation:
             gain = -inf
         return ReferenceEvidence(gain, 1.0, 0.0, [], [])
 
-    def take_in(self, i: int, b: int, evidence: ReferenceEvidence, *, is_final: bool) -> None:
-        """Track what model b is worth to peer i; final evidence replaces what was tracked."""
+    def take_in(self, i: int, b: int, evidence: ReferenceEvidence, *, becomes_final: bool) -> None:
+        """Track what model b is worth to peer i; as trust becomes final, this replaces the rest."""
         gain = max(evidence.gain, NO_GAIN)
-        if b in self.gain[i] and not is_final:
+        if b in self.gain[i] and not becomes_final:
             previous = self.gain[i][b]
             gain = (1 - self.momentum) * previous + self.momentum * gain
         self.gain[i][b] = min(gain, self.ceiling[i].get(b, inf))
@@ -512,37 +512,37 @@ class ReferenceFederation:
                 self.own_lengths[b].append(length_of(own))
         usual_length = self.usual_length(b, own)
 
-        # What a move loses of its coefficient goes to the owner's own.
+        # What an update loses of its coefficient goes to the owner's own.
         weights: dict[int, float] = {}
-        moves: dict[int, FloatArray] = {}
+        deltas: dict[int, FloatArray] = {}
         for update in received:
-            moves[update.sender] = update.delta
+            deltas[update.sender] = update.delta
             weights[update.sender] = self.counts_for(update)
         for update in received:
             if update.sender == b:
                 continue
             kept = self.acceptance.part_kept(update.delta, own, usual_length)
             self.give_to_own(b, weights, update.sender, kept)
-            moves[update.sender] = self.acceptance.shortened(update.delta, usual_length)
+            deltas[update.sender] = self.acceptance.shortened(update.delta, usual_length)
 
-        harmful = self.harmful(b, moves, weights)
+        harmful = self.harmful(b, deltas, weights)
         refused = self.too_far(b, received, own) | self.that_count(b, received, harmful)
         self.note_refusals(b, refused)
-        for sender in moves:
+        for sender in deltas:
             if sender == b:
                 continue
             kept = 0.0 if sender in harmful else 1.0
             kept *= self.standing[b].get(sender, 1.0)
             self.give_to_own(b, weights, sender, kept)
 
-        senders = [sender for sender in moves if weights[sender] > 0]
+        senders = [sender for sender in deltas if weights[sender] > 0]
         if senders:
             self.phi[b] = self.phi[b] + self.acceptance.together(
-                [moves[sender] for sender in senders], [weights[sender] for sender in senders]
+                [deltas[sender] for sender in senders], [weights[sender] for sender in senders]
             )
 
     def give_to_own(self, b: int, weights: dict[int, float], sender: int, kept: float) -> None:
-        """Leave a move a part of its weight; the owner's own move gets the rest, if it has one."""
+        """Leave an update a part of its weight; the owner's own gets the rest, if there is one."""
         given = (1 - kept) * weights[sender]
         weights[sender] -= given
         if b in weights:
@@ -561,7 +561,7 @@ class ReferenceFederation:
         return counting
 
     def too_far(self, b: int, received: list[ReferenceUpdate], own: FloatArray | None) -> set[int]:
-        """The senders whose moves are held against them: very far from the own one."""
+        """The senders whose updates are held against them: very far from the own one."""
         usual_length = self.usual_length(b, own)
         if own is None or usual_length == 0 or self.acceptance.accept == "any":
             return set()
@@ -571,26 +571,26 @@ class ReferenceFederation:
                 far.append(update.sender)
         return self.that_count(b, received, far)
 
-    def harmful(self, b: int, moves: dict[int, FloatArray], weights: dict[int, float]) -> set[int]:
-        """The senders whose moves have cost model b too many nats, these included.
+    def harmful(self, b: int, deltas: dict[int, FloatArray], weights: dict[int, float]) -> set[int]:
+        """The senders whose updates have cost model b too many nats, these included.
 
-        A move is tried with its share of the average, beside the owner's own alone.
+        An update is tried with its share of the average, beside the owner's own alone.
         """
         if self.acceptance.accept == "any":
             return set()
-        known = self.worth_of_moves[b]
+        known = self.worth_of_updates[b]
         for sender in known:
             known[sender] *= 1 - REGAINED
         total = sum(weights.values())
         harmful: set[int] = set()
-        for sender, move in moves.items():
+        for sender, delta in deltas.items():
             if sender == b:
                 continue
             worth = 0.0
             share = weights[sender] / total
-            if b in moves and share > self.w_min:
-                by_own = self.evidence(b, self.phi[b] + moves[b]).gain
-                moved = self.phi[b] + (1 - share) * moves[b] + share * move
+            if b in deltas and share > self.w_min:
+                by_own = self.evidence(b, self.phi[b] + deltas[b]).gain
+                moved = self.phi[b] + (1 - share) * deltas[b] + share * delta
                 worth = self.evidence(b, moved).gain - min(by_own, self.ceiling[b].get(b, inf))
             so_far = known.get(sender, 0.0) + worth
             known[sender] = max(-MOST_HARM, min(0.0, so_far))
@@ -599,7 +599,7 @@ class ReferenceFederation:
         return harmful
 
     def note_refusals(self, b: int, refused: set[int]) -> None:
-        """A peer whose move was refused counts for half as much; others regain something."""
+        """A peer whose update was refused counts for half as much; others regain something."""
         for sender, standing in self.standing[b].items():
             self.standing[b][sender] = min(1.0, standing + REGAINED)
             if sender in refused:
@@ -611,7 +611,7 @@ class ReferenceFederation:
             self.refusals[b][sender] = before + 1
 
     def usual_length(self, b: int, own: FloatArray | None) -> float:
-        """How long the moves of owner b usually are, or the present one if that is longer."""
+        """How long the updates of owner b usually are, or the present one if that is longer."""
         lengths = self.own_lengths[b]
         mean = sum(lengths) / max(1, len(lengths))
         present = 0.0 if own is None else length_of(own)

@@ -1,4 +1,4 @@
-"""What an owner makes of the moves that come for its model, as plain loops, for the reference."""
+"""What an owner makes of the updates that come for its model, as plain loops, for the reference."""
 
 from dataclasses import dataclass
 from math import sqrt
@@ -11,66 +11,66 @@ from federico.types import FloatArray
 
 @dataclass(frozen=True)
 class ReferenceAcceptance:
-    """How an owner weighs a move against its own."""
+    """How an owner weighs an update against its own."""
 
     accept: Accept = "reach"
     reach: float = REACH
     trim: float = 0.25
 
-    def part_kept(self, move: FloatArray, own: FloatArray | None, usual_length: float) -> float:
-        """How much of its coefficient a move keeps; the owner's own move gets the rest."""
+    def part_kept(self, delta: FloatArray, own: FloatArray | None, usual_length: float) -> float:
+        """How much of its coefficient an update keeps; the owner's own update gets the rest."""
         if self.accept == "any":
             return 1.0
         if own is None:
             return 0.0  # there is nothing to compare it with
 
         if self.accept == "reach":
-            distance = length_of(move - own)
+            distance = length_of(delta - own)
             farthest = self.reach * usual_length
             return farthest / distance if distance > farthest else 1.0
         if self.accept == "cosine":
-            return max(0.0, cosine(move, own))
+            return max(0.0, cosine(delta, own))
         return 1.0
 
-    def shortened(self, move: FloatArray, usual_length: float) -> FloatArray:
-        """The move of another peer, not longer than the owner's own usually are."""
-        length = length_of(move)
+    def shortened(self, delta: FloatArray, usual_length: float) -> FloatArray:
+        """The delta of another peer, made no longer than the owner's own usually are."""
+        length = length_of(delta)
         if self.accept == "cosine" and length > usual_length:
-            return move * usual_length / length
-        return move
+            return delta * usual_length / length
+        return delta
 
-    def together(self, moves: list[FloatArray], weights: list[float]) -> FloatArray:
-        """One move out of all: their weighted mean, or in each coordinate its robust version."""
+    def together(self, deltas: list[FloatArray], weights: list[float]) -> FloatArray:
+        """One delta out of all: their weighted mean, or in each coordinate its robust version."""
         if self.accept == "median":
-            return middle(moves, weights, 0.5)
+            return middle(deltas, weights, 0.5)
         if self.accept == "trimmed":
-            return middle(moves, weights, self.trim)
+            return middle(deltas, weights, self.trim)
         total = sum(weights)
-        mean = np.zeros(len(moves[0]))
-        for move, weight in zip(moves, weights, strict=True):
-            mean += weight / total * move
+        mean = np.zeros(len(deltas[0]))
+        for delta, weight in zip(deltas, weights, strict=True):
+            mean += weight / total * delta
         return mean
 
 
-def length_of(move: FloatArray) -> float:
-    """The Euclidean length of a move."""
-    return sqrt(float(move @ move))
+def length_of(delta: FloatArray) -> float:
+    """The Euclidean length of a delta."""
+    return sqrt(float(delta @ delta))
 
 
-def cosine(move: FloatArray, other: FloatArray) -> float:
-    """The cosine of the angle between two moves; 0 if one of them is none."""
-    product = length_of(move) * length_of(other)
-    return float(move @ other) / product if product > 0 else 0.0
+def cosine(delta: FloatArray, other: FloatArray) -> float:
+    """The cosine of the angle between two deltas; 0 if one of them is none."""
+    product = length_of(delta) * length_of(other)
+    return float(delta @ other) / product if product > 0 else 0.0
 
 
-def middle(moves: list[FloatArray], weights: list[float], trim: float) -> FloatArray:
+def middle(deltas: list[FloatArray], weights: list[float], trim: float) -> FloatArray:
     """In each coordinate the weighted mean without the part `trim` of the weight at either end."""
     total = sum(weights)
-    found = np.zeros(len(moves[0]))
+    found = np.zeros(len(deltas[0]))
     for coordinate in range(len(found)):
         pairs = [
-            (float(move[coordinate]), weight / total)
-            for move, weight in zip(moves, weights, strict=True)
+            (float(delta[coordinate]), weight / total)
+            for delta, weight in zip(deltas, weights, strict=True)
         ]
         pairs.sort(key=lambda pair: pair[0])
         found[coordinate] = _median(pairs) if trim >= 0.5 else _trimmed_mean(pairs, trim)

@@ -181,7 +181,7 @@ class PaperFederation:
             adam = self.trainer.optimizer(b, b)
             weighted = [update.coefficient * update.delta for update in received]
             total = np.sum(weighted, axis=0)
-            move = adam.move(total)
+            step = adam.step(total)
         else:
-            move = np.average(deltas, axis=0, weights=coefficients)
-        self.phi[b] = self.phi[b] + move
+            step = np.average(deltas, axis=0, weights=coefficients)
+        self.phi[b] = self.phi[b] + step

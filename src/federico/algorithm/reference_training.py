@@ -18,19 +18,19 @@ class ReferenceAdam:
     """Adam on one vector, as published, with the usual constants."""
 
     rate: float
-    step: int = 0
+    steps: int = 0
     first_moment: FloatArray | float = 0.0
     second_moment: FloatArray | float = 0.0
 
-    def move(self, gradient: FloatArray) -> FloatArray:
+    def step(self, gradient: FloatArray) -> FloatArray:
         """How far this gradient moves the vector."""
-        self.step += 1
+        self.steps += 1
         self.first_moment = 0.9 * self.first_moment + 0.1 * gradient
         self.second_moment = 0.999 * self.second_moment + 0.001 * gradient**2
 
         # Both averages start at 0 and are corrected for it.
-        first_weight = 1 - 0.9**self.step
-        second_weight = 1 - 0.999**self.step
+        first_weight = 1 - 0.9**self.steps
+        second_weight = 1 - 0.999**self.steps
         mean = self.first_moment / first_weight
         mean_square = self.second_moment / second_weight
 
@@ -75,5 +75,5 @@ class ReferenceTrainer:
         for start in range(0, len(order), self.batch_size):
             batch = order[start : start + self.batch_size]
             gradient = self.gradient(trained, x[batch], y[batch])
-            trained += adam.move(gradient)
+            trained += adam.step(gradient)
         return trained - phi

@@ -19,7 +19,7 @@ from federico.experiment.grid import Grid, make_grid
 from federico.experiment.observer import Callback, Observer, Several
 from federico.experiment.runner import run_grid
 from federico.learning.structure import digest_of
-from federico.own_code import EVERYTHING, refer_to, trust_if, trust_in, trusting
+from federico.own_code import EVERYTHING, refer_to, trust_for_file, trust_if, trusting
 from federico.runs.layout import RunDir
 from federico.runs.lock import LOCK
 from federico.types import Task
@@ -68,7 +68,7 @@ def run(
     """
     may_run = EVERYTHING
     if experiment is not None:
-        may_run = trust_in(Path(experiment), everything=trust)
+        may_run = trust_for_file(Path(experiment), everything=trust)
     tables = read(Path(experiment)) if experiment else {}
     if isinstance(model, Mapping):
         settings["model"] = model

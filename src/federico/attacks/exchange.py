@@ -1,9 +1,9 @@
 """An exchange among whose members some are hostile: it wraps any other exchange.
 
-What hostile members send is made where it arrives, at the owner: there all honest moves are known,
-so the same attack gives the same numbers in one process and on many ranks. A hostile member sends
-something to every owner in every round, whether it has been sampled or not. The bytes that are
-counted are those of an honest member.
+What hostile members send is made where it arrives, at the owner: there all honest updates are
+known, so the same attack gives the same numbers in one process and on many ranks. A hostile member
+sends something to every owner in every round, whether it has been sampled or not. The bytes that
+are counted are those of an honest member.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from federico.attacks.moves import MOVES, OF_THEIR_OWN_MODEL_TOO, Opportunity
+from federico.attacks.hostile_updates import HOSTILE_DELTAS, OF_THEIR_OWN_MODEL_TOO, Opportunity
 from federico.attacks.options import AttackOptions
 from federico.exchange.protocol import Exchange, Updates
 from federico.learning.bank import Bank
@@ -72,8 +72,8 @@ class HostileExchange:
             return updates
         if self._attack.kind == "absent":
             return self._without_members(updates)
-        if self._attack.kind in MOVES:
-            return self._with_hostile_moves(round_index, updates)
+        if self._attack.kind in HOSTILE_DELTAS:
+            return self._with_hostile_updates(round_index, updates)
         return updates
 
     def _is_hostile(self, round_index: int) -> bool:
@@ -109,13 +109,13 @@ class HostileExchange:
         arrives = is_between_honest | updates.are_own
         return updates.take(np.flatnonzero(arrives))
 
-    def _with_hostile_moves(self, round_index: int, updates: Updates) -> Updates:
+    def _with_hostile_updates(self, round_index: int, updates: Updates) -> Updates:
         """The updates with those that hostile members send to every owner in place of theirs."""
         kept: list[int] = []
         owners: list[int] = []
         contributors: list[int] = []
         coefficients: list[float] = []
-        moves: list[Tensor] = []
+        deltas: list[Tensor] = []
         rows = updates.rows.as_tensor()
         for owner, positions in updates.by_owner():
             senders = self._members
@@ -133,13 +133,15 @@ class HostileExchange:
                 kept += positions[~is_theirs].tolist()
 
             for sender in senders.tolist():
-                move, coefficient = self._move(round_index, updates, rows, owner, positions, sender)
-                if move is not None:
+                delta, coefficient = self._hostile_delta(
+                    round_index, updates, rows, owner, positions, sender
+                )
+                if delta is not None:
                     owners.append(owner)
                     contributors.append(sender)
                     coefficients.append(coefficient)
-                    moves.append(move)
-        if not moves:
+                    deltas.append(delta)
+        if not deltas:
             return updates.take(np.array(kept, dtype=np.int64))
 
         honest = updates.take(np.array(kept, dtype=np.int64))
@@ -147,12 +149,12 @@ class HostileExchange:
             np.append(honest.owners, owners),
             np.append(honest.contributors, contributors),
             np.append(honest.coefficients, coefficients),
-            Rows.of(torch.cat([honest.rows.as_tensor(), torch.stack(moves)])),
+            Rows.of(torch.cat([honest.rows.as_tensor(), torch.stack(deltas)])),
         )
         order = np.lexsort((together.contributors, together.owners))
         return together.take(order)
 
-    def _move(
+    def _hostile_delta(
         self,
         round_index: int,
         updates: Updates,
@@ -165,10 +167,10 @@ class HostileExchange:
         contributors = updates.contributors[positions]
         is_known = ~np.isin(contributors, self._members) | (contributors == owner)
         known = positions[is_known] if is_known.any() else positions
-        moves = rows[known]
+        deltas = rows[known]
         is_own = updates.contributors[known] == owner
-        own = moves[is_own][0] if is_own.any() else moves.mean(0)
-        others = moves[~is_own]
+        own = deltas[is_own][0] if is_own.any() else deltas.mean(0)
+        others = deltas[~is_own]
 
         computed = positions[contributors == sender]
         coefficient = self._attack.coefficient
@@ -184,12 +186,12 @@ class HostileExchange:
             replacement = self._bank.shared.cut(whole)
         chance = Opportunity(
             model=model,
-            own_move=own,
-            honest_moves=moves,
+            own_delta=own,
+            honest_deltas=deltas,
             mimicked=others[0] if len(others) else own,
             computed=rows[computed[0]] if len(computed) else own,
             replacement=replacement.to(model.device),
             strength=self._attack.strength_used,
             rng=stream(self._seed, "attack", sender, owner, round_index),
         )
-        return MOVES[self._attack.kind](chance), coefficient
+        return HOSTILE_DELTAS[self._attack.kind](chance), coefficient

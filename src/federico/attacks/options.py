@@ -49,13 +49,13 @@ class AttackOptions(Options):
     """Members of a simulation that are hostile. Reports are about the others."""
 
     kind: AttackKind
-    """What they do. Moves that they send to the owners of models: `sign-flip` (what they have
-    computed, backwards), `scaled-flip` (the owner's own move backwards and much longer), `noise`,
+    """What they do. Updates that they send to the owners of models: `sign-flip` (what they have
+    computed, backwards), `scaled-flip` (the owner's own update backwards and much longer), `noise`,
     `alie` (a little is enough: the honest mean less some standard deviations), `ipm` (the honest
     mean backwards and short), `mimic` (all send what one honest member sends), `model-replacement`
     (whatever leads to a model that knows nothing), `good-model-bad-moves` (as `scaled-flip`, beside
     an honest model), `good-model-turned-moves` (what one honest member sends, backwards, beside an
-    honest model), `two-faced` (the same to every second member, honest moves to the others),
+    honest model), `two-faced` (the same to every second member, honest updates to the others),
     `free-rider` (zeros), `echo` (as `scaled-flip`, and they serve every reader
     its own model). What they train on: `label-flip`, `backdoor` (a mark in the input means a label
     of their choice). `nan-elsewhere`: the models that they serve are honest wherever they are
@@ -69,11 +69,11 @@ class AttackOptions(Options):
     from_round: PositiveInt = 1
     """The first round in which they are hostile."""
     strength: PositiveFloat | None = None
-    """How long a move is, in lengths of what it is made of; for `alie` the number of standard
+    """How long an update is, in lengths of what it is made of; for `alie` the number of standard
     deviations. If not set, 1.5 for `alie`, 0.5 for `ipm`, 1 for `sign-flip`,
     `good-model-turned-moves` and `two-faced`, 10 for others."""
     coefficient: PositiveFloat = 1e6
-    """What hostile members say that their moves count for; in `sign-flip` they say the truth."""
+    """What hostile members say that their updates count for; in `sign-flip` they say the truth."""
     target: NonNegativeInt = 0
     """The label that the mark of a `backdoor` stands for, counted from 0."""
     marked: float = Field(default=0.5, gt=0, le=1)

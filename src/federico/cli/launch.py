@@ -49,7 +49,7 @@ def launch(
     """
     from federico.experiment.build import prepare
     from federico.experiment.config import load
-    from federico.own_code import trust_in, trusting
+    from federico.own_code import trust_for_file, trusting
     from federico.site.local_federation import (
         check_peer_count,
         open_federation,
@@ -58,7 +58,7 @@ def launch(
     )
 
     leave_on_sigterm()
-    with trusting(trust_in(file, everything=trust)):
+    with trusting(trust_for_file(file, everything=trust)):
         experiment = with_clients(load(file, overrides), peers)
         setup = prepare(experiment, experiment.seeds[0])
     check_peer_count(setup, peers)

@@ -27,9 +27,9 @@ from federico.site.status import (
     TWO_PROCESSES,
     MemberStatus,
     Status,
-    describe_moves,
     describe_phase,
     describe_privacy,
+    describe_refusals,
     describe_refused,
     describe_renewal,
     describe_score,
@@ -313,9 +313,9 @@ def _reputation(member: MemberStatus) -> str:
     parts: list[str] = [member.reputation]
     if member.clock_ahead != 0:
         parts.append(f"its clock is {describe_clock(member.clock_ahead)}")
-    moves = describe_moves(member)
-    if moves:
-        parts.append(moves)
+    refusals = describe_refusals(member)
+    if refusals:
+        parts.append(refusals)
     if member.reputation != "good" or member.strikes:
         parts.append(f"{member.strikes} strikes: {member.reason}")
     if member.refused:

@@ -35,10 +35,10 @@ def run(
     --trust.
     """
     from federico.experiment.grid import load_grid
-    from federico.own_code import trust_in, trusting
+    from federico.own_code import trust_for_file, trusting
 
     options = RunOptions(**given)
-    trust = trust_in(file, everything=options.trust)
+    trust = trust_for_file(file, everything=options.trust)
     with trusting(trust), leaving_together() as team:
         perform(load_grid(file, options.settings), options, ["run", str(file)], team)
 
@@ -46,13 +46,13 @@ def run(
 @contextmanager
 def leaving_together() -> "Iterator[ProcessGroup]":
     """The processes that run the experiment. If one cannot go on, all are ended with it."""
-    from federico.exchange.mpi import team
+    from federico.exchange import mpi
 
-    members = team()
+    team = mpi.team()
     try:
-        yield members
+        yield team
     except BaseException as error:
-        members.give_up(error)
+        team.give_up(error)
         raise
 
 

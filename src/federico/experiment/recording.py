@@ -154,7 +154,7 @@ def _gains(
 def _refusals(
     rows: Sequence[Refusals], names: Sequence[str], clients: int
 ) -> tuple[list[dict[str, float]] | None, list[dict[str, int]] | None]:
-    """The standing of whose moves were refused, and how many; None where none ever was."""
+    """The standing of whose updates were refused, and how many; None where none ever was."""
     if not any(len(row.peers) for row in rows):
         return None, None
     standing: list[dict[str, float]] = []

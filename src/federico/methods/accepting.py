@@ -1,4 +1,4 @@
-"""What owners make of the moves that come for their models; see `federico.algorithm.acceptance`."""
+"""What owners make of updates that come for their models; see `federico.algorithm.acceptance`."""
 
 from dataclasses import dataclass, replace
 
@@ -15,14 +15,14 @@ from federico.algorithm.acceptance import (
 from federico.exchange.protocol import Updates
 from federico.learning.bank import Bank
 from federico.learning.rows import Rows
-from federico.methods.averaging import OwnMoves
+from federico.methods.averaging import ComparedWithOwn
 from federico.methods.federico_evidence import HeldOutEvidence
 from federico.types import FloatArray, IntArray
 
 COLUMNS = 1 << 14
 """Coordinates of which the median or trimmed mean is found at a time."""
 OWNERS = 8
-"""This many models are moved at a time, to judge moves; a copy of each is kept meanwhile."""
+"""This many models are moved at a time, to judge updates; a copy of each is kept meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -40,17 +40,17 @@ class Weighed:
 
 @dataclass(frozen=True)
 class Acceptance:
-    """How owners weigh the moves of others against their own."""
+    """How owners weigh the updates of others against their own."""
 
     accept: Accept
     reach: float
     trim: float
     """The part of the weight that a trimmed mean leaves out at either end."""
 
-    def weigh(self, updates: Updates, own: OwnMoves, lengths: FloatArray) -> Weighed:
+    def weigh(self, updates: Updates, own: ComparedWithOwn, lengths: FloatArray) -> Weighed:
         """The updates with what is left of their coefficients.
 
-        `lengths` tells how long the moves of each update's owner usually are, [updates].
+        `lengths` tells how long the updates of each update's owner usually are, [updates].
         """
         scales = np.ones(len(updates))
         kept = np.ones(len(updates))
@@ -58,12 +58,12 @@ class Acceptance:
             kept = within_reach(own.distances, lengths, self.reach)
         if self.accept == "cosine":
             kept = np.where(updates.are_own, 1.0, along_own(own.cosines))
-            too_long = (own.move_lengths > lengths) & ~updates.are_own
-            np.divide(lengths, own.move_lengths, out=scales, where=too_long)
+            too_long = (own.lengths > lengths) & ~updates.are_own
+            np.divide(lengths, own.lengths, out=scales, where=too_long)
         return Weighed(keep(updates, kept), scales)
 
     def merged(self, weighed: Weighed) -> Weighed:
-        """For a median or trimmed mean, a single move in place of all that came for a model.
+        """For a median or trimmed mean, a single update in place of all that came for a model.
 
         A model whose owner has not moved it itself stays as it is.
         """
@@ -99,30 +99,30 @@ def keep(updates: Updates, kept: FloatArray) -> Updates:
 
 
 def _middle(updates: Updates, positions: IntArray, trim: float) -> torch.Tensor:
-    """The trimmed mean of the moves at these positions, some coordinates at a time."""
+    """The trimmed mean of the deltas at these positions, some coordinates at a time."""
     rows = [updates.rows[position] for position in positions.tolist()]
     middle = torch.empty_like(rows[0])
     for first in range(0, len(middle), COLUMNS):
         some = slice(first, first + COLUMNS)
-        moves = torch.stack([row[some] for row in rows])  # [updates, columns]
-        in_doubles = moves.double().cpu().numpy()
+        deltas = torch.stack([row[some] for row in rows])  # [updates, columns]
+        in_doubles = deltas.double().cpu().numpy()
         mean = trimmed_mean(in_doubles, updates.coefficients[positions], trim)
         middle[some] = torch.from_numpy(mean).to(middle)
     return middle
 
 
-class MoveJudge:
-    """Tells what moves are worth to the owners of the models, on what these hold out."""
+class UpdateJudge:
+    """Tells what updates are worth to the owners of the models, on what these hold out."""
 
     def __init__(self, held_out: HeldOutEvidence, bank: Bank) -> None:
         self._held_out = held_out
         self._bank = bank
 
     def worth(self, weighed: Weighed, least_share: float) -> FloatArray:
-        """The nats that each move adds to those of its owner's own move, [updates].
+        """The nats that each update adds to those of its owner's own update, [updates].
 
-        A move counts for its share of the average beside the owner's own; where that is not more
-        than `least_share`, and where there is no own move, it is worth nothing.
+        An update counts for its share of the average beside the owner's own; where that is not more
+        than `least_share`, and where there is no own update, it is worth nothing.
         """
         updates = weighed.updates
         worth = np.zeros(len(updates))
@@ -149,9 +149,9 @@ class MoveJudge:
         queues: list[IntArray],
         worth: FloatArray,
     ) -> None:
-        """Find the worth of the moves in these queues, each of one owner, whose own is first.
+        """Find the worth of the updates in these queues, each of one owner, whose own is first.
 
-        One move of each owner at a time, so that models are judged side by side.
+        One update of each owner at a time, so that models are judged side by side.
         """
         updates = weighed.updates
         by_own = np.zeros(len(worth))
@@ -167,14 +167,14 @@ class MoveJudge:
                 by_own[own] = np.minimum(gain, ceilings)
                 continue
 
-            # A model that is no number is worth as little as can be, with its own move or without.
+            # A model that is no number is worth as little as can be, its own or not.
             with np.errstate(invalid="ignore"):
                 worth[tried] = np.nan_to_num(gain - by_own[own])
 
     def _gain(
         self, weighed: Weighed, own: IntArray, tried: IntArray, shares: FloatArray
     ) -> FloatArray:
-        """What models are worth to their owners after these moves, [moves]."""
+        """What models are worth to their owners after these updates, [updates]."""
         updates = weighed.updates
         owners = updates.owners[own]
         places = self._bank.places(owners).tolist()

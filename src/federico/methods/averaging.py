@@ -22,7 +22,7 @@ def average_into(
 ) -> None:
     """phi_b += sum_i c_ib delta_ib / sum_i c_ib.
 
-    A model that got no update does not move. Each delta is multiplied by its scale, if there are
+    A model that got no update stays as it is. Each delta is multiplied by its scale, if there are
     any, but the sum of coefficients stays.
     """
     kept = np.flatnonzero(updates.rows.finite())
@@ -53,47 +53,47 @@ def finite(updates: Updates) -> Updates:
 
 
 @dataclass(frozen=True)
-class OwnMoves:
+class ComparedWithOwn:
     """How updates compare with what the owners of the models send themselves."""
 
-    lengths: FloatArray
-    """The length of the owner's own move, [updates]; 0 where it has none."""
+    own_lengths: FloatArray
+    """The length of the owner's own update, [updates]; 0 where it has none."""
     distances: FloatArray
-    """How far each move is from the owner's own, [updates]; infinitely far where it has none."""
-    move_lengths: FloatArray
-    """The length of each move, [updates]."""
+    """How far each update is from the owner's own, [updates]; infinitely far where it has none."""
+    lengths: FloatArray
+    """The length of each update, [updates]."""
 
     @property
     def cosines(self) -> FloatArray:
-        """The cosine of the angle between each move and the owner's own; 0 where there is none."""
-        # By the law of cosines, from the three sides of the triangle that the two moves make.
-        product = 2 * self.lengths * self.move_lengths
-        squares = self.lengths**2 + self.move_lengths**2
+        """The cosine of the angle between each update and the owner's own; 0 if there is none."""
+        # By the law of cosines, from the three sides of the triangle that the two updates make.
+        product = 2 * self.own_lengths * self.lengths
+        squares = self.own_lengths**2 + self.lengths**2
         rest = squares - self.distances**2
         has_angle = (product > 0) & np.isfinite(self.distances)
         cosine = np.zeros(len(product))
         np.divide(rest, product, out=cosine, where=has_angle)
 
-        # Huge moves have squares that are not finite, and rounding may lead out of the range.
+        # Huge updates have squares that are not finite, and rounding may lead out of the range.
         cosine = np.nan_to_num(cosine)
         return np.clip(cosine, -1.0, 1.0)
 
 
-def compare_with_own(updates: Updates) -> OwnMoves:
+def compare_with_own(updates: Updates) -> ComparedWithOwn:
     """Compare every update with the one that the owner of its model has computed itself."""
-    lengths = np.zeros(len(updates))
+    own_lengths = np.zeros(len(updates))
     distances = np.full(len(updates), np.inf)
-    move_lengths = np.array([_length(row) for row in updates.rows])
+    lengths = np.array([_length(row) for row in updates.rows])
     for owner, positions in updates.by_owner():
         own = positions[updates.contributors[positions] == owner]
         if len(own) == 0:
             continue
 
-        own_move = updates.rows[int(own[0])]
-        lengths[positions] = move_lengths[own[0]]
+        own_delta = updates.rows[int(own[0])]
+        own_lengths[positions] = lengths[own[0]]
         for position in positions.tolist():
-            distances[position] = _length(updates.rows[position] - own_move)
-    return OwnMoves(lengths, distances, move_lengths)
+            distances[position] = _length(updates.rows[position] - own_delta)
+    return ComparedWithOwn(own_lengths, distances, lengths)
 
 
 def _length(row: Tensor) -> float:

@@ -162,16 +162,16 @@ class Federico(Method):
     def round(self, round_index: int) -> Round:
         """Algorithm 1, one pass of its outer loop, for all peers at once."""
         clock = self.context.clock
-        is_final = self.evidence.is_judging and round_index > self.last_judging_round
+        becomes_final = self.evidence.is_judging and round_index > self.last_judging_round
 
         with clock("sample"):
-            neighbors = self.candidates() if is_final else self.sample(round_index)
+            neighbors = self.candidates() if becomes_final else self.sample(round_index)
         visits = pull_neighbors(self, round_index, neighbors)
         self.choice.note_who_came(neighbors, visits)
 
         with clock("e_step"):
-            self.e_step(visits, is_final=is_final)
-        if is_final:
+            self.e_step(visits, becomes_final=becomes_final)
+        if becomes_final:
             self.end_judging()
             with clock("sample"):
                 visits = self.only_sampled(visits, round_index)
@@ -227,14 +227,14 @@ class Federico(Method):
 
     # The E-step: whom peers trust.
 
-    def e_step(self, visits: Visits, *, is_final: bool = False) -> None:
+    def e_step(self, visits: Visits, *, becomes_final: bool = False) -> None:
         """Equation (3): what is measured of the visited models becomes each peer's posterior.
 
         With held-out evidence, outputs become trust here: `measure` in `federico_evidence`, `judge`
         in `judging`, `judge_classes` or `judge_values` in `algorithm.evidence`, `observe` and
         `weights` in `algorithm.gains`, and `trust` in `algorithm.trust_rules`.
         """
-        judgement = self.evidence.measure(visits, is_final=is_final)
+        judgement = self.evidence.measure(visits, becomes_final=becomes_final)
         for i in self.posteriors:
             self.posteriors[i] = self.evidence.posterior(i)
             self.forget_negligible(i)

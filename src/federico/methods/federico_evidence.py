@@ -56,7 +56,7 @@ class TrustEvidence(ABC):
         return False
 
     @abstractmethod
-    def measure(self, visits: Visits, *, is_final: bool) -> Judgement | None:
+    def measure(self, visits: Visits, *, becomes_final: bool) -> Judgement | None:
         """Take in what the hosted peers measure of the models they visit.
 
         Returns what held-out samples say about each visit, where there are any.
@@ -128,7 +128,7 @@ class TrainingLosses(TrustEvidence):
             bound=bound,
         )
 
-    def measure(self, visits: Visits, *, is_final: bool) -> None:
+    def measure(self, visits: Visits, *, becomes_final: bool) -> None:
         """Evaluate the visited models on what they are trained on; such evidence is never final."""
         losses = self.learner.evaluate(self.bank, visits)  # [visits]
         if self.opt.loss == "sum":
@@ -207,8 +207,8 @@ class HeldOutEvidence(TrustEvidence):
         """Whether all hosted peers train on all their samples."""
         return bool(self.trust_is_final.all())
 
-    def measure(self, visits: Visits, *, is_final: bool) -> Judgement:
-        """Judge the visited models; `is_final` evidence replaces all from before.
+    def measure(self, visits: Visits, *, becomes_final: bool) -> Judgement:
+        """Judge the visited models; if trust `becomes_final`, this replaces all from before.
 
         Once trust is final it can only fall: models move on, and one may move away from a peer that
         trusts it.
@@ -218,7 +218,7 @@ class HeldOutEvidence(TrustEvidence):
         for i, positions in visits.by_client():
             owners = visits.owners[positions]
             evidence = judgement.of(positions)
-            self.gains[i].observe(owners, evidence, final=is_final)
+            self.gains[i].observe(owners, evidence, becomes_final=becomes_final)
             self.found.append(Gains(owners, evidence.gain))
         return judgement
 
@@ -274,7 +274,7 @@ class HeldOutEvidence(TrustEvidence):
         else:
             self.learner.hold_out(self.opt.held_out, lone_batches=False)
 
-    # What owners ask, to judge moves.
+    # What owners ask, to judge updates.
 
     def own_gains(self, owners: IntArray) -> FloatArray:
         """What the models of these hosted peers are worth to themselves right now, [owners]."""

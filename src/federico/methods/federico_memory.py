@@ -23,8 +23,8 @@ def memory_needs(options: FedericoOptions, clients: int, rounds: int) -> Needs:
         private_updates = clients
 
     copies = 0
-    if options.judges_moves(clients):
-        copies = min(clients, OWNERS)  # what models were before a move was tried
+    if options.judges_updates(clients):
+        copies = min(clients, OWNERS)  # what models were before an update was tried
     if options.accept in ("median", "trimmed"):
         copies += visits + clients
 

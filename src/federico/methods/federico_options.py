@@ -74,17 +74,17 @@ class FedericoOptions(Options):
     in the paper. An owner trusts nobody whom it has not evaluated; with held-out evidence it
     evaluates senders next."""
     accept: Accept = "reach"
-    """How an owner weighs what others send against the move that it has computed itself. `reach`:
+    """How an owner weighs what others send against the update that it has computed itself. `reach`:
     what is further from it than `reach` is drawn back towards it (self-centred clipping). `cosine`:
     by direction; what leads backwards counts for nothing, and what is longer than the owner's own
-    moves is shortened (FLTrust). `median`, `trimmed`: in each coordinate the weighted median, or
+    updates is shortened (FLTrust). `median`, `trimmed`: in each coordinate the weighted median, or
     the weighted mean without the extremes; for owners with many contributors. `any`: nothing is
-    weighed. Unless it is `any`, an owner that computes no move in a round is not moved, and with
-    held-out evidence and `m_step = "epochs"` it judges what the moves of each contributor are worth
-    to it: those of one that has cost it a nat are refused."""
+    weighed. Unless it is `any`, an owner that computes no update in a round is not moved, and with
+    held-out evidence and `m_step = "epochs"` it judges what the updates of each contributor are
+    worth to it: those of one that has cost it a nat are refused."""
     reach: PositiveFloat = REACH
-    """How far a move may be from the owner's own under `accept = "reach"`, in usual lengths of the
-    owner's own moves: their mean so far, or the present one if that is longer."""
+    """How far an update may be from the owner's own under `accept = "reach"`, in usual lengths of
+    the owner's own updates: their mean so far, or the present one if that is longer."""
     trim: float = Field(default=0.25, gt=0, lt=0.5)
     """What part of the weight `accept = "trimmed"` leaves out at either end."""
     sampler: Literal["epsilon_greedy", "uniform", "everyone"] = "epsilon_greedy"
@@ -164,7 +164,7 @@ class FedericoOptions(Options):
         return self
 
     def _refuse_options_of_other_rules(self) -> None:
-        """Refuse what belongs to another way of weighing moves."""
+        """Refuse what belongs to another way of weighing updates."""
         if self._is_changed("reach") and self.accept != "reach":
             raise ValueError("reach is about accept = 'reach': take it out, or set that")
         if self._is_changed("trim") and self.accept != "trimmed":
@@ -208,6 +208,6 @@ class FedericoOptions(Options):
         """Whether peers train a model alone, too; without others their own is that already."""
         return self.private_model and self.judges(clients)
 
-    def judges_moves(self, clients: int) -> bool:
-        """Whether owners judge the moves of others on held-out samples; a gradient is none yet."""
+    def judges_updates(self, clients: int) -> bool:
+        """Whether owners judge the updates of others on held-out samples; not under gradients."""
         return self.judges(clients) and self.accept != "any" and self.m_step == "epochs"

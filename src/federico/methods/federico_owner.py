@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from federico.algorithm.standing import MoveWorths, Standings, too_far
+from federico.algorithm.standing import Standings, UpdateWorths, too_far
 from federico.exchange.protocol import Updates
-from federico.methods.accepting import Acceptance, MoveJudge, Weighed, keep
+from federico.methods.accepting import Acceptance, UpdateJudge, Weighed, keep
 from federico.methods.averaging import compare_with_own
 from federico.methods.context import MethodContext
 from federico.methods.federico_evidence import HeldOutEvidence
@@ -17,48 +17,48 @@ from federico.types import BoolArray, FloatArray, IntArray
 
 
 class OwnerSide:
-    """The hosted peers as owners: they weigh moves against their own, and remember who sent them.
+    """The hosted peers as owners: they weigh updates against their own, and remember who sent them.
 
     How far an owner trusts a contributor is not decided here: coefficients say so already.
     """
 
     standings = PerPair[Standings]()
-    """What the moves of others say about them, to each hosted peer."""
-    own_moves = PerClient[IntArray]()
+    """What the updates of others say about them, to each hosted peer."""
+    own_updates = PerClient[IntArray]()
     """How many times each peer has moved its own model, [hosted]."""
     own_path = PerClient[FloatArray]()
-    """The sum of the lengths of these moves, [hosted]."""
-    move_worths = PerPair[MoveWorths]()
-    """What the moves of others were worth to each hosted peer."""
+    """The sum of the lengths of these updates, [hosted]."""
+    update_worths = PerPair[UpdateWorths]()
+    """What the updates of others were worth to each hosted peer."""
 
     def __init__(
         self, options: FedericoOptions, context: MethodContext, held_out: HeldOutEvidence | None
     ) -> None:
-        """`held_out` judges what moves are worth, where models are judged at all."""
+        """`held_out` judges what updates are worth, where models are judged at all."""
         self.opt = options
         self.context = context
         self.acceptance = Acceptance(options.accept, options.reach, options.trim)
-        self.move_judge: MoveJudge | None = None
-        if held_out is not None and options.judges_moves(context.count):
-            self.move_judge = MoveJudge(held_out, context.bank)
+        self.update_judge: UpdateJudge | None = None
+        if held_out is not None and options.judges_updates(context.count):
+            self.update_judge = UpdateJudge(held_out, context.bank)
 
         hosted = context.hosted
         self.standings = {b: Standings() for b in hosted.tolist()}
-        self.move_worths = {b: MoveWorths() for b in hosted.tolist()}
-        self.own_moves = np.zeros(len(hosted), dtype=np.int64)
+        self.update_worths = {b: UpdateWorths() for b in hosted.tolist()}
+        self.own_updates = np.zeros(len(hosted), dtype=np.int64)
         self.own_path = np.zeros(len(hosted))
 
     def weigh(self, updates: Updates) -> Weighed:
-        """What is left of the updates' coefficients, and how far each move may lead."""
+        """What is left of the updates' coefficients, and how far each update may lead."""
         if self.opt.accept == "any":
             return Weighed(updates, np.ones(len(updates)))
 
         own = compare_with_own(updates)
-        lengths = self._usual_lengths(updates, own.lengths)
+        lengths = self._usual_lengths(updates, own.own_lengths)
         weighed = self.acceptance.weigh(updates, own, lengths)
         is_refused = too_far(own.distances, lengths)
-        if self.move_judge is not None:
-            worth = self.move_judge.worth(weighed, self.opt.w_min)
+        if self.update_judge is not None:
+            worth = self.update_judge.worth(weighed, self.opt.w_min)
             is_harmful = self._harmful(updates, worth)
             harmless = np.where(is_harmful, 0.0, 1.0)
             weighed = replace(weighed, updates=keep(weighed.updates, harmless))
@@ -79,7 +79,7 @@ class OwnerSide:
     def _note_refusals(self, updates: Updates, is_refused: BoolArray) -> FloatArray:
         """The standing of each update's contributor with the owner, after this round, [updates].
 
-        A move that would count for next to nothing is held against nobody.
+        An update that would count for next to nothing is held against nobody.
         """
         standing = np.ones(len(updates))
         for b, standings in self.standings.items():
@@ -94,7 +94,7 @@ class OwnerSide:
         return standing
 
     def _usual_lengths(self, updates: Updates, own_lengths: FloatArray) -> FloatArray:
-        """How long the moves of each update's owner usually are, [updates].
+        """How long the updates of each update's owner usually are, [updates].
 
         A peer whose model fits its own samples hardly moves it any more. That is no reason to keep
         others from moving it.
@@ -103,21 +103,21 @@ class OwnerSide:
         for b, positions in updates.by_owner():
             place = np.searchsorted(self.context.hosted, b)
             length = own_lengths[positions[0]]
-            if b in updates.contributors[positions]:  # its own move is missing if it diverged
-                self.own_moves[place] += 1
+            if b in updates.contributors[positions]:  # its own update is missing if it diverged
+                self.own_updates[place] += 1
                 self.own_path[place] += length
-            moves = max(1, self.own_moves[place])
-            mean_length = self.own_path[place] / moves
+            count = max(1, self.own_updates[place])
+            mean_length = self.own_path[place] / count
             usual[positions] = max(length, mean_length)
         return usual
 
     def _harmful(self, updates: Updates, worth: FloatArray) -> BoolArray:
-        """Which senders have done the owner harm so far, these moves included, [updates]."""
-        for worths in self.move_worths.values():
+        """Which senders have done the owner harm so far, these updates included, [updates]."""
+        for worths in self.update_worths.values():
             worths.fade()
         is_harmful = np.zeros(len(updates), dtype=bool)
         for b, positions in updates.by_owner():
             others = positions[updates.contributors[positions] != b]
             contributors = updates.contributors[others]
-            is_harmful[others] = self.move_worths[b].note(contributors, worth[others])
+            is_harmful[others] = self.update_worths[b].note(contributors, worth[others])
         return is_harmful

@@ -66,13 +66,13 @@ class Gains:
 
 @dataclass(frozen=True)
 class Refusals:
-    """The contributors whose moves one client has had to refuse."""
+    """The contributors whose updates one client has had to refuse."""
 
     peers: IntArray
     standing: FloatArray
     """What is left of what each may count for: from 1, when all is regained, down towards 0."""
     count: IntArray
-    """How many of its moves were ever refused."""
+    """How many of its updates were ever refused."""
 
 
 @dataclass(frozen=True)

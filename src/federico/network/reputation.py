@@ -21,7 +21,7 @@ PARTICULARS = re.compile(r"'[^']*'|\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 
 
 @dataclass(frozen=True)
-class Standing:
+class Offences:
     """What is on record about one peer."""
 
     strikes: int = 0
@@ -36,13 +36,13 @@ class Standing:
 
 
 class Reputation:
-    """The standing of every peer that has ever sent what it may not send."""
+    """The offences of every peer that has ever sent what it may not send."""
 
     def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
         """`clock` gives seconds; tests set it."""
         self._limits = limits
         self._clock = clock
-        self._standings: dict[str, Standing] = {}
+        self._offences: dict[str, Offences] = {}
         self._refused: dict[str, dict[str, int]] = {}
         self._lock = threading.Lock()
 
@@ -53,7 +53,7 @@ class Reputation:
             before = self._current(peer)
             after = replace(before, strikes=before.strikes + 1, reason=reason)
             after = self._judge(after)
-            self._standings[peer] = after
+            self._offences[peer] = after
             self._count(peer, reason)
         log.warning("%s: %s (%s)", peer, reason, after.state)
 
@@ -72,17 +72,17 @@ class Reputation:
 
     def trusts(self, peer: str) -> bool:
         """Whether requests go to this peer, and are taken from it."""
-        return self.standing(peer).state == "good"
+        return self.offences(peer).state == "good"
 
-    def standing(self, peer: str) -> Standing:
+    def offences(self, peer: str) -> Offences:
         """What is on record about this peer now."""
         with self._lock:
             return self._current(peer)
 
-    def standings(self) -> dict[str, Standing]:
+    def all_offences(self) -> dict[str, Offences]:
         """What is on record about every peer that has a record."""
         with self._lock:
-            return {peer: self._current(peer) for peer in sorted(self._standings)}
+            return {peer: self._current(peer) for peer in sorted(self._offences)}
 
     def _count(self, peer: str, reason: str) -> None:
         counts = self._refused.setdefault(peer, {})
@@ -91,14 +91,14 @@ class Reputation:
             kind = OTHER_REASONS
         counts[kind] = counts.get(kind, 0) + 1
 
-    def _current(self, peer: str) -> Standing:
+    def _current(self, peer: str) -> Offences:
         """A pause that is over clears the strikes, but is not forgotten."""
-        noted = self._standings.get(peer, Standing())
+        noted = self._offences.get(peer, Offences())
         if noted.state == "paused" and self._clock() >= noted.paused_until:
             return replace(noted, state="good", strikes=0)
         return noted
 
-    def _judge(self, noted: Standing) -> Standing:
+    def _judge(self, noted: Offences) -> Offences:
         if noted.state != "good" or noted.strikes < self._limits.strikes:
             return noted
         if noted.pauses >= self._limits.pauses:

@@ -89,11 +89,11 @@ class Record:
     the client's own. None where the method judges no models so, and with more than a thousand
     clients."""
     standing: list[dict[str, float]] | None = None
-    """What is left to the contributors whose moves each client has had to refuse, of what they may
-    count for at this client: from 0 to 1. With many clients only the least; None where nothing was
-    ever refused."""
+    """What is left to the contributors whose updates each client has had to refuse, of what they
+    may count for at this client: from 0 to 1. With many clients only the least; None where nothing
+    was ever refused."""
     refusals: list[dict[str, int]] | None = None
-    """How many moves of these contributors were refused so far."""
+    """How many updates of these contributors were refused so far."""
     epsilon: list[float] | None = None
     """What all that each client has sent so far costs in differential privacy of its samples; None
     where training is not private."""

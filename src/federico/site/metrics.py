@@ -94,7 +94,7 @@ def _members(status: Status) -> Iterator[Metric]:
         waited[wait.member] = max(status.updated - wait.since, waited.get(wait.member, 0.0))
     yield _by_label("member_here", "Whether a member is here now", "member", here)
     yield _by_label("member_strikes", "Messages against the rules", "member", strikes)
-    yield _by_label("member_refused_moves", "Moves that had to be refused", "member", refused)
+    yield _by_label("member_refused_updates", "Updates that had to be refused", "member", refused)
     yield _by_label("member_standing", "What is left after refusals, 0 to 1", "member", standing)
     yield _by_label("member_trust", "Weight in the posterior", "member", status.posterior)
     yield _by_label("waiting_seconds", "How long a member is waited for", "member", waited)

@@ -49,10 +49,10 @@ class MemberStatus:
     """Whether two processes answer with the member's key, such as a restored one beside the lost
     one: one of them is to be stopped."""
     standing: float = 1.0
-    """What is left to the member of what its moves may count for here, from 0 to 1: less after
-    moves that had to be refused."""
+    """What is left to the member of what its updates may count for here, from 0 to 1: less after
+    updates that had to be refused."""
     refusals: int = 0
-    """How many of its moves had to be refused so far: far from this site's own, or harmful on
+    """How many of its updates had to be refused so far: far from this site's own, or harmful on
     held-out samples."""
     clock_ahead: float = 0.0
     """Seconds by which the member's clock is ahead of those of most members; 0 if it is not wrong.
@@ -221,12 +221,12 @@ def describe_refused(member: MemberStatus) -> str:
     return "; ".join(f"{reason} ({_times(count)})" for reason, count in by_count)
 
 
-def describe_moves(member: MemberStatus) -> str:
-    """How many moves of a member were refused, and what that costs it; empty if none were."""
+def describe_refusals(member: MemberStatus) -> str:
+    """How many updates of a member were refused, and what that costs it; empty if none were."""
     if member.refusals == 0:
         return ""
-    moves = "1 move" if member.refusals == 1 else f"{member.refusals:,} moves"
-    return f"{moves} refused, counts for {member.standing:.0%}"
+    updates = "1 update" if member.refusals == 1 else f"{member.refusals:,} updates"
+    return f"{updates} refused, counts for {member.standing:.0%}"
 
 
 def _times(count: int) -> str:

@@ -220,15 +220,15 @@ class StatusWriter:
 
     def _member_status(self, name: str) -> MemberStatus:
         presence = self._exchange.presence
-        standing = self._exchange.reputation.standing(name)
+        offences = self._exchange.reputation.offences(name)
         left, refusals = self._refusals_of(name)
         return MemberStatus(
             here=presence.here(name),
             last_seen=presence.away().get(name),
             same_file=name not in presence.with_another_file(),
-            reputation=standing.state,
-            strikes=standing.strikes,
-            reason=standing.reason,
+            reputation=offences.state,
+            strikes=offences.strikes,
+            reason=offences.reason,
             refused=self._exchange.reputation.refused(name),
             same_protocol=name not in presence.with_another_protocol(),
             twice=name in self._exchange.there_twice(),
@@ -238,7 +238,7 @@ class StatusWriter:
         )
 
     def _refusals_of(self, name: str) -> tuple[float, int]:
-        """A member's standing after moves that were refused, and how many were."""
+        """A member's standing after updates that were refused, and how many were."""
         record = self._last_record
         if record is None or record.standing is None or record.refusals is None:
             return 1.0, 0

@@ -10,8 +10,8 @@ from federico.site.status import (
     EXPIRES_SOON_DAYS,
     SECONDS_A_DAY,
     Status,
-    describe_moves,
     describe_posterior,
+    describe_refusals,
     describe_refused,
     describe_renewal,
     describe_score,
@@ -137,7 +137,7 @@ def _members(status: Status) -> list[Plain]:
                 "reputation": member.reputation,
                 "strikes": member.strikes,
                 "refused": describe_refused(member),
-                "moves": describe_moves(member),
+                "refused_updates": describe_refusals(member),
                 "twice": member.twice,
                 "clock": _clock(member.clock_ahead),
             }

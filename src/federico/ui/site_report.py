@@ -27,9 +27,9 @@ from federico.runs.metric import METRICS, metric_in
 from federico.runs.records import read_records
 from federico.site.status import (
     Status,
-    describe_moves,
     describe_phase,
     describe_privacy,
+    describe_refusals,
     describe_refused,
     describe_renewal,
     describe_waits,
@@ -190,9 +190,9 @@ def _members_table(status: Status) -> str:
         standing: str = member.reputation
         if member.strikes:
             standing += f", {member.strikes} strikes, the last for: {member.reason}"
-        moves = describe_moves(member)
-        if moves:
-            standing += f", {moves}"
+        refusals = describe_refusals(member)
+        if refusals:
+            standing += f", {refusals}"
         trust = "not met yet" if weight is None else percent(weight)
         lines.append([name, trust, here, standing, describe_refused(member)])
     headings = ["member", "trust", "presence", "reputation", "what was refused"]

@@ -5,7 +5,7 @@ import { goTo, load } from "./source.js";
 import { bytesText, listed, secondsText } from "./words.js";
 
 const SITES = ["site", "state", "round", "last word", "reaches", "alone against together", "trusts", "sent and received", "certificate ends in"];
-const REFUSED = ["site", "refuses", "reputation", "strikes", "messages, and how often", "moves"];
+const REFUSED = ["site", "refuses", "reputation", "strikes", "messages, and how often", "updates"];
 const MOST_IN_MATRIX = 30;
 
 export async function showNetwork(_, given) {
@@ -105,8 +105,8 @@ function missing(site) {
 
 function refused(sites) {
   const lines = sites.flatMap((site) => site.members
-    .filter((member) => member.strikes || member.refused || member.moves || member.reputation !== "good")
-    .map((member) => [site.name, member.name, member.reputation, String(member.strikes), member.refused || "-", member.moves || "-"]));
+    .filter((member) => member.strikes || member.refused || member.refused_updates || member.reputation !== "good")
+    .map((member) => [site.name, member.name, member.reputation, String(member.strikes), member.refused || "-", member.refused_updates || "-"]));
   if (!lines.length) return paragraphs(["None: no site has refused anything since it was started."]);
   const made = stacked(table("What was refused since the site was started", REFUSED, lines));
   made.classList.add("worded");

@@ -1,6 +1,6 @@
-"""What a hostile member sends to the owner of a model, instead of a move that helps it.
+"""What a hostile member sends to the owner of a model, instead of an update that helps it.
 
-Hostile members know everything: the model they move, how its owner moves it itself, and what all
+Hostile members know everything: the models, what each owner computes for its own, and what all
 honest members send. So they are as strong as attackers can be who keep to the protocol.
 """
 
@@ -23,14 +23,14 @@ class Opportunity:
 
     model: Tensor
     """The model itself, [size]."""
-    own_move: Tensor
-    """How its owner moves it in this round; the mean of the honest moves if nobody owns it."""
-    honest_moves: Tensor
-    """What honest members send, ordered by contributor and the owner among them, [moves, size]."""
+    own_delta: Tensor
+    """How its owner moves it in this round; the mean of the honest deltas if nobody owns it."""
+    honest_deltas: Tensor
+    """What honest members send, the owner too, ordered by contributor, [updates, size]."""
     mimicked: Tensor
     """What the first honest member other than the owner sends."""
     computed: Tensor
-    """What the hostile member has computed honestly; the owner's own move if it has not."""
+    """What the hostile member has computed honestly; the owner's own update if it has not."""
     replacement: Tensor
     """A model that knows nothing."""
     strength: float
@@ -38,13 +38,13 @@ class Opportunity:
     rng: np.random.Generator
 
 
-Move = Callable[[Opportunity], Tensor]
-"""What a hostile member sends when it has the opportunity, [size]."""
+HostileDelta = Callable[[Opportunity], Tensor]
+"""The delta that a hostile member sends when it has the opportunity, [size]."""
 
 
-def own_move_backwards(chance: Opportunity) -> Tensor:
-    """The owner's own move turned round, this many times as long."""
-    return -chance.strength * chance.own_move
+def own_delta_backwards(chance: Opportunity) -> Tensor:
+    """The owner's own update turned round, this many times as long."""
+    return -chance.strength * chance.own_delta
 
 
 def computed_backwards(chance: Opportunity) -> Tensor:
@@ -53,21 +53,21 @@ def computed_backwards(chance: Opportunity) -> Tensor:
 
 
 def noise(chance: Opportunity) -> Tensor:
-    """A random direction, this many times as long as the owner's own move."""
-    drawn = torch.from_numpy(chance.rng.standard_normal(len(chance.own_move))).to(chance.own_move)
-    length = chance.strength * float(chance.own_move.norm())
+    """A random direction, this many times as long as the owner's own update."""
+    drawn = torch.from_numpy(chance.rng.standard_normal(len(chance.own_delta))).to(chance.own_delta)
+    length = chance.strength * float(chance.own_delta.norm())
     return length * drawn / float(drawn.norm())
 
 
 def a_little_is_enough(chance: Opportunity) -> Tensor:
-    """The mean of the honest moves, less this many of their standard deviations."""
-    spread = chance.honest_moves.std(0, unbiased=False)
-    return chance.honest_moves.mean(0) - chance.strength * spread
+    """The mean of the honest updates, less this many of their standard deviations."""
+    spread = chance.honest_deltas.std(0, unbiased=False)
+    return chance.honest_deltas.mean(0) - chance.strength * spread
 
 
 def inner_product_manipulation(chance: Opportunity) -> Tensor:
-    """The mean of the honest moves turned round, and short enough to look harmless."""
-    return -chance.strength * chance.honest_moves.mean(0)
+    """The mean of the honest updates turned round, and short enough to look harmless."""
+    return -chance.strength * chance.honest_deltas.mean(0)
 
 
 def mimic(chance: Opportunity) -> Tensor:
@@ -76,7 +76,7 @@ def mimic(chance: Opportunity) -> Tensor:
 
 
 def mimic_backwards(chance: Opportunity) -> Tensor:
-    """What one honest member sends, turned round: as long as an honest move, and never along it."""
+    """What one honest member sends, turned round: as long as its update, and never along it."""
     return -chance.strength * chance.mimicked
 
 
@@ -87,21 +87,21 @@ def replace_model(chance: Opportunity) -> Tensor:
 
 def nothing(chance: Opportunity) -> Tensor:
     """No work at all."""
-    return torch.zeros_like(chance.own_move)
+    return torch.zeros_like(chance.own_delta)
 
 
-MOVES: dict[AttackKind, Move] = {
+HOSTILE_DELTAS: dict[AttackKind, HostileDelta] = {
     "sign-flip": computed_backwards,
-    "scaled-flip": own_move_backwards,
+    "scaled-flip": own_delta_backwards,
     "noise": noise,
     "alie": a_little_is_enough,
     "ipm": inner_product_manipulation,
     "mimic": mimic,
     "model-replacement": replace_model,
-    "good-model-bad-moves": own_move_backwards,
+    "good-model-bad-moves": own_delta_backwards,
     "good-model-turned-moves": mimic_backwards,
     "two-faced": mimic_backwards,
     "free-rider": nothing,
-    "echo": own_move_backwards,
+    "echo": own_delta_backwards,
 }
 """What members send by the kind of attack; of other kinds they send what training gives."""

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from federico.attacks.moves import MOVES, Opportunity
+from federico.attacks.hostile_updates import HOSTILE_DELTAS, Opportunity
 from federico.attacks.options import AttackKind
 from federico.rng import stream
 
@@ -15,15 +15,15 @@ HONEST = torch.tensor([[3.0, 4.0], [1.0, 0.0], [2.0, 2.0]])
 def sent(kind: AttackKind, strength: float = 2.0) -> list[float]:
     chance = Opportunity(
         model=torch.tensor([1.0, 1.0]),
-        own_move=OWN,
-        honest_moves=HONEST,
+        own_delta=OWN,
+        honest_deltas=HONEST,
         mimicked=HONEST[1],
         computed=torch.tensor([5.0, -1.0]),
         replacement=torch.tensor([0.0, 7.0]),
         strength=strength,
         rng=stream(0, "test"),
     )
-    numbers: list[float] = MOVES[kind](chance).tolist()
+    numbers: list[float] = HOSTILE_DELTAS[kind](chance).tolist()
     return numbers
 
 
@@ -42,7 +42,7 @@ def sent(kind: AttackKind, strength: float = 2.0) -> list[float]:
         ("free-rider", [0.0, 0.0]),
     ],
 )
-def test_moves_follow_their_formulas(kind: AttackKind, wanted: list[float]) -> None:
+def test_updates_follow_their_formulas(kind: AttackKind, wanted: list[float]) -> None:
     assert sent(kind) == pytest.approx(wanted)
 
 
