@@ -1,5 +1,8 @@
 """federico in the manner of scikit-learn."""
 
+import copy
+import gc
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -7,13 +10,28 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from torch import nn
 
 from federico import FedericoClassifier, FedericoRegressor
-from federico.errors import RunError
+from federico.errors import ConfigError, RunError
 
 RNG = np.random.default_rng(0)
 X = {name: RNG.normal(size=(60, 3)) for name in ("north", "south", "west")}
 FAST = {"training": {"optimizer": {"kind": "adam", "learning_rate": 0.03}, "batch_size": 10}}
+
+
+def net() -> nn.Module:
+    return nn.Linear(3, 2)
+
+
+def fitted(**parameters: object) -> FedericoClassifier:
+    clients = {name: (x, np.where(x[:, 0] > 0, "ill", "fit")) for name, x in X.items()}
+    return FedericoClassifier(rounds=2, settings=FAST, **parameters).fit(clients)
+
+
+def unpickled(content: bytes) -> FedericoClassifier:
+    estimator: FedericoClassifier = pickle.loads(content)  # noqa: S301 (made by the test)
+    return estimator
 
 
 def test_a_classifier_predicts_each_clients_own_labels() -> None:
@@ -66,3 +84,55 @@ def test_there_is_no_label_where_no_model_has_an_answer() -> None:
     far = np.array([[0.0, 0.0], [np.finfo(np.float64).max] * 2])
     with pytest.raises(RunError, match="1 of 2 samples have no prediction"):
         model.predict(far, client="a")
+
+
+@pytest.mark.parametrize("model", [None, net])
+def test_a_pickled_estimator_predicts_when_the_original_is_gone(model: object) -> None:
+    estimator = fitted(model=model)
+    expected = estimator.predict_proba(X["north"], client="north")
+    path = estimator.run_.path
+    content = pickle.dumps(estimator)
+    del estimator
+    gc.collect()
+    assert not path.exists()
+
+    back = unpickled(content)
+    np.testing.assert_array_equal(back.predict_proba(X["north"], client="north"), expected)
+    assert set(back.predict(X["west"], client="west")) == {"fit", "ill"}
+    assert list(back.run_.posterior().index) == ["north", "south", "west"]
+    assert back.get_params()["rounds"] == 2
+    again = unpickled(pickle.dumps(back))
+    np.testing.assert_array_equal(again.predict_proba(X["north"], client="north"), expected)
+
+
+def test_a_pickled_estimator_does_not_need_the_directory_it_was_given(tmp_path: Path) -> None:
+    estimator = fitted(directory=tmp_path / "first")
+    expected = estimator.predict_proba(X["south"], client="south")
+    content = pickle.dumps(estimator)
+    (tmp_path / "first").rename(tmp_path / "moved")
+    back = unpickled(content)
+    np.testing.assert_array_equal(back.predict_proba(X["south"], client="south"), expected)
+
+
+def test_a_run_and_a_personal_model_outlive_their_estimator() -> None:
+    bundle = fitted().run_.client("north")
+    gc.collect()
+    assert len(bundle.predict(X["north"])) == 60
+    plot = fitted().run_.plot
+    gc.collect()
+    plot.posterior()
+    with pytest.raises(RunError, match="cannot be pickled; pickle the estimator"):
+        pickle.dumps(fitted().run_)
+
+
+def test_a_model_without_a_name_can_be_copied_but_not_pickled() -> None:
+    estimator = fitted(model=lambda: nn.Linear(3, 2))
+    with pytest.raises(ConfigError, match=r"model: cannot be pickled .*; define it at the top"):
+        pickle.dumps(estimator)
+    copied = copy.deepcopy(estimator)
+    expected = estimator.predict_proba(X["north"], client="north")
+    del estimator
+    gc.collect()
+    np.testing.assert_array_equal(copied.predict_proba(X["north"], client="north"), expected)
+    with pytest.raises(NotFittedError):
+        clone(copied).predict(X["north"], client="north")

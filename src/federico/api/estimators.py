@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-import shutil
-import weakref
+import pickle
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
+from federico.api.results import Run
 from federico.api.running import run
+from federico.api.temporary import TemporaryFolder
 from federico.data.from_python import ClientsData, read_clients
-from federico.errors import RunError
+from federico.errors import ConfigError, RunError
+from federico.own_code import EVERYTHING
 from federico.runs.answers import has_answer
+from federico.runs.lock import LOCK
 from federico.types import Array, FloatArray, Task
+
+NOT_PICKLED = ("checkpoint", LOCK)
+"""What of a run is needed only to resume it."""
 
 
 class _PersonalModels(BaseEstimator):  # type: ignore[misc]
@@ -39,7 +44,11 @@ class _PersonalModels(BaseEstimator):  # type: ignore[misc]
         Without one, each client trains a small perceptron. `settings` are further keys of an
         experiment file, such as {"federico": {"neighbors": 2}}.
         The run directory is kept below `directory`, where fitting the same again only loads it, and
-        fitting something else is refused; without one it is deleted with the estimator.
+        fitting something else is refused; without one it lives as long as the estimator, `run_` or
+        a personal model of it.
+
+        A fitted estimator can be pickled: the pickle holds the run and its models as the bytes of
+        their files, wherever they are kept.
         """
         self.model = model
         self.rounds = rounds
@@ -48,14 +57,15 @@ class _PersonalModels(BaseEstimator):  # type: ignore[misc]
         self.directory = directory
 
     def _fit(self, clients: ClientsData, task: Task, **more: Any) -> None:
+        temporary = None
         directory = self.directory
         if directory is None:
-            directory = mkdtemp(prefix="federico-")
-            weakref.finalize(self, shutil.rmtree, directory, ignore_errors=True)
+            temporary = TemporaryFolder()
+            directory = temporary.path
         settings: dict[str, Any] = {"methods": ["federico"], "name": "fit"}
         settings |= self.settings or {}
         settings |= more
-        self.run_ = run(
+        trained = run(
             clients=clients,
             model=self.model,
             task=task,
@@ -64,11 +74,76 @@ class _PersonalModels(BaseEstimator):  # type: ignore[misc]
             directory=directory,
             **settings,
         )
+        self.run_ = Run(
+            trained.path,
+            self._factory,
+            trained=trained.trained,
+            trust=EVERYTHING,
+            folder=temporary,
+        )
         self.clients_ = self.run_.clients
+
+    @property
+    def _factory(self) -> Callable[[], nn.Module] | None:
+        """What makes new modules, where the model is no table."""
+        return None if isinstance(self.model, Mapping) else self.model
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Parameters and, where it is fitted, the files of its run instead of their folder."""
+        state = dict(super().__getstate__())
+        if "run_" in state:
+            for name, value in self.get_params().items():
+                _refuse_what_has_no_name(name, value)
+            fitted = state.pop("run_")
+            state["files"] = (fitted.path.name, _files_below(fitted.path))
+        return state
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        """Put the files of the run into a new temporary folder."""
+        rest = dict(state)
+        name, files = rest.pop("files", ("", {}))
+        super().__setstate__(rest)
+        if not files:
+            return
+        temporary = TemporaryFolder()
+        for place, content in files.items():
+            file = temporary.path / name / place
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content)
+        self.run_ = Run(temporary.path / name, self._factory, trust=EVERYTHING, folder=temporary)
+
+    def __deepcopy__(self, memo: object) -> Self:
+        """New parameters; what fitting has left is never changed, and is the same."""
+        copied: Self = clone(self)
+        for name, value in vars(self).items():
+            if name.endswith("_"):
+                setattr(copied, name, value)
+        return copied
 
     def _outputs(self, x: Any, client: str) -> FloatArray:
         check_is_fitted(self, "run_")
         return self.run_.client(client).probabilities(x)
+
+
+def _refuse_what_has_no_name(parameter: str, value: object) -> None:
+    """Refuse a function that a pickle cannot name, and say what can be done about it."""
+    try:
+        pickle.dumps(value)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise ConfigError(
+            f"{parameter}: cannot be pickled ({error}); define it at the top level of a module, or "
+            'give the model as a table such as {"kind": "mlp", "hidden": [50]}'
+        ) from error
+
+
+def _files_below(folder: Path) -> dict[str, bytes]:
+    """The content of all files of a run, by their places in it."""
+    found = {}
+    for file in sorted(folder.rglob("*")):
+        place = file.relative_to(folder)
+        if file.is_file() and not set(place.parts) & set(NOT_PICKLED):
+            found[place.as_posix()] = file.read_bytes()
+    return found
 
 
 class FedericoClassifier(_PersonalModels):

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from federico.api.plots import Plots
+    from federico.api.temporary import TemporaryFolder
 
 MOST_LISTED = 20
 """Clients and cells that an error message lists."""
@@ -47,15 +48,20 @@ class Run:
         *,
         trained: bool = False,
         trust: Trust = NOTHING,
+        folder: TemporaryFolder | None = None,
     ) -> None:
         """`trained`: whether `federico.run` has just played rounds of it.
 
         `trust`: which of the Python code that it names may run.
+
+        `folder`: the temporary folder that it lies in, which lives as long as this run and its
+        personal models.
         """
         self.path = Path(path)
         self.trained = trained
         self._model = model
         self._trust = trust
+        self._folder = folder
         self._cells = RunDir(self.path).cells()
         if not self._cells:
             raise RunError(
@@ -184,7 +190,9 @@ class Run:
                 f"it has {_listed(known)}"
             )
         self._refuse_another_model(cell)
-        return open_client(cell, str(name), self._model, trust=self._trust)
+        bundle = open_client(cell, str(name), self._model, trust=self._trust)
+        bundle.files_owner = self._folder
+        return bundle
 
     def records(self, method: str = "federico", seed: int | None = None) -> list[Record]:
         """Every round of one method and seed."""

@@ -94,6 +94,8 @@ class Bundle:
         self._read_base = read_base
         self._stored_numbers = stored_numbers
         self._trust = trust
+        self.files_owner: object = None
+        """What deletes the files of this model once nothing refers to it any more."""
 
     def __repr__(self) -> str:
         models = f"{len(self.header.owners)} models"
@@ -337,6 +339,7 @@ class Bundle:
         distilled = Bundle(
             header, lambda layout: [row], self._factory, self._read_base, trust=self._trust
         )
+        distilled.files_owner = self.files_owner
         targets = None
         if y is not None:
             targets = known_targets(np.asarray(y), self.header.schema, "y")
