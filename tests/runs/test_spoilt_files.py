@@ -17,6 +17,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors import SafetensorError
+from safetensors.torch import load_file
 
 from federico.errors import FedericoError, RunError
 from federico.experiment.build import prepare
@@ -26,8 +28,9 @@ from federico.runs.atomic import PARTIAL
 from federico.runs.bundle import HEADER_FILE, MODELS_FILE, open_folder
 from federico.runs.cell_result import cell_result
 from federico.runs.checkpoint import load_latest
-from federico.runs.client_models import open_client
+from federico.runs.client_models import INDEX_FILE, mixtures_digest, open_client
 from federico.runs.layout import CellDir, RunDir
+from federico.runs.results import RESULTS, read_results
 from federico.site.backup import back_up, restore
 from federico.site.federation_file import load_federation
 from federico.site.local_federation import create_federation
@@ -51,7 +54,13 @@ EXAMPLES = Path(__file__).parents[2] / "src" / "federico" / "examples"
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
-def try_all(what: str, read: Callable[[bytes], object], good: bytes, seed: int) -> Counter[str]:
+def try_all(
+    what: str,
+    read: Callable[[bytes], object],
+    good: bytes,
+    seed: int,
+    spoil: Callable[[bytes, random.Random], bytes] = spoil,
+) -> Counter[str]:
     """Read many spoilt versions; only documented errors may come out."""
     rng = random.Random(seed)
     began = time.monotonic()
@@ -70,6 +79,23 @@ def try_all(what: str, read: Callable[[bytes], object], good: bytes, seed: int) 
             raise AssertionError(f"{type(error).__name__} for {spoilt!r}") from error
     record(what, outcomes, began)
     return outcomes
+
+
+def spoil_a_value(good: bytes, rng: random.Random) -> bytes:
+    """Put something else in the place of one value of a JSON line, or take it away."""
+    root = json.loads(good)
+    holder = root
+    while True:
+        place = rng.choice(list(holder) if isinstance(holder, dict) else range(len(holder)))
+        inner = holder[place]
+        if not isinstance(inner, dict | list) or not inner or rng.random() < 0.3:
+            break
+        holder = inner
+    if rng.random() < 0.3:
+        del holder[place]
+    else:
+        holder[place] = rng.choice((None, -1, 0, 1e308, "x", [], {}, [1], True, 10**30))
+    return json.dumps(root).encode() + b"\n"
 
 
 @pytest.fixture
@@ -151,6 +177,59 @@ def test_what_a_run_leaves(finished: RunDir, tmp_path: Path, name: str) -> None:
         return cell_result(CellDir(folder))
 
     try_all(name, read, (folder / name).read_bytes(), 5)
+
+
+@pytest.mark.parametrize("how", [spoil, spoil_a_value])
+def test_the_index_of_all_clients(
+    finished: RunDir, tmp_path: Path, how: Callable[[bytes, random.Random], bytes]
+) -> None:
+    folder = tmp_path / "cell"
+    shutil.copytree(finished.cell("federico", 0).path, folder)
+    file = folder / "clients" / INDEX_FILE
+
+    def read(content: bytes) -> object:
+        file.write_bytes(content)
+        opened = open_client(CellDir(folder), "0")
+        return repr(opened), opened.probabilities(np.zeros((2, 64), dtype=np.float32))
+
+    outcomes = try_all(f"index of all clients, {how.__name__}", read, file.read_bytes(), 11, how)
+    assert outcomes["RunError"] > 0
+
+
+def test_the_models_of_all_clients(finished: RunDir, tmp_path: Path) -> None:
+    """Names, types and shapes of the tensors are spoilt, and their hash is made to fit."""
+    folder = tmp_path / "cell"
+    shutil.copytree(finished.cell("federico", 0).path, folder)
+    clients = folder / "clients"
+    index = json.loads((clients / INDEX_FILE).read_text())
+    good = (clients / MODELS_FILE).read_bytes()
+    header_of_tensors = 8 + int.from_bytes(good[:8], "little")
+
+    def read(head: bytes) -> object:
+        file = clients / MODELS_FILE
+        file.write_bytes(head + good[header_of_tensors:])
+        try:
+            digest = mixtures_digest(load_file(file))
+        except (SafetensorError, OSError):
+            digest = ""
+        (clients / INDEX_FILE).write_text(json.dumps(index | {"mixtures_sha256": digest}))
+        return open_client(CellDir(folder), "0").probabilities(np.zeros((2, 64), dtype=np.float32))
+
+    outcomes = try_all("models of all clients", read, good[:header_of_tensors], 12)
+    assert outcomes["RunError"] > 0
+
+
+@pytest.mark.parametrize("how", [spoil, spoil_a_value])
+def test_a_line_of_results(
+    finished: RunDir, tmp_path: Path, how: Callable[[bytes, random.Random], bytes]
+) -> None:
+    def read(content: bytes) -> object:
+        (tmp_path / RESULTS).write_bytes(content)
+        return read_results(tmp_path)
+
+    good = (finished.path / RESULTS).read_bytes().splitlines(keepends=True)[0]
+    outcomes = try_all(f"line of results, {how.__name__}", read, good, 13, how)
+    assert outcomes["RunError"] > 0
 
 
 def test_a_last_round_that_lacks_a_client(finished: RunDir, tmp_path: Path) -> None:

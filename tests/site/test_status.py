@@ -33,7 +33,10 @@ def test_what_was_said_is_read(tmp_path: Path) -> None:
 
 
 def test_what_a_site_is_alone_and_together_is_read(tmp_path: Path) -> None:
-    comparison = Comparison({"accuracy": 0.5}, {"accuracy": 0.8}, {"accuracy": None}, 0.9)
+    alone = {"accuracy": 0.5, "loss": 1.0}
+    together = {"accuracy": 0.8, "loss": 0.5}
+    used = {"accuracy": None, "loss": None}
+    comparison = Comparison(alone, together, used, 0.9)
     compared = replace(STATUS, evaluated=2, comparison=comparison)
     write_status(tmp_path, compared)
     assert read_status(tmp_path) == compared

@@ -1,6 +1,7 @@
 """What a personal model comes with, beside the numbers of its models."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -16,6 +17,7 @@ from federico.learning.calibration import Calibration
 from federico.learning.model_options import ModelOptions
 from federico.runs.comparison import Comparison
 from federico.runs.distilling import Distillation
+from federico.types import Array
 
 FORMAT = 1
 LARGEST_HEADER = 1 << 28
@@ -25,13 +27,26 @@ LARGEST_HEADER = 1 << 28
 def _standardizer(value: Any) -> Standardizer | None:
     if value is None:
         return None
-    return Standardizer(**{name: np.array(numbers) for name, numbers in value.items()})
+    return Standardizer(**_numbers(value, ("median", "mean", "scale")))
 
 
 def _target_scale(value: Any) -> TargetScale | None:
     if value is None:
         return None
-    return TargetScale(**{name: np.array(numbers) for name, numbers in value.items()})
+    return TargetScale(**_numbers(value, ("mean", "spread")))
+
+
+def _numbers(value: Any, names: Sequence[str]) -> dict[str, Array]:
+    """Arrays of these names, where a file has lists."""
+    if not isinstance(value, dict) or set(value) != set(names):
+        raise ValueError(f"a table of {', '.join(names)} was expected")
+    found = {}
+    for name in names:
+        numbers = np.asarray(value[name])
+        if numbers.dtype.kind not in "fiu":
+            raise ValueError(f"{name}: numbers were expected")
+        found[name] = numbers
+    return found
 
 
 @dataclass(frozen=True)
@@ -100,7 +115,7 @@ def read_json_header(path: Path) -> dict[str, Any]:
         found = json.loads(path.read_bytes())
     except OSError as error:
         raise RunError(f"{path}: cannot be read: {error.strerror}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise RunError(f"{path}: not a client's bundle: {error}") from None
     if not isinstance(found, dict):
         raise RunError(f"{path}: not a client's bundle: a table was expected")
@@ -125,12 +140,26 @@ def _check_lengths(header: Header, path: Path) -> None:
     for name, values in (("weights", header.weights), ("temperatures", header.temperatures)):
         if values is not None and len(values) != models:
             raise RunError(f"{path}: not a client's bundle: {name}: one for each owner belongs")
+    _check_scale(header.standardizer, tuple(header.schema.input_shape), "standardizer", path)
+    _check_scale(header.target_scale, (header.schema.outputs,), "target_scale", path)
     if header.offsets is None:
         return
     lengths = [len(offsets) for offsets in header.offsets]
     if lengths != [header.schema.outputs] * models:
         raise RunError(
             f"{path}: not a client's bundle: offsets: one for each owner and output belongs"
+        )
+
+
+def _check_scale(
+    fitted: Standardizer | TargetScale | None, shape: tuple[int, ...], name: str, path: Path
+) -> None:
+    """Refuse a scale of other inputs or targets than the client has."""
+    if fitted is None:
+        return
+    if any(values.shape != shape for values in asdict(fitted).values()):
+        raise RunError(
+            f"{path}: not a client's bundle: {name}: one number for each input or output belongs"
         )
 
 

@@ -17,11 +17,13 @@ method `save` writes it to a folder of its own.
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from math import prod
 from pathlib import Path
 from typing import Any
 
+import torch
+from pydantic import TypeAdapter, ValidationError
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
@@ -39,7 +41,7 @@ from federico.runs.bundle import (
     stored_shapes,
     tensors_below,
 )
-from federico.runs.bundle_header import read_json_header, validated_header
+from federico.runs.bundle_header import FORMAT, read_json_header, validated_header
 from federico.runs.comparison import Comparisons
 from federico.runs.layout import CellDir
 from federico.types import Array
@@ -48,6 +50,41 @@ INDEX_FILE = "index.json"
 CALIBRATION = ("temperatures", "offsets")
 STANDARDIZER = ("median", "mean", "scale")
 TARGET_SCALE = ("mean", "spread")
+
+
+@dataclass(frozen=True)
+class Index:
+    """What the index says: all that is not a number of a model."""
+
+    common: dict[str, Any]
+    """What the headers of all clients have in common."""
+    clients: list[str]
+    owners: list[str]
+    """Whose each model is."""
+    slots: list[tuple[str, list[int]]]
+    """The names and shapes of a model's tensors, in the order they have in a row."""
+    sha256: list[str]
+    """A hash of each model."""
+    mixtures_sha256: str
+    comparisons: Comparisons | None = None
+    """What each client is alone, together and as used; None where no model is trained alone."""
+    format: int = FORMAT
+
+    def __post_init__(self) -> None:
+        """Refuse lists that are not about the same models or clients."""
+        if len(self.sha256) != len(self.owners):
+            raise ValueError("sha256: one for each of the owners belongs")
+        if self.comparisons is None:
+            return
+        of_all = self.comparisons
+        lists = [of_all.together_share]
+        for figures in (of_all.alone, of_all.together, of_all.used):
+            lists += figures.values()  # type: ignore[arg-type] # they are only counted
+        if any(len(by_client) != len(self.clients) for by_client in lists):
+            raise ValueError("comparisons: one for each client belongs")
+
+
+INDEX = TypeAdapter(Index)
 
 
 def open_client(
@@ -62,28 +99,31 @@ def open_client(
     own_folder = folder / folder_name(name)
     if own_folder.is_dir():  # clients that keep models of different rounds share no files
         return open_folder(own_folder, factory, trust=trust)
-    index = read_json_header(folder / INDEX_FILE)
-    try:
-        place = index["clients"].index(name)
-    except (KeyError, ValueError):
-        raise RunError(f"{folder / INDEX_FILE}: has no client {name!r}") from None
+    index = read_index(folder)
+    if name not in index.clients:
+        raise RunError(f"{folder / INDEX_FILE}: has no client {name!r}")
+    place = index.clients.index(name)
 
     tensors = _small_tensors(folder / MODELS_FILE, index)
-    models, numbers = _mixture(tensors, place)
-    raw = dict(index["common"])
+    models, numbers = _mixture(tensors, place, index, folder / MODELS_FILE)
+    raw = dict(index.common)
     raw["client"] = name
-    raw["owners"] = [index["owners"][model] for model in models.tolist()]
+    raw["owners"] = [index.owners[model] for model in models.tolist()]
     for part, values in numbers.items():
         raw[part] = values.tolist()
-    raw["standardizer"] = _client_row(tensors, "standardizer", STANDARDIZER, place)
-    raw["target_scale"] = _client_row(tensors, "target_scale", TARGET_SCALE, place)
-    raw["comparison"] = _comparison(index, place)
+    for part, names in (("standardizer", STANDARDIZER), ("target_scale", TARGET_SCALE)):
+        raw[part] = None
+        if f"{part}.mean" in tensors:
+            raw[part] = _client_row(tensors, part, names, place, folder / MODELS_FILE)
+    raw["comparison"] = None
+    if index.comparisons is not None:
+        raw["comparison"] = asdict(index.comparisons.of(place))
     header = validated_header(raw, folder / INDEX_FILE)
 
     def read_rows(layout: ModelLayout) -> list[Tensor]:
         _refuse_replaced(folder, index)
-        _check_layout(layout, index["slots"])
-        return _read_rows(folder / MODELS_FILE, models, index["sha256"])
+        _check_layout(layout, index.slots)
+        return _read_rows(folder / MODELS_FILE, models, index.sha256, layout)
 
     def read_base() -> dict[str, Tensor]:
         return tensors_below(BASE, tensors)
@@ -102,34 +142,41 @@ def open_client(
     return Bundle(header, read_rows, factory, read_base, stored_numbers=stored_numbers, trust=trust)
 
 
-def _refuse_replaced(folder: Path, index: dict[str, Any]) -> None:
+def read_index(folder: Path) -> Index:
+    """What the index in this folder says, once it is known to be one."""
+    file = folder / INDEX_FILE
+    try:
+        return INDEX.validate_python(read_json_header(file))
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        fault = f"{place}: {first['msg']}" if place else first["msg"]
+        raise RunError(
+            f"{file}: damaged ({fault}); bring it back from a copy, or delete done.json of this "
+            "cell and run the experiment again: it is written again from the last checkpoint"
+        ) from None
+
+
+def _refuse_replaced(folder: Path, index: Index) -> None:
     """Refuse to read the models of a run that was trained again since its index was read."""
-    if read_json_header(folder / INDEX_FILE) != index:
+    if read_index(folder) != index:
         raise RunError(
             f"{folder}: was trained again since this personal model was opened; open it again"
         )
 
 
-def slots_of(layout: ModelLayout) -> list[list[Any]]:
+def slots_of(layout: ModelLayout) -> list[tuple[str, list[int]]]:
     """The names and shapes of a model's tensors, in the order they have in a row."""
-    return [[slot.name, list(slot.shape)] for slot in layout.slots]
+    return [(slot.name, list(slot.shape)) for slot in layout.slots]
 
 
-def _check_layout(layout: ModelLayout, slots: list[list[Any]]) -> None:
+def _check_layout(layout: ModelLayout, slots: list[tuple[str, list[int]]]) -> None:
     wanted = slots_of(layout)
     if wanted != slots:
         raise ConfigError(f"model: the stored tensors {slots} are not those of this model {wanted}")
 
 
-def _comparison(index: dict[str, Any], place: int) -> dict[str, Any] | None:
-    """What the client is alone, together and as used, where the method trains a model alone."""
-    of_all = index.get("comparisons")
-    if of_all is None:
-        return None
-    return asdict(Comparisons(**of_all).of(place))
-
-
-def _small_tensors(file: Path, index: dict[str, Any]) -> dict[str, Tensor]:
+def _small_tensors(file: Path, index: Index) -> dict[str, Tensor]:
     """All that the file holds beside the models, checked."""
     tensors: dict[str, Tensor] = {}
     try:
@@ -141,41 +188,70 @@ def _small_tensors(file: Path, index: dict[str, Any]) -> dict[str, Tensor]:
         raise RunError(f"{file.absolute()}: cannot be read: there is no such file") from None
     except (OSError, SafetensorError):
         raise damaged(file) from None
-    if mixtures_digest(tensors) != index["mixtures_sha256"]:
+    if mixtures_digest(tensors) != index.mixtures_sha256:
         raise damaged(file)
     return tensors
 
 
-def _mixture(tensors: dict[str, Tensor], place: int) -> tuple[Tensor, dict[str, Tensor]]:
+def _mixture(
+    tensors: dict[str, Tensor], place: int, index: Index, file: Path
+) -> tuple[Tensor, dict[str, Tensor]]:
     """Which models the client's mixture has, and what it says of each."""
-    counts = tensors["mixture.counts"]
+    counts = _whole_numbers(tensors, "mixture.counts", file)
+    models = _whole_numbers(tensors, "mixture.models", file)
+    if len(counts) != len(index.clients) or int(counts.sum()) != len(models):
+        raise damaged(file)
+    if bool((models >= len(index.owners)).any()):
+        raise damaged(file)
+
     first = int(counts[:place].sum())
     mine = slice(first, first + int(counts[place]))
     numbers: dict[str, Tensor] = {}
     for part in ("weights", *CALIBRATION):
-        if f"mixture.{part}" in tensors:
-            numbers[part] = tensors[f"mixture.{part}"][mine]
-    return tensors["mixture.models"][mine], numbers
+        values = tensors.get(f"mixture.{part}")
+        if values is not None:
+            if not values.is_floating_point() or values.shape[:1] != models.shape:
+                raise damaged(file)
+            numbers[part] = values[mine]
+    return models[mine], numbers
+
+
+def _whole_numbers(tensors: dict[str, Tensor], name: str, file: Path) -> Tensor:
+    """A list of numbers that count or name something."""
+    values = tensors.get(name)
+    if values is None or values.dtype != torch.int64 or values.dim() != 1:
+        raise damaged(file)
+    if bool((values < 0).any()):
+        raise damaged(file)
+    return values
 
 
 def _client_row(
-    tensors: dict[str, Tensor], prefix: str, names: Sequence[str], place: int
-) -> dict[str, Array] | None:
-    """How one client's inputs or targets were scaled; None where they were not."""
-    if f"{prefix}.mean" not in tensors:
-        return None
-    return {name: tensors[f"{prefix}.{name}"][place].numpy() for name in names}
+    tensors: dict[str, Tensor], prefix: str, names: Sequence[str], place: int, file: Path
+) -> dict[str, Array]:
+    """How one client's inputs or targets were scaled."""
+    row = {}
+    for name in names:
+        values = tensors.get(f"{prefix}.{name}")
+        if values is None or values.dim() != 2 or len(values) <= place:
+            raise damaged(file)
+        row[name] = values[place].numpy()
+    return row
 
 
-def _read_rows(file: Path, models: Tensor, digests: list[str]) -> list[Tensor]:
+def _read_rows(
+    file: Path, models: Tensor, digests: list[str], layout: ModelLayout
+) -> list[Tensor]:
     """Some of the models, each checked; the others are not read."""
     rows = []
     try:
         with safe_open(file, framework="pt") as opened:
             stored = opened.get_slice("rows")
+            if stored.get_shape() != [len(digests), layout.size]:
+                raise damaged(file)
             for model in models.tolist():
                 row = stored[model : model + 1][0].clone()
-                if row_digest(row) != digests[model]:
+                if row.dtype != layout.dtype or row_digest(row) != digests[model]:
                     raise damaged(file)
                 rows.append(row)
     except FileNotFoundError:
@@ -191,7 +267,8 @@ def mixtures_digest(tensors: dict[str, Tensor]) -> str:
     for name in sorted(tensors):
         if name != "rows":
             digest.update(name.encode())
-            digest.update(tensors[name].contiguous().numpy().tobytes())
+            # As bytes: NumPy does not know all types of numbers that a file may hold.
+            digest.update(tensors[name].reshape(-1).view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
 
 

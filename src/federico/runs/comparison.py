@@ -34,6 +34,10 @@ class Comparison:
     """How much the collaborators' models count, from 0 to 1; the model trained alone has the rest.
     It is judged on samples that were held out of training, never on test data."""
 
+    def __post_init__(self) -> None:
+        """Refuse figures that cannot be compared."""
+        _refuse_incomplete(self.alone, self.together, self.used)
+
     def __repr__(self) -> str:
         metric = metric_in(self.used)
         used = shown_figure(metric, self.used)
@@ -49,6 +53,10 @@ class Comparisons:
     used: dict[str, list[float | None]]
     together_share: list[float]
 
+    def __post_init__(self) -> None:
+        """Refuse figures that cannot be compared."""
+        _refuse_incomplete(self.alone, self.together, self.used)
+
     def of(self, place: int) -> Comparison:
         """The comparison of the client at this place."""
         return Comparison(
@@ -57,6 +65,15 @@ class Comparisons:
             used=_of_client(self.used, place),
             together_share=self.together_share[place],
         )
+
+
+def _refuse_incomplete(*figures: Mapping[str, object]) -> None:
+    """Refuse figures, those of what is used last, without the one that a run is judged by."""
+    needed = {metric_in(figures[-1]).recorded_as, "loss"}
+    for each in figures:
+        missing = needed - each.keys()
+        if missing:
+            raise ValueError(f"figures: {min(missing)} is missing")
 
 
 def private_model_of(client: str) -> str:

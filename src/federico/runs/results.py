@@ -15,6 +15,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
+from pydantic import TypeAdapter, ValidationError
+
 from federico.errors import RunError
 from federico.runs.atomic import disk_errors, publish_text
 from federico.runs.comparison import Comparisons
@@ -120,6 +122,26 @@ class CellResult:
     hostile: list[str] = field(default_factory=list)
     """The clients that are hostile, in a simulation of an attack. Reports are about the others."""
 
+    def __post_init__(self) -> None:
+        """Refuse lists that are not about the same clients or rounds."""
+        by_client: list[Sequence[object] | None] = [
+            self.distribution,
+            self.train_samples,
+            self.test_samples,
+            self.together_share,
+            self.epsilon,
+            self.kept_rounds,
+            *(self.alone or {}).values(),
+            *(self.together or {}).values(),
+        ]
+        for name, by_round in self.figures.items():
+            if len(by_round) != len(self.evaluated):
+                raise ValueError(f"figures.{name}: one list for each evaluated round belongs")
+            by_client += by_round
+        for values in by_client:
+            if values is not None and len(values) != len(self.clients):
+                raise ValueError(f"a list has {len(values)} entries for {len(self.clients)} clients")
+
     def without_hostile(self) -> "CellResult":
         """The same of honest clients alone.
 
@@ -224,6 +246,10 @@ class StoredAggregate:
     stored_as: Literal["aggregate"] = field(default="aggregate")
 
 
+RESULT = TypeAdapter(CellResult)
+AGGREGATE = TypeAdapter(StoredAggregate)
+
+
 def append_result(folder: Path, result: CellResult) -> None:
     """Add the line of a finished cell to the results of a run."""
     line = _as_line(result) + "\n"
@@ -241,17 +267,17 @@ def read_results(folder: Path) -> tuple[list[CellResult], list[StoredAggregate]]
     aggregates: list[StoredAggregate] = []
     for number, raw in _lines(path):
         try:
-            provenance = raw.pop("provenance")
-            if raw.get("stored_as") == "aggregate":
-                raw["by_seed"] = {int(seed): float(value) for seed, value in raw["by_seed"].items()}
-                known = [Provenance(**each) for each in provenance]
-                aggregates.append(StoredAggregate(**raw, provenance=known))
+            if isinstance(raw, dict) and raw.get("stored_as") == "aggregate":
+                aggregates.append(AGGREGATE.validate_python(raw))
             else:
-                cell = CellResult(**raw, provenance=Provenance(**provenance))
+                cell = RESULT.validate_python(raw)
                 cells[cell.key] = cell
-        except (TypeError, KeyError, AttributeError, ValueError) as error:
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(str(part) for part in first["loc"])
+            fault = f"{place}: {first['msg']}" if place else first["msg"]
             raise RunError(
-                f"{path}: line {number} is not a result ({error}); delete that line to read "
+                f"{path}: line {number} is not a result ({fault}); delete that line to read "
                 "the rest"
             ) from None
     return list(cells.values()), aggregates
@@ -306,20 +332,20 @@ def _cut_torn_line(path: Path) -> None:
         file.truncate(content.rfind(b"\n") + 1)
 
 
-def _lines(path: Path) -> list[tuple[int, dict[str, Any]]]:
-    """The whole lines of the file with their numbers.
+def _lines(path: Path) -> list[tuple[int, Any]]:
+    """What the whole lines of the file hold, with their numbers.
 
     A last line cut short by a crash is left out.
     """
     if not path.exists():
         return []
-    text = path.read_text(encoding="utf-8")
-    whole = text[: text.rfind("\n") + 1]
+    content = path.read_bytes()
+    whole = content[: content.rfind(b"\n") + 1]
     found = []
     for number, line in enumerate(whole.splitlines(), start=1):
         try:
             found.append((number, json.loads(line)))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise RunError(
                 f"{path}: line {number} is damaged ({error}); delete that line to read the rest"
             ) from None
