@@ -48,7 +48,7 @@ state = "/var/lib/federico/state"
 listen = [$2]
 connect = [$3]
 threads = 1
-part = "$4"                             # a real site has no part, no [partition] and no [split]
+client = "$4"                           # a real site has no client, no [partition] and no [split]
 
 [data]
 kind = "digits"                        # a real site: kind = "table", path = "mine.csv", label = ...

@@ -13,9 +13,9 @@ from federico.learning import workers as workers_module
 from federico.learning.bank import Bank
 from federico.learning.learner import (
     ClientData,
-    DataPart,
     Learner,
     Proximal,
+    Subset,
     held_out,
     without_lone_batches,
 )
@@ -355,7 +355,7 @@ def test_losses_are_those_of_the_samples_and_evaluation_is_their_mean(
     ours = learner(blobs(sizes), model=MODELS[model])
     bank = bank_for(ours)
     visits = Visits.of([(i, b) for i in range(len(sizes)) for b in range(len(sizes))])
-    parts: tuple[DataPart, ...] = ("train", "test")
+    parts: tuple[Subset, ...] = ("train", "test")
     for part in parts:
         means = ours.evaluate(bank, visits, part)
         losses = ours.losses(bank, visits, part)

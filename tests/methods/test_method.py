@@ -286,7 +286,7 @@ def test_the_state_of_a_part_is_saved_with_the_method(
     class InParts(Local):
         def start(self) -> None:
             self.visited = Visited(len(self.context.hosted))
-            self.parts = [self.visited]
+            self.state_holders = [self.visited]
 
     played = method(InParts, blobs((6, 5, 7, 4)))
     played.visited.visits[:] = [1, 2, 3, 4]
@@ -302,7 +302,7 @@ def test_an_array_of_a_part_that_is_not_declared_is_warned_of(
         def start(self) -> None:
             visited = Visited(2)
             visited.velocity = np.zeros(3)
-            self.parts = [visited]
+            self.state_holders = [visited]
 
     with pytest.warns(UserWarning, match=r"Visited\.velocity is an array that is not declared"):
         method(ForgetfulInParts, blobs((6, 5)))

@@ -37,7 +37,7 @@ from federico.network.session import close, open_bus
 from federico.network.wire.messages import RefusedError
 from federico.network.wire.schema import ModelSchema
 from federico.network.wire.signing import Signer
-from tests.support.exchange_contract import PEERS, Connect, ExchangeContract
+from tests.support.exchange_contract import PEERS, Connect, ExchangeContract, PartOfModelContract
 from tests.support.hostile import (
     HostileModelStore,
     HostileSigner,
@@ -163,10 +163,14 @@ def joined(authority, new_bus) -> Iterator[Joined]:
         peer.exchange.close()
 
 
-class TestNetworkExchange(ExchangeContract):
+class TestNetworkExchange(ExchangeContract, PartOfModelContract):
     @pytest.fixture
     def connect(self, joined: Joined) -> Connect:
-        return lambda bank, participants: Everybody(bank, joined(bank.layout, participants))
+        def connected(bank: Bank, participants: int) -> Everybody:
+            shared = None if bank.personal is None else bank.shared
+            return Everybody(bank, joined(bank.layout, participants, shared=shared))
+
+        return connected
 
 
 @pytest.fixture

@@ -44,10 +44,10 @@ def test_a_site_that_is_ready(
 def test_everything_wrong_is_found_in_one_go(sites: dict[str, Path], tmp_path: Path) -> None:
     site = load_site(sites["1"])
     renew_certificate(site.identity.certificate, tmp_path / "ca", days=0)
-    findings = found(replace(site, options=site.options.model_copy(update={"part": "7"})))
+    findings = found(replace(site, options=site.options.model_copy(update={"client": "7"})))
     wrong = {what: message for what, (grade, message) in findings.items() if grade == "wrong"}
     assert "expired" in wrong["certificate"]
-    assert "no such part" in wrong["data and model"]
+    assert "no such client" in wrong["data and model"]
     assert len(wrong) == 2
 
 

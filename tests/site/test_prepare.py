@@ -40,8 +40,8 @@ def test_without_a_partition_all_data_is_the_sites(north: Site) -> None:
 
 
 def test_a_part_that_does_not_exist_is_refused(north: Site) -> None:
-    options = north.options.model_copy(update={"part": "7"})
-    with pytest.raises(ConfigError, match="no such part; it has 0, 1, 2"):
+    options = north.options.model_copy(update={"client": "7"})
+    with pytest.raises(ConfigError, match="no such client; it has 0, 1, 2"):
         prepare_site(Site(options, north.federation, north.folder))
 
 

@@ -16,6 +16,8 @@ from torch import Tensor
 from federico.exchange.protocol import Updates
 from federico.learning.bank import Bank
 from federico.learning.layout import ModelLayout
+from federico.learning.parts import ModelPart
+from federico.learning.personal_parts import PersonalParts
 from federico.learning.rows import Rows
 from federico.learning.visits import Visits
 from federico.network.exchange import NetworkExchange
@@ -78,6 +80,11 @@ class Neighbor:
         return int(self.exchange.traffic.take()["training"].received[self.number])
 
 
+def names_linked(session: zenoh.Session) -> list[str]:
+    """Whose certificates the links of a session have, a name for each link."""
+    return sorted(str(link.auth_identifier) for link in session.info.links())
+
+
 def names(count: int) -> tuple[str, ...]:
     return tuple(f"site{i}" for i in range(count))
 
@@ -86,8 +93,15 @@ def signers_of(authority, members: Sequence[str]) -> list[Signer]:
     return [Signer(*authority.issue(name), authority.pem) for name in members]
 
 
-def bank_of(layout: ModelLayout, owner: int) -> Bank:
-    return Bank.start(layout, 0, {owner: str(owner)}, torch.device("cpu"))
+def bank_of(
+    layout: ModelLayout, owner: int, shared: ModelPart | None = None, peers: int = 0
+) -> Bank:
+    """The bank of one of some peers, which share this part of their models; all of it if None."""
+    starts = {owner: str(owner)}
+    personal = None
+    if shared is not None:
+        personal = PersonalParts(layout, shared, 0, starts, peers)
+    return Bank.start(layout, 0, starts, torch.device("cpu"), personal=personal)
 
 
 def join(
@@ -98,12 +112,13 @@ def join(
     lockstep: bool = True,
     relays: tuple[str, ...] = (),
     folder: Path | None = None,
+    shared: ModelPart | None = None,
 ) -> list[Neighbor]:
     """A peer for each session and signer; all of them know that the others are here."""
     roster = Roster("test", DIGEST, names(len(signers)), relays)
     peers = []
     for number, (session, signer) in enumerate(zip(sessions, signers, strict=True)):
-        bank = bank_of(layout, number)
+        bank = bank_of(layout, number, shared, len(signers))
         options = {"limits": limits, "lockstep": lockstep, "folder": folder}
         peers.append(make_peer(bank, session, roster, number, signer, **options))
     meet(peers, roster)

@@ -195,9 +195,10 @@ def _say_known_rates(grid: "Grid", options: RunOptions, known: "KnownResults") -
 
 def _refuse_changed(grid: "Grid", options: RunOptions) -> None:
     """Refuse to run what could not be saved, before it takes hours."""
-    from federico.runs.kept_results import Place, refuse_changed
+    from federico.runs.kept_results import refuse_changed
+    from federico.runs.table import EntryKey
 
-    settings: dict[Place, str] = {}
+    settings: dict[EntryKey, str] = {}
     for row, column in options.selection.places(grid):
         for rate_kind in options.selection.kinds(grid):
             cell = grid.cells(row, column, rate_kind)[0]

@@ -16,9 +16,8 @@ from federico.errors import ConfigError
 from federico.experiment.config import Experiment, assign, cell_options, read, validate
 from federico.experiment.grid_options import GridColumn, GridOptions, GridRow
 from federico.runs.results import Key, RateKind
-from federico.runs.table import ReportedValues, ShownRate, TableDescription, TableRow
+from federico.runs.table import LOCAL, ReportedValues, ShownRate, TableDescription, TableRow
 
-LOCAL = "local"
 SAME_FOR_ALL = {"name", "methods", "seeds", "rounds", "grid", "paper", "figure", "origin"}
 """What no row or column may change."""
 SETTINGS_DIGITS = 12

@@ -32,7 +32,7 @@ from federico.learning.workers import WorkerPool, Workspace
 from federico.rng import key, stream
 from federico.types import Array, FloatArray, IntArray, Task
 
-DataPart = Literal["train", "held_out", "all", "test", "set aside", "marked"]
+Subset = Literal["train", "held_out", "all", "test", "set aside", "marked"]
 """Which of a client's samples: `all` are those for training and those held out of it. Those set
 aside belong to neither: the round to keep is chosen by them. Those that are marked are for testing,
 with the mark of a backdoor."""
@@ -167,7 +167,7 @@ class LocalTraining:
 
     round_index: int
     epochs: int
-    part: DataPart
+    subset: Subset
     sample_weights: FloatArray | None
     proximal: Proximal | None
     shared: ModelPart
@@ -261,7 +261,7 @@ class Learner:
 
         train = [client.train for client in clients]
         test = [client.test for client in clients]
-        self.data: dict[DataPart, ClientSamples] = {
+        self.data: dict[Subset, ClientSamples] = {
             "all": ClientSamples.load(train, task, layout.dtype, self.device),
             "test": ClientSamples.load(test, task, layout.dtype, self.device),
         }
@@ -371,12 +371,12 @@ class Learner:
 
     # Evaluation.
 
-    def evaluate(self, bank: Bank, visits: Visits, part: DataPart = "train") -> FloatArray:
+    def evaluate(self, bank: Bank, visits: Visits, subset: Subset = "train") -> FloatArray:
         """The mean loss of each visit's model on the client's samples, [visits].
 
-        Models run in evaluation mode; `part` says which of the client's samples are used.
+        Models run in evaluation mode; `subset` says which of the client's samples are used.
         """
-        data = self.data[part]
+        data = self.data[subset]
 
         @torch.no_grad()
         def measure(workspace: Workspace, stack: Stack) -> Tensor:
@@ -398,13 +398,13 @@ class Learner:
             mean_losses[stack.positions] = total.cpu().numpy() / counts
         return mean_losses
 
-    def losses(self, bank: Bank, visits: Visits, part: DataPart = "train") -> FloatArray:
+    def losses(self, bank: Bank, visits: Visits, subset: Subset = "train") -> FloatArray:
         """The loss of each visit's model on each of the client's samples, [visits, samples].
 
         Samples come in the order in which they are stored, followed by zeros for clients that have
         fewer than others. Models run in evaluation mode.
         """
-        data = self.data[part]
+        data = self.data[subset]
         counts = data.counts[visits.clients]
         most = int(counts.max(initial=0))
         all_losses = np.zeros((len(visits), most))
@@ -425,13 +425,13 @@ class Learner:
         self._each(stacks, measure)
         return all_losses
 
-    def outputs(self, bank: Bank, visits: Visits, part: DataPart) -> FloatArray:
+    def outputs(self, bank: Bank, visits: Visits, subset: Subset) -> FloatArray:
         """The outputs of each visit's model for each of the client's samples.
 
         [visits, samples, outputs]: log-probabilities for classes, values for regression. All
         clients visited must have the same number of samples. Models run in evaluation mode.
         """
-        data = self.data[part]
+        data = self.data[subset]
         stacks = self._stacks(bank, visits, data)
 
         @torch.no_grad()
@@ -461,12 +461,12 @@ class Learner:
         bank: Bank,
         visits: Visits,
         weights: FloatArray,
-        part: DataPart = "test",
+        subset: Subset = "test",
         calibration: Calibration | None = None,
     ) -> Scores:
         """All figures of every client's mixture of models on the client's own samples."""
-        mixed = self.mix(bank, visits, weights, part, calibration)
-        return self.scores(mixed, part)
+        mixed = self.mix(bank, visits, weights, subset, calibration)
+        return self.scores(mixed, subset)
 
     def combined(self, first: Tensor, second: Tensor, share_of_second: FloatArray) -> Tensor:
         """The predictions of two mixtures for test samples, mixed by each client's share."""
@@ -481,12 +481,12 @@ class Learner:
         both = from_first + from_second
         return rest_weighs_more(both, first_weight + second_weight, whole_weight)
 
-    def scores(self, mixed: Tensor, part: DataPart = "test") -> Scores:
+    def scores(self, mixed: Tensor, subset: Subset = "test") -> Scores:
         """All figures of predictions for every sample of every client, [samples, outputs].
 
         Targets that were standardised, and predictions of them, are compared in their own units.
         """
-        data = self.data[part]
+        data = self.data[subset]
         if self._target_units is None:
             return Scores(classification_figures(mixed, data.all_targets, data.counts))
 
@@ -498,8 +498,8 @@ class Learner:
     def trigger_success(self, mixed: Tensor) -> FloatArray:
         """What share of each client's marked samples is taken for what the mark stands for.
 
-        `mixed` are the predictions for the part "marked". Samples that truly have this label do not
-        count; NaN where a client has no others.
+        `mixed` are the predictions for the subset "marked". Samples that truly have this label do
+        not count; NaN where a client has no others.
         """
         data = self.data["marked"]
         assert self.backdoor is not None, "there is a mark"
@@ -517,7 +517,7 @@ class Learner:
         bank: Bank,
         visits: Visits,
         weights: FloatArray,
-        part: DataPart = "test",
+        subset: Subset = "test",
         calibration: Calibration | None = None,
     ) -> Tensor:
         """The mixed predictions for every sample of every client, [samples, outputs].
@@ -527,7 +527,7 @@ class Learner:
         the targets in `data`. Where a model has no finite answer for a sample it is left out, and
         the rest weigh more; without any finite answer the prediction is not a number.
         """
-        data = self.data[part]
+        data = self.data[subset]
 
         @torch.no_grad()
         def predict(workspace: Workspace, stack: Stack) -> list[tuple[Batch, Tensor, Tensor]]:
@@ -594,9 +594,9 @@ class Learner:
         fresh: bool = False,
         sample_weights: FloatArray | None = None,
         proximal: Proximal | None = None,
-        part: DataPart = "train",
+        subset: Subset = "train",
     ) -> Rows:
-        """Train a copy of each visited model on a part of the client's data; returns the deltas.
+        """Train a copy of each visited model on a subset of the client's data; returns the deltas.
 
         The delta of a visit, a row of [visits, size], is the trained copy minus the model. What
         stays with the client moves at once where the visit is to its own model, or to one that
@@ -610,12 +610,12 @@ class Learner:
         """
         deltas = self.new_deltas(bank, len(visits))
         states = self.new_states() if fresh else self.states
-        training = LocalTraining(round_index, epochs, part, sample_weights, proximal, bank.shared)
+        training = LocalTraining(round_index, epochs, subset, sample_weights, proximal, bank.shared)
         account = self.account
         if all(bank.is_private(owner) for owner in visits.owners.tolist()):
             account = None  # nobody sees these models
         if account is not None:
-            account.charge(visits.clients, self.data[part].counts[visits.clients])
+            account.charge(visits.clients, self.data[subset].counts[visits.clients])
 
         def learn(
             workspace: Workspace, work: tuple[Stack, PairStates]
@@ -642,7 +642,7 @@ class Learner:
             return finite, workspace.engine.counters.clone(), learned
 
         # Made here, by one thread: creating the state of a new pair is not thread-safe.
-        stacks = self._stacks(bank, visits, self.data[part])
+        stacks = self._stacks(bank, visits, self.data[subset])
         work = [(stack, states.of(stack.visits.pairs)) for stack in stacks]
         done = self._each(work, learn)
 
@@ -705,7 +705,7 @@ class Learner:
         self, workspace: Workspace, visits: Visits, states: PairStates, training: LocalTraining
     ) -> None:
         """Train the models in the workspace, with one optimizer step of all models per batch."""
-        data = self.data[training.part]
+        data = self.data[training.subset]
         models = ModelsInTraining(workspace, visits, self, states, training)
         for epoch in range(training.epochs):
             orders = self._orders(visits, data, training.round_index, epoch)
@@ -737,7 +737,7 @@ class Learner:
 
         No two visits share a random number: what they cost together is the sum of their costs.
         """
-        data = self.data[training.part]
+        data = self.data[training.subset]
         counts = data.counts[visits.clients].tolist()  # largest first
         steps = [account.steps_per_epoch(count) for count in counts]
         models = ModelsInTraining(workspace, visits, self, states, training)

@@ -16,9 +16,9 @@ from federico.learning.layout import ModelLayout
 from federico.learning.parts import ModelPart
 from federico.learning.visits import Visits
 
-Place: TypeAlias = tuple[int, int]
-"""A client, and the owner of a model that one of its parts completes."""
-Learned: TypeAlias = list[tuple[Place, Tensor]]
+PartKey: TypeAlias = tuple[int, int]
+"""A client, and the owner of a model that one of its personal parts completes."""
+Learned: TypeAlias = list[tuple[PartKey, Tensor]]
 """Parts that were trained, and where they belong."""
 
 
@@ -44,22 +44,22 @@ class PersonalParts:
         self._starts = starts
         self._clients = clients
         self._device = torch.device(device)
-        self._rows: dict[Place, Tensor] = {}
+        self._rows: dict[PartKey, Tensor] = {}
         self._start_of: dict[str, Tensor] = {}
 
     def meet(self, visits: Visits) -> None:
         """Make the parts that are not there yet. Only one thread at a time may do this."""
         for client, owner in visits.pairs:
-            place = self._place(client, owner)
-            if place not in self._rows:
-                _, of_owner = place
+            key = self._key(client, owner)
+            if key not in self._rows:
+                _, of_owner = key
                 start = self._start(self._starts[of_owner])
-                self._rows[place] = start.clone()
+                self._rows[key] = start.clone()
 
     def complete(self, visits: Visits, shared: Tensor, rows: Tensor) -> None:
         """Write whole models into `rows`: what the clients share, and the parts of the visitors."""
         self.shared.paste(shared, rows)
-        parts = [self._rows[self._place(client, owner)] for client, owner in visits.pairs]
+        parts = [self._rows[self._key(client, owner)] for client, owner in visits.pairs]
         self._part.paste(torch.stack(parts), rows)
 
     def learned(self, visits: Visits, trained: Tensor) -> Learned:
@@ -70,15 +70,15 @@ class PersonalParts:
         """
         moved: Learned = []
         for row, (client, owner) in zip(trained, visits.pairs, strict=True):
-            place = self._place(client, owner)
-            if place == (client, owner) and row.isfinite().all():
-                moved.append((place, self._part.cut(row)))
+            key = self._key(client, owner)
+            if key == (client, owner) and row.isfinite().all():
+                moved.append((key, self._part.cut(row)))
         return moved
 
     def move(self, moved: Learned) -> None:
         """Put what was learned in the place of what was there."""
-        for place, row in moved:
-            self._rows[place] = row
+        for key, row in moved:
+            self._rows[key] = row
 
     def shared_of(self, rows: Tensor) -> Tensor:
         """What clients share of whole models."""
@@ -89,7 +89,7 @@ class PersonalParts:
         copied = PersonalParts(
             self._layout, self.shared, self._seed, self._starts, self._clients, self._device
         )
-        copied._rows = {place: row.clone() for place, row in self._rows.items()}
+        copied._rows = {key: row.clone() for key, row in self._rows.items()}
         return copied
 
     def as_own(self, visits: Visits) -> "PersonalParts":
@@ -97,16 +97,16 @@ class PersonalParts:
         own = self.copied()
         own._rows = {}
         for client, owner in visits.pairs:
-            own._rows[client, client] = self._rows[self._place(client, owner)]
+            own._rows[client, client] = self._rows[self._key(client, owner)]
         return own
 
     def state(self) -> dict[str, Tensor]:
         """All parts, ordered by client: those of several processes end to end are those of one."""
-        places = sorted(self._rows)
-        rows = [self._rows[place] for place in places]
+        keys = sorted(self._rows)
+        rows = [self._rows[key] for key in keys]
         empty = torch.empty(0, self._part.size, dtype=self._layout.dtype)
         return {
-            "places": torch.tensor(places, dtype=torch.int64).view(len(places), 2),
+            "places": torch.tensor(keys, dtype=torch.int64).view(len(keys), 2),
             "rows": torch.stack(rows).cpu() if rows else empty,
         }
 
@@ -120,7 +120,7 @@ class PersonalParts:
             row = saved["rows"][position]
             self._rows[client, owner] = row.to(self._device, copy=True)
 
-    def _place(self, client: int, owner: int) -> Place:
+    def _key(self, client: int, owner: int) -> PartKey:
         """Which part completes the model of this owner for this client."""
         return client, client if owner < self._clients else owner
 

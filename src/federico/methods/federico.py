@@ -136,9 +136,9 @@ class Federico(Method):
         self.owner_side = OwnerSide(self.opt, context, held_out)
         self.choice = NeighborChoice(self.opt, context, self.evidence, self.owner_side)
 
-        self.parts = [self.evidence, self.owner_side, self.choice]
+        self.state_holders = [self.evidence, self.owner_side, self.choice]
         if self.private is not None:
-            self.parts.append(self.private)
+            self.state_holders.append(self.private)
         self.posteriors = {i: self.evidence.posterior(i) for i in hosted}
         """w_i of each hosted peer, computed from what it has measured."""
 
@@ -297,7 +297,7 @@ class Federico(Method):
         """Train the private models on all samples, and their twins without what is held out."""
         if self.private is None:
             return
-        self.train_private_models(round_index, self.private.visits, part="all")
+        self.train_private_models(round_index, self.private.visits, subset="all")
         if self.evidence.is_judging:
             self.train_private_models(round_index, self.private.visits_to_twins)
 

@@ -13,7 +13,7 @@ from federico.algorithm.evidence import (
     log_label_prior,
 )
 from federico.learning.bank import Bank
-from federico.learning.learner import DataPart, Learner
+from federico.learning.learner import Learner, Subset
 from federico.learning.visits import Visits, positions_by
 from federico.types import FloatArray, IntArray
 
@@ -91,8 +91,8 @@ class Judge:
         log_likelihood: list[FloatArray] = [np.empty(0)] * len(visits)
         by_sample: list[FloatArray] = [np.empty(0)] * len(visits)
 
-        for positions in self._parts(visits):
-            evidence = self._judge_part(bank, visits[positions], prior_powers)
+        for positions in self._some_at_a_time(visits):
+            evidence = self._judge_some(bank, visits[positions], prior_powers)
             gain[positions] = evidence.gain
             temperature[positions] = evidence.temperature
             prior_power[positions] = evidence.prior_power
@@ -110,8 +110,8 @@ class Judge:
             by_sample[position] = np.empty(0)
 
         by_all = self._judged_by_all(visits)
-        for positions in self._parts(visits[by_all], "all"):
-            evidence = self._judge_part(bank, visits[by_all[positions]], prior_powers, "all")
+        for positions in self._some_at_a_time(visits[by_all], "all"):
+            evidence = self._judge_some(bank, visits[by_all[positions]], prior_powers, "all")
             gain[by_all[positions]] = evidence.gain
         return Judgement(gain, temperature, prior_power, log_likelihood, by_sample)
 
@@ -122,25 +122,25 @@ class Judge:
         to_other = belongs_to_client & ~visits.are_own
         return np.flatnonzero(sends_nothing & to_other)
 
-    def _parts(self, visits: Visits, part: DataPart = "held_out") -> Iterator[IntArray]:
+    def _some_at_a_time(self, visits: Visits, subset: Subset = "held_out") -> Iterator[IntArray]:
         """Positions of visits that are judged together: their clients have equally many samples."""
-        counts = self._learner.data[part].counts[visits.clients]
+        counts = self._learner.data[subset].counts[visits.clients]
         for count, positions in positions_by(counts):
             outputs_of_visit = max(1, count * self._classes)
             at_a_time = max(1, MOST_NUMBERS // outputs_of_visit)
             for first in range(0, len(positions), at_a_time):
                 yield positions[first : first + at_a_time]
 
-    def _judge_part(
+    def _judge_some(
         self,
         bank: Bank,
         visits: Visits,
         prior_powers: Sequence[float],
-        part: DataPart = "held_out",
+        subset: Subset = "held_out",
     ) -> Evidence:
         """The evidence on visits of clients that have equally many samples."""
-        outputs = self._learner.outputs(bank, visits, part)
-        samples = self._learner.data[part]
+        outputs = self._learner.outputs(bank, visits, subset)
+        samples = self._learner.data[subset]
         clients = visits.clients.tolist()
         by_visit = [samples.targets_of(client).cpu().numpy() for client in clients]
         targets = np.stack(by_visit)  # [visits, samples] or [visits, samples, outputs]

@@ -19,14 +19,14 @@ from federico.exchange.protocol import Updates
 from federico.learning.bank import Bank
 from federico.learning.calibration import Calibration
 from federico.learning.layout import ModelLayout
-from federico.learning.learner import DataPart, Proximal
+from federico.learning.learner import Proximal, Subset
 from federico.learning.parts import ModelPart
 from federico.learning.rows import Rows
 from federico.learning.visits import Visits
 from federico.methods.averaging import average_into
 from federico.methods.context import MethodContext
 from federico.methods.model_owners import ModelOwner, one_per_client
-from federico.methods.state import DeclaredState, Places, declared_state
+from federico.methods.state import DeclaredState, SavedPlaces, declared_state
 from federico.options import Options
 from federico.types import BoolArray, FloatArray, IntArray
 
@@ -169,7 +169,7 @@ class Method(ABC):
     """One sentence for `federico methods`."""
     options: ClassVar[type[Options]] = Options
 
-    parts: Sequence[object] = ()
+    state_holders: Sequence[object] = ()
     """Objects that `start` makes and that declare state of their own, under names of their own."""
 
     # What is known before anything starts.
@@ -284,7 +284,7 @@ class Method(ABC):
         *,
         sample_weights: FloatArray | None = None,
         proximal: Proximal | None = None,
-        part: DataPart = "train",
+        subset: Subset = "train",
     ) -> Rows:
         """How far local epochs on the clients' data move a copy of each visited model."""
         with self.context.clock("m_step"):
@@ -295,7 +295,7 @@ class Method(ABC):
                 epochs=self.context.local_epochs,
                 sample_weights=sample_weights,
                 proximal=proximal,
-                part=part,
+                subset=subset,
             )
 
     def push(self, round_index: int, visits: Visits, deltas: Rows) -> None:
@@ -354,19 +354,19 @@ class Method(ABC):
         return allowed
 
     def train_private_models(
-        self, round_index: int, visits: Visits, part: DataPart = "train"
+        self, round_index: int, visits: Visits, subset: Subset = "train"
     ) -> None:
         """Train private models, each by its own client, and move them; nothing is sent."""
-        deltas = self.train(round_index, visits, part=part)
-        with self.context.clock("update"):
-            updates = Updates(visits.owners, visits.clients, np.ones(len(visits)), deltas)
-            average_into(self.bank, updates)
+        self._move(visits, self.train(round_index, visits, subset=subset))
 
     def move_own_models(self, deltas: Rows) -> None:
         """Move each hosted client's own model by its delta if that is finite."""
+        self._move(self.to_own(), deltas)
+
+    def _move(self, visits: Visits, deltas: Rows) -> None:
+        """Move each visited model by the delta of its one visit if that is finite."""
         with self.context.clock("update"):
-            own = self.to_own()
-            updates = Updates(own.owners, own.clients, np.ones(len(own)), deltas)
+            updates = Updates(visits.owners, visits.clients, np.ones(len(visits)), deltas)
             average_into(self.bank, updates)
 
     def collect_and_average(self, round_index: int) -> None:
@@ -427,7 +427,7 @@ class Method(ABC):
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
         """Resume from what `state` gave, of these clients or more: each process takes its own."""
-        places = Places(
+        places = SavedPlaces(
             clients=_find(self.context.hosted, state["clients"]),
             models=_find(self.bank.owners, state["bank.owners"]),
         )
@@ -463,16 +463,16 @@ class Method(ABC):
         self.learner.states.restore(own)
 
     def _declared(self) -> list[tuple[object, DeclaredState[Any]]]:
-        """The state that this method and its parts declare, each with the object that has it."""
+        """The state that this method and its `state_holders` declare, each with its holder."""
         found: list[tuple[object, DeclaredState[Any]]] = []
-        for holder in (self, *self.parts):
+        for holder in (self, *self.state_holders):
             for declared in declared_state(type(holder)):
                 found.append((holder, declared))
         return found
 
     def _warn_of_undeclared_state(self) -> None:
         """Arrays that are not declared are made anew by `start` when a run resumes."""
-        for holder in (self, *self.parts):
+        for holder in (self, *self.state_holders):
             kind = type(holder)
             declared = [state.name for state in declared_state(kind)]
             for name, value in vars(holder).items():

@@ -25,7 +25,7 @@ A = TypeVar("A", FloatArray, IntArray, Tensor)
 
 
 @dataclass(frozen=True)
-class Places:
+class SavedPlaces:
     """Where the entries of this process are in a saved state, which may be that of all."""
 
     clients: IntArray
@@ -62,7 +62,7 @@ class DeclaredState(ABC, Generic[T]):
         """What to write into a checkpoint; `copy` copies a large tensor to where there is room."""
 
     @abstractmethod
-    def restore(self, value: T, saved: Mapping[str, Tensor], places: Places) -> T:
+    def restore(self, value: T, saved: Mapping[str, Tensor], places: SavedPlaces) -> T:
         """What was saved, in the place of the value that `start` has set where that is possible."""
 
     @property
@@ -97,7 +97,7 @@ class _Entries(DeclaredState[A]):
 class PerClient(_Entries[A]):
     """An array or tensor with an entry for each client: [hosted clients, ...]."""
 
-    def restore(self, value: A, saved: Mapping[str, Tensor], places: Places) -> A:
+    def restore(self, value: A, saved: Mapping[str, Tensor], places: SavedPlaces) -> A:
         """See `DeclaredState.restore`."""
         return self._restored(value, saved[self.key], places.clients)
 
@@ -105,7 +105,7 @@ class PerClient(_Entries[A]):
 class PerModel(_Entries[A]):
     """An array or tensor with an entry for each hosted model, in the order of `bank.owners`."""
 
-    def restore(self, value: A, saved: Mapping[str, Tensor], places: Places) -> A:
+    def restore(self, value: A, saved: Mapping[str, Tensor], places: SavedPlaces) -> A:
         """See `DeclaredState.restore`."""
         return self._restored(value, saved[self.key], places.models)
 
@@ -133,7 +133,7 @@ class PerPair(DeclaredState[dict[int, B]]):
         return saved
 
     def restore(
-        self, value: dict[int, B], saved: Mapping[str, Tensor], places: Places
+        self, value: dict[int, B], saved: Mapping[str, Tensor], places: SavedPlaces
     ) -> dict[int, B]:
         """See `DeclaredState.restore`."""
         lengths = saved[f"{self.key}.lengths"].numpy()

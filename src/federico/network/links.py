@@ -81,10 +81,6 @@ class LinkGuard:
         self._unwanted.put(None)
         self._thread.join()
 
-    def links_of(self, name: str) -> int:
-        """How many links there are with whoever has the certificate of this name."""
-        return sum(link.auth_identifier == name for link in self._session.info.links())
-
     def shut_out(self, name: str, reason: str) -> None:
         """Cut all links of a member, and those that it opens in the next while."""
         with self._lock:

@@ -75,12 +75,6 @@ class ModelStore:
         self._versions: list[ServedVersion] = []
         self._lock = threading.Lock()
 
-    @property
-    def publications(self) -> list[Publication]:
-        """The versions that can be fetched, the newest last."""
-        with self._lock:
-            return [served.publication for served in self._versions]
-
     def publish(self, version: int, row: Array) -> Publication:
         """Serve this row as this version from now on."""
         packed = pack(row, self._wire)

@@ -24,7 +24,6 @@ from federico.report.seed_result import (
 )
 from federico.report.table_summary import (
     Pending,
-    Place,
     Population,
     ResultSource,
     Summary,
@@ -32,7 +31,7 @@ from federico.report.table_summary import (
 )
 from federico.runs.metric import TRIGGER_SUCCESS, Metric, tuning_metric
 from federico.runs.results import CellResult, Provenance, StoredAggregate
-from federico.runs.table import TableDescription, TableRow
+from federico.runs.table import EntryKey, TableDescription, TableRow
 from federico.types import Task
 
 
@@ -51,15 +50,15 @@ def aggregate(
     hostile = {name for cell in [*cells, *unfinished] for name in cell.hostile}
     cells = [cell.without_hostile() for cell in cells]
     unfinished = [cell.without_hostile() for cell in unfinished]
-    finished: dict[Place, list[SeedResult]] = defaultdict(list)
+    finished: dict[EntryKey, list[SeedResult]] = defaultdict(list)
     for aggregate_line in stored:
-        finished[_place(aggregate_line)] += from_aggregate(aggregate_line)
+        finished[_entry_key(aggregate_line)] += from_aggregate(aggregate_line)
     for cell in cells:
-        finished[_place(cell)].append(from_cell(cell))
+        finished[_entry_key(cell)].append(from_cell(cell))
 
-    going_on: dict[Place, list[SeedResult]] = defaultdict(list)
+    going_on: dict[EntryKey, list[SeedResult]] = defaultdict(list)
     for cell in unfinished:
-        going_on[_place(cell)].append(replace(from_cell(cell), finished=False))
+        going_on[_entry_key(cell)].append(replace(from_cell(cell), finished=False))
 
     entries = _entries(table, finished, going_on)
     begun = [*cells, *unfinished]
@@ -88,8 +87,8 @@ def aggregate(
 
 def _entries(
     table: TableDescription,
-    finished: Mapping[Place, Sequence[SeedResult]],
-    going_on: Mapping[Place, Sequence[SeedResult]],
+    finished: Mapping[EntryKey, Sequence[SeedResult]],
+    going_on: Mapping[EntryKey, Sequence[SeedResult]],
 ) -> list[Entry]:
     """Every place of the table that has a figure; finished runs count before those going on."""
     found = []
@@ -106,7 +105,7 @@ def _entries(
     return found
 
 
-def _place(line: CellResult | StoredAggregate) -> Place:
+def _entry_key(line: CellResult | StoredAggregate) -> EntryKey:
     return (line.row, line.column, line.rate_kind)
 
 
@@ -145,7 +144,7 @@ def _versus(summary: Summary, entry: Entry) -> Difference | None:
 
 
 def _tuned(
-    table: TableDescription, finished: Mapping[Place, Sequence[SeedResult]], metric: Metric
+    table: TableDescription, finished: Mapping[EntryKey, Sequence[SeedResult]], metric: Metric
 ) -> list[TunedRate]:
     """How the best learning rates were chosen, in the order of the table."""
     found = []

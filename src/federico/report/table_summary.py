@@ -3,17 +3,13 @@
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeAlias
 
 from federico.report.entry import Entry
 from federico.report.seed_result import Command, command_of
 from federico.runs.metric import Metric, metric_of
 from federico.runs.results import Provenance, RateKind
-from federico.runs.table import LOCAL, OURS, ShownRate, TableDescription, TableRow
+from federico.runs.table import LOCAL, OURS, EntryKey, ShownRate, TableDescription, TableRow
 from federico.types import Task
-
-Place: TypeAlias = tuple[str, str, str]
-"""(row, column, kind of learning rate): where a figure stands."""
 
 
 @dataclass(frozen=True)
@@ -117,15 +113,15 @@ class Summary:
         return {entry.rounds for entry in self.entries}
 
     @cached_property
-    def _by_place(self) -> dict[Place, Entry]:
-        found: dict[Place, Entry] = {}
+    def _by_key(self) -> dict[EntryKey, Entry]:
+        found: dict[EntryKey, Entry] = {}
         for entry in self.entries:
             found[entry.row.name, entry.column, entry.rate_kind] = entry
         return found
 
     def entry(self, row: str, column: str, rate_kind: ShownRate) -> Entry | None:
         """What is known of this row and column."""
-        return self._by_place.get((row, column, rate_kind))
+        return self._by_key.get((row, column, rate_kind))
 
     def column(self, column: str, rate_kind: ShownRate) -> list[Entry]:
         """A whole column, in the order of the rows."""

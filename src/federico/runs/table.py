@@ -29,6 +29,8 @@ LOCAL = "local"
 """The method that trains alone."""
 ShownRate: TypeAlias = Literal["given", "best"]
 """The learning rate that the file gives, or the best one that tuning found."""
+EntryKey: TypeAlias = tuple[str, str, str]
+"""Row, column and kind of learning rate: what the results of several seeds have in common."""
 
 
 class ReportedValues(Options):

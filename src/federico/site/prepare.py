@@ -93,17 +93,18 @@ def _check_chunks(site: Site, setup: Setup) -> None:
 
 
 def _own_partition(site: Site, dataset: Dataset, data_seed: int) -> Partition:
-    """A partition of one part: the positions of this site's samples, under its name."""
+    """A partition of one client: the positions of this site's samples, under its name."""
     if site.options.partition is None:
         return Partition((site.name,), (np.arange(len(dataset)),))
 
     partition = site.options.partition.cut(dataset.labels, dataset.owners, data_seed)
-    part = site.options.part or site.name
-    if part not in partition.ids:
+    client = site.options.client or site.name
+    if client not in partition.ids:
+        clients = ", ".join(partition.ids)
         raise ConfigError(
-            f"part = {part!r}: the partition has no such part; it has {', '.join(partition.ids)}"
+            f"client = {client!r}: the partition has no such client; it has {clients}"
         )
-    place = partition.ids.index(part)
+    place = partition.ids.index(client)
     own_samples = partition.indices[place]
     own_turns = None
     if partition.quarter_turns is not None:

@@ -70,10 +70,10 @@ class SiteOptions(Options):
     """The site's own samples; files are looked for beside the site file, then in the data
     folder."""
     partition: Partitioning | None = None
-    """For trying it out: divide the data as an experiment would, and take one part; if not set, all
-    of the data is the site's."""
-    part: str | None = None
-    """The part of the partition that is this site's; the one with the site's name if not set."""
+    """For trying it out: divide the data as an experiment would, and take one client's; if not set,
+    all of the data is the site's."""
+    client: str | None = None
+    """The client of the partition whose data are this site's; the one with its name if not set."""
     split: Split = Split()
     """How the data is divided for training and testing."""
     threads: PositiveInt | None = None
