@@ -239,9 +239,7 @@ def _client_row(
     return row
 
 
-def _read_rows(
-    file: Path, models: Tensor, digests: list[str], layout: ModelLayout
-) -> list[Tensor]:
+def _read_rows(file: Path, models: Tensor, digests: list[str], layout: ModelLayout) -> list[Tensor]:
     """Some of the models, each checked; the others are not read."""
     rows = []
     try:

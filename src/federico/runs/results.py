@@ -140,7 +140,9 @@ class CellResult:
             by_client += by_round
         for values in by_client:
             if values is not None and len(values) != len(self.clients):
-                raise ValueError(f"a list has {len(values)} entries for {len(self.clients)} clients")
+                raise ValueError(
+                    f"a list has {len(values)} entries for {len(self.clients)} clients"
+                )
 
     def without_hostile(self) -> "CellResult":
         """The same of honest clients alone.
