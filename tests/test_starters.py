@@ -96,6 +96,23 @@ def test_nothing_is_overwritten(federico: Command, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [mine]
 
 
+def test_ids_of_the_table_are_carried_through(federico: Command, tmp_path: Path) -> None:
+    federico("init", "table")
+    quick = ["--set", "rounds=1", "--set", "seeds=[0]", "--set", 'methods=["local"]', "-q"]
+    assert federico("run", "patients.toml", *quick).code == 0
+    new = ["runs/patients", "new-patients.csv", "--client", "north", "--method", "local"]
+    assert federico("predict", *new).code == 0
+    first = (tmp_path / "new-patients-predictions.csv").read_text().splitlines()[:2]
+    assert first[0].startswith("patient,returned,p(no),p(yes)")
+    assert first[1].startswith("p0900,")
+
+
+def test_the_next_step_names_nothing_that_is_not_installed(federico: Command) -> None:
+    """The extra `notebook` runs notebooks, and has no program to show them."""
+    answer = federico("init", "notebook")
+    assert "pip install jupyterlab" in answer.out
+
+
 def test_a_folder_that_cannot_be_written_is_named(federico: Command, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     answer = federico("init", "digits", "--directory", tmp_path / "file" / "mine")

@@ -30,7 +30,9 @@ STARTERS = {
     "images": Starter("a folder of images", "federico run images.toml"),
     "model": Starter("your own torch.nn.Module", "federico run own-model.toml"),
     "notebook": Starter(
-        "two notebooks: a first federation, and hospitals", "jupyter lab first-federation.ipynb"
+        "two notebooks: a first federation, and hospitals",
+        "open first-federation.ipynb where you use notebooks, or: "
+        "pip install jupyterlab && jupyter lab first-federation.ipynb",
     ),
     "federation": Starter("three real peers on this machine", "sh start.sh"),
     "sine": Starter("regression: pieces of a noisy sine", "federico run sine.toml"),

@@ -1,5 +1,6 @@
 """What a run gives in Python."""
 
+import re
 from pathlib import Path
 
 import matplotlib
@@ -189,7 +190,11 @@ def test_overwrite_deletes_nothing_but_runs(tmp_path: Path) -> None:
 def test_progress_is_shown_on_request_only(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    start(tmp_path)
+    start(tmp_path, progress=False)
     assert capsys.readouterr().err == ""
+    start(tmp_path, overwrite=True)
+    said = capsys.readouterr().err
+    assert re.search(r"federico: data: \d+ samples of 4 clients \(a: .*\); \d+ to train on", said)
+    assert "3/3" not in said
     start(tmp_path, overwrite=True, progress=True)
     assert "3/3" in capsys.readouterr().err

@@ -89,10 +89,13 @@ def changed(file: Path, old: str, new: str) -> None:
 @pytest.mark.parametrize(
     ("settled", "said"),
     [
-        (0, "is not utf-8 text (invalid start byte at byte 29): set encoding to what it was saved"),
-        (1, "if fields are not separated by ',', set separator, such as ';'"),
+        (0, "is not utf-8 text (invalid start byte at byte 29): set encoding to 'latin-1'"),
+        (1, "if fields are not separated by ',', set separator to ';'"),
         (2, "row 1: column 'Aufnahme' holds '2024-03-01', which is not a number: it looks like"),
-        (4, "row 2: column 'Wohnung' holds 'Heim', which is not a number: name the column in 'cat"),
+        (
+            4,
+            "row 2: column 'Wohnung' holds 'Heim', which is not a number: name the column in 'i",
+        ),
     ],
 )
 def test_every_setting_that_is_missing_is_named_in_turn(
@@ -196,15 +199,50 @@ def test_another_format_than_in_training_is_an_option(
     lines = new.read_text(encoding="latin-1").replace(",", ".").replace(";", "\t")
     (tmp_path / "us.tsv").write_text(lines, encoding="utf-8")
     where = [clinics, "us.tsv", "--client", "Graz"]
-    said = "only one column was found"
-    assert said in federico("predict", *where).err
+    only_one = federico("predict", *where).err
+    assert "only one column was found" in only_one
+    assert "say --separator '\\t' (in Python separator='\\t')" in only_one
     assert "no column named 'Größe'" in federico("predict", *where, "--separator", r"\t").err
     options = ["--separator", r"\t", "--encoding", "utf-8"]
     answer = federico("predict", *where, *options)
-    assert "remove the points between thousands, or set decimal to '.'" in answer.err
+    assert "remove the points between thousands, or say --decimal '.'" in answer.err
     assert federico("predict", *where, *options, "--decimal", ".").code == 0
     federico("predict", clinics, new, "--client", "Graz")
     assert Path("us-predictions.csv").read_bytes() == Path("neu-predictions.csv").read_bytes()
+
+
+def test_a_file_that_is_probably_utf_8_is_not_read_as_latin_1_in_silence(
+    federico: Command, tmp_path: Path
+) -> None:
+    lines = [f"fall-{k},{k % 7},{k % 2}" for k in range(40)]
+    content = "\n".join(["id,x,y", *lines]) + "\n"
+    (tmp_path / "old.csv").write_text(content.replace("fall-3,", "f\xe4ll-3,"), encoding="latin-1")
+    (tmp_path / "old.toml").write_text(
+        "rounds = 1\nmethods = ['local']\npartition = {kind = 'iid', clients = 2}\n"
+        "model = {kind = 'linear'}\n[data]\nkind = 'table'\npath = 'old.csv'\n"
+        "label = 'y'\nid = ['id']\nencoding = 'latin-1'\n"
+    )
+    trained = federico("run", "old.toml")
+    assert trained.code == 0, trained.err
+    assert "UTF-8" not in trained.err
+
+    (tmp_path / "new.csv").write_text(content.replace("fall-3,", "f\xe4ll-3,"), encoding="utf-8")
+    where = ["runs/old", "new.csv", "--client", "0", "--method", "local"]
+    answer = federico("predict", *where)
+    assert answer.code == 0
+    hint = "is read as latin-1, but looks like UTF-8: if letters are wrong, say --encoding 'utf-8'"
+    assert f"warning: new.csv {hint}" in answer.err
+    client = load("runs/old").client("0", method="local")
+    with pytest.warns(UserWarning, match="looks like UTF-8"):
+        client.read("new.csv")
+
+    answer = federico("predict", *where, "--encoding", "utf-8", "--overwrite")
+    assert answer.err == ""
+    assert "f\xe4ll-3" in Path("new-predictions.csv").read_text(encoding="utf-8")
+
+    (tmp_path / "old.csv").write_text((tmp_path / "new.csv").read_text(), encoding="utf-8")
+    again = federico("run", "old.toml", "--name", "again")
+    assert "old.csv is read as latin-1, but looks like UTF-8" in again.err
 
 
 def test_standard_input_to_standard_output(
@@ -311,11 +349,15 @@ def test_options_that_cannot_be_are_named(
 
 def test_a_frame_in_python_is_read_alike(clinics: Path) -> None:
     client = load(clinics).client("Graz")
-    texts = pd.DataFrame({"Alter": [50.0, 61.0], "Größe": [1.7, 1.8], "Wohnung": ["Heim ", "Zelt"]})
-    with pytest.raises(DataError, match=r"row 2: .* 'Zelt', known are .* unknown='missing'"):
+    texts = pd.DataFrame(
+        {"Alter": [50.0, 61.0], "Größe": [1.7, 1.8], "Wohnung": ["Heim ", "Zelt"]},
+        index=["visit 7", "visit 9"],
+    )
+    with pytest.raises(DataError, match=r"row visit 9: .* 'Zelt', known are .* unknown='missing'"):
         client.predict(texts)
     found = client.probabilities(texts, unknown="missing")
     plain = texts.assign(Wohnung=["Heim", None])
     np.testing.assert_array_equal(found, client.probabilities(plain))
     shares = client.decided_by(texts, unknown="missing")
     np.testing.assert_allclose(shares.sum(axis=1), 1)
+    assert list(shares.index) == ["visit 7", "visit 9"]

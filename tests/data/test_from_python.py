@@ -114,7 +114,7 @@ def test_new_rows_of_a_frame_are_read_by_the_names_of_columns() -> None:
     gap = np.nan
     expected = [[50, 2, 1, 0], [gap, 0, 0, gap], [70, 2, 1, 1]]
     np.testing.assert_array_equal(new_samples(SOUTH, schema), expected)
-    with pytest.raises(DataError, match=r"x: row 2: column 'ward' holds 'z', known are a, b, c"):
+    with pytest.raises(DataError, match=r"x: row 1: column 'ward' holds 'z', known are a, b, c"):
         new_samples(SOUTH.assign(ward=["a", "z", "a"]), schema)
     with pytest.raises(DataError, match="x: no column named 'age'"):
         new_samples(SOUTH.drop(columns="age"), schema)

@@ -56,6 +56,25 @@ def test_what_is_odd_is_named_with_what_to_do(tmp_path: Path) -> None:
     assert "'age'" not in odd
 
 
+def test_spaces_that_were_removed_are_said(tmp_path: Path) -> None:
+    notes = summary_of_table(tmp_path).notes
+    assert notes == (
+        "column 'place': spaces at the end were removed in 1 row, such as 'home ' -> 'home'",
+    )
+    assert "note: column 'place'" in "\n".join(summary_of_table(tmp_path).lines)
+
+
+def test_rows_that_every_client_numbers_anew_are_found(tmp_path: Path) -> None:
+    rows = [f"{k},{number},{number % 2}" for k in "ab" for number in range(1, 6)]
+    (tmp_path / "t.csv").write_text("\n".join(["site,visit,y", *rows]))
+    table = Table(kind="table", path=Path("t.csv"), label="y", client="site")
+    dataset = table.load(tmp_path, seed=0)
+    parts = (np.arange(0, 4), np.arange(5, 9))
+    tests = (np.array([4]), np.array([9]))
+    odd = summarize_data(dataset, TrainTestSplit(("a", "b"), parts, tests)).odd
+    assert "column 'visit' numbers the rows of each client: name it in 'id'" in odd
+
+
 def test_arrays_with_an_odd_label(tmp_path: Path) -> None:
     x = np.ones((4, 3))
     clients = {"north": (x, np.array([0, 1, 0, 1])), "south": (x, np.array([2, 2, 0, 1]))}

@@ -33,6 +33,15 @@ class Quiet(Callback):
         sys.stderr.write(f"federico: {message}\n")
 
 
+class Brief(Quiet):
+    """Says in a few lines what the data looks like, for a script that nobody watches."""
+
+    def data_loaded(self, summary: DataSummary) -> None:
+        """Write how much there is, and what is odd about it."""
+        for line in summary.short:
+            self.say(line)
+
+
 @dataclass
 class Bar:
     """How far one cell is."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import nn
 
-from federico.api.progress import Quiet, bars, bars_wanted
+from federico.api.progress import Brief, Quiet, bars, bars_wanted
 from federico.api.results import Run
 from federico.data.dataset import Dataset
 from federico.data.from_python import ClientsData, dataset_from_clients, name_of_target
@@ -59,7 +59,8 @@ def run(
 
     The same name and settings resume, or just load what is finished (`run.trained` says which).
     Other settings, data or another model under the same name are refused, unless `overwrite=True`
-    deletes what was there. `progress` shows bars; without it only a notebook or a terminal does.
+    deletes what was there. `progress` shows bars; without it only a notebook or a terminal does,
+    and a script says in a few lines what the data looks like. `progress=False` shows nothing.
     `callbacks` are objects of classes derived from `federico.Callback`: they are told of every
     round.
 
@@ -168,6 +169,8 @@ def _observing(observer: Observer | None, progress: bool | None):  # type: ignor
         return nullcontext(observer)
     if bars_wanted(progress):
         return bars()
+    if progress is None:
+        return nullcontext(Brief())
     return nullcontext(Quiet())
 
 

@@ -108,6 +108,7 @@ def predict(
     Where the file has the column to predict as well, a score is printed.
     """
     from federico.data.inputs import new_rows
+    from federico.data.tabular import TO_PREDICT, encoding_hint
     from federico.runs.atomic import refuse_existing
     from federico.runs.predicting import ROWS_AT_ONCE, Predictions, write_tables
 
@@ -123,6 +124,9 @@ def predict(
         decimal=None if decimal is None else decimal.value,
         encoding=encoding,
     )
+    hint = "" if origin is None else encoding_hint(file, origin.format, TO_PREDICT)
+    if hint:
+        err.print(f"warning: {hint}", style="yellow", **PLAIN)
     rows = new_rows(
         file,
         bundle.header.schema,

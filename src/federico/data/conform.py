@@ -1,5 +1,7 @@
 """One site's data with the labels and columns that its federation has agreed on."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from federico.data.dataset import Dataset, Samples, Schema, TableColumn
@@ -35,7 +37,7 @@ def conform(dataset: Dataset, agreed: Schema) -> Dataset:
         )
 
     targets = _agreed_targets(dataset.samples.y, found, agreed)
-    return Dataset(Samples(inputs, targets), agreed, dataset.owners, dataset.is_test)
+    return replace(dataset, samples=Samples(inputs, targets), schema=agreed)
 
 
 def _agreed_targets(y: Array, found: Schema, agreed: Schema) -> Array:

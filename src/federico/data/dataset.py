@@ -95,6 +95,8 @@ class Dataset:
     """The name of the owner (hospital, person, file) of each sample, for the natural partition."""
     is_test: BoolArray | None = None
     """Whether each sample is one to test on, where the data comes with a split of its own."""
+    notes: tuple[str, ...] = ()
+    """What a person should know of how it was read, a line each."""
 
     def __len__(self) -> int:
         return len(self.samples)
@@ -107,7 +109,7 @@ class Dataset:
         is_test = None
         if self.is_test is not None:
             is_test = self.is_test[index]
-        return Dataset(self.samples.take(index), self.schema, owners, is_test)
+        return Dataset(self.samples.take(index), self.schema, owners, is_test, self.notes)
 
     @property
     def labels(self) -> IntArray:

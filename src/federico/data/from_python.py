@@ -21,7 +21,7 @@ from federico.data.dataset import Dataset, Samples, Schema, TableColumn, checked
 from federico.data.files import first_line
 from federico.data.partition import refuse_duplicate_ids
 from federico.data.tabular import (
-    OTHER_VALUE,
+    TO_PREDICT,
     Unknown,
     category_texts,
     column_values,
@@ -152,7 +152,7 @@ def new_samples(x: Any, schema: Schema, unknown: Unknown = "error") -> Array:
 
     frame = _as_if_read(x)
     require_columns(frame, [column.name for column in schema.columns], "x")
-    return column_values(frame, schema.columns, "x", unknown=unknown, remedy=OTHER_VALUE)
+    return column_values(frame, schema.columns, "x", unknown=unknown, advice=TO_PREDICT)
 
 
 # One client.
@@ -510,15 +510,13 @@ def _refuse_different_shapes(what: str, shape_of: Mapping[ClientId, tuple[int, .
 def _as_if_read(frame: pd.DataFrame) -> pd.DataFrame:
     """The frame as if read from a file: names of columns are texts, and spaces at ends are gone.
 
-    Rows are numbered from 1, for messages.
+    Rows keep their labels, for messages.
     """
     names = [str(name) for name in frame.columns]
     for name in names:
         if names.count(name) > 1:
             raise DataError(f"two columns of a frame are named '{name}': rename one")
-    renamed = frame.set_axis(names, axis=1)
-    rows = range(1, len(frame) + 1)
-    return without_trailing_spaces(renamed.set_axis(rows, axis=0))
+    return without_trailing_spaces(frame.set_axis(names, axis=1))
 
 
 def _whose(name: ClientId) -> str:

@@ -13,8 +13,8 @@ from federico.data.arrays import NUMBER_KINDS, as_inputs
 from federico.data.dataset import Schema, has_unusable_values
 from federico.data.files import npz_names, read_npz
 from federico.data.tabular import (
-    OTHER_VALUE,
     STANDARD_INPUT,
+    TO_PREDICT,
     TableOrigin,
     Unknown,
     category_texts,
@@ -82,7 +82,7 @@ def new_rows(
             "give an npz file with an array named 'x'"
         )
     is_empty = True
-    for frame in table_chunks(path, origin.format, at_once):
+    for frame in table_chunks(path, origin.format, at_once, TO_PREDICT):
         require_columns(frame, [column.name for column in schema.columns], path)
         if len(frame):
             is_empty = False
@@ -164,7 +164,7 @@ def _table_rows(
 
     name = "standard input" if path == STANDARD_INPUT else path
     frame = with_gaps(frame, origin.format)
-    x = column_values(frame, schema.columns, name, origin.format.decimal, unknown, OTHER_VALUE)
+    x = column_values(frame, schema.columns, name, origin.format.decimal, unknown, TO_PREDICT)
 
     targets = None
     if origin.target in frame.columns:

@@ -21,13 +21,21 @@ class DataSummary:
     """A line for each of: clients, target, inputs, and gaps where there are any."""
     odd: tuple[str, ...]
     """What is allowed, but likely a slip: `Home` beside `home`, a column without any value."""
+    notes: tuple[str, ...] = ()
+    """How it was read: spaces that were removed, an encoding that may be another."""
 
     @property
     def lines(self) -> list[str]:
         """All of it, line by line."""
         lines = [f"{name}: {text}" for name, text in self.facts.items()]
+        lines += [f"note: {text}" for text in self.notes]
         lines += [f"odd: {text}" for text in self.odd]
         return lines
+
+    @property
+    def short(self) -> list[str]:
+        """How much data there is, and what somebody may want to look at."""
+        return [self.lines[0], *self.lines[len(self.facts) :]]
 
 
 def summarize_data(dataset: Dataset, shares: TrainTestSplit) -> DataSummary:
@@ -43,9 +51,9 @@ def summarize_data(dataset: Dataset, shares: TrainTestSplit) -> DataSummary:
         gaps = _gaps(dataset.schema, missing)
         if gaps:
             facts["gaps"] = gaps
-        odd += _odd_columns(dataset, missing)
+        odd += _odd_columns(dataset, missing, shares)
         odd += _columns_without_values(dataset.schema, missing, shares)
-    return DataSummary(facts, tuple(odd))
+    return DataSummary(facts, tuple(odd), dataset.notes)
 
 
 def _clients(dataset: Dataset, shares: TrainTestSplit) -> str:
@@ -163,7 +171,7 @@ def _rare_classes(dataset: Dataset) -> list[str]:
     return [f"classes with a single sample: {listed}"]
 
 
-def _odd_columns(dataset: Dataset, missing: BoolArray) -> list[str]:
+def _odd_columns(dataset: Dataset, missing: BoolArray, shares: TrainTestSplit) -> list[str]:
     """Remarks on columns from which nothing can be learned; `missing` is [samples, columns]."""
     odd: list[str] = []
     place = 0
@@ -180,14 +188,27 @@ def _odd_columns(dataset: Dataset, missing: BoolArray) -> list[str]:
             odd.append(f"column {column.name!r} has no value at all: name it in 'ignore'")
         elif len(values) > 1 and (values == values[0]).all():
             odd.append(f"column {column.name!r} has the same value in every row")
-        elif column.categories is None and _counts_rows(values[:, 0]):
+        elif column.categories is not None:
+            continue
+        elif _counts_rows(values[:, 0]):
             odd.append(f"column {column.name!r} numbers the rows: name it in 'id'")
+        elif _counts_rows_of_each(dataset.samples.x[:, inputs.start], shares):
+            odd.append(f"column {column.name!r} numbers the rows of each client: name it in 'id'")
     return odd
 
 
 def _counts_rows(values: Array) -> bool:
     """Whether a column is 1, 2, 3, ... or the like, in this order."""
     return len(values) > 2 and bool((np.diff(values) == 1).all())
+
+
+def _counts_rows_of_each(values: Array, shares: TrainTestSplit) -> bool:
+    """Whether a column counts the rows of every client anew."""
+    for train, test in zip(shares.train, shares.test, strict=True):
+        rows = np.sort(np.concatenate([train, test]))
+        if not _counts_rows(values[rows]):
+            return False
+    return True
 
 
 def _columns_without_values(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import codecs
+import io
 import lzma
 import re
 import zipfile
@@ -27,6 +29,8 @@ STANDARD_INPUT = Path("-")
 """The name under which a CSV file is read from standard input."""
 SEPARATORS = (";", "\t", "|", ",")
 """What a file is likely to have between its fields, if it is not what the options say."""
+ENOUGH_TO_GUESS = 1 << 22
+"""Bytes of a file by which its encoding is guessed."""
 MOST_LISTED = 20
 """Known categories that an error message lists."""
 
@@ -45,10 +49,6 @@ UNREADABLE_TABLE = (
 )
 """What pandas raises for a file that is no table, is damaged, or cannot be unpacked."""
 
-OTHER_COLUMN = "name the column in 'categorical' or 'ignore', or the text in 'missing'"
-"""What to do about a text among the numbers of a training table."""
-OTHER_VALUE = "correct it, or leave the field empty if the value is not known"
-"""What to do about it in new data, where the model has settled which columns hold numbers."""
 
 DATE = re.compile(r"\d{1,4}[-./]\d{1,2}[-./]\d{1,4}\b")
 DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+")
@@ -84,17 +84,48 @@ class TableOrigin:
 PLAIN = TableFormat()
 
 
+@dataclass(frozen=True)
+class Advice:
+    """How errors say what to do about a table."""
+
+    other_text: str
+    """What to do about a text among numbers."""
+    option: str
+    """How to give an option, with {name} and {value} in the place of its own."""
+
+    def give(self, name: str, value: str) -> str:
+        """How to give this option."""
+        return self.option.format(name=name, value=repr(value))
+
+
+TO_TRAIN = Advice(
+    other_text="name the column in 'id', 'categorical' or 'ignore', or the text in 'missing'",
+    option="set {name} to {value}",
+)
+"""For a training table: an experiment file names its options."""
+TO_PREDICT = Advice(
+    other_text="correct it, or leave the field empty if the value is not known",
+    option="say --{name} {value} (in Python {name}={value})",
+)
+"""For new rows, where the model has settled which columns hold numbers."""
+
+
 def read_table(path: Path, form: TableFormat = PLAIN) -> pd.DataFrame:
     """All rows of a file, with a missing value for each field that is empty or marked so.
 
     Rows are numbered from 1.
     """
+    return with_gaps(read_untouched(path, form), form)
+
+
+def read_untouched(path: Path, form: TableFormat = PLAIN) -> pd.DataFrame:
+    """All rows of a file with their fields as they are, numbered from 1."""
     (frame,) = table_chunks(path, form)
-    return with_gaps(frame, form)
+    return frame
 
 
 def table_chunks(
-    path: Path, form: TableFormat = PLAIN, rows: int | None = None
+    path: Path, form: TableFormat = PLAIN, rows: int | None = None, advice: Advice = TO_TRAIN
 ) -> Iterator[pd.DataFrame]:
     """Its rows as they are, in pieces of this many rows: only one of them has to be in memory."""
     if path != STANDARD_INPUT:
@@ -104,11 +135,11 @@ def table_chunks(
 
     first_row = 1
     header: list[str] = []
-    for piece in _readable(pieces, path, form):
+    for piece in _readable(pieces, path, form, advice):
         frame = piece
         if not is_parquet:
             if not header:
-                header = _header(frame, form, path)
+                header = _header(frame, form, path, advice)
                 frame = frame if form.names else frame.iloc[1:]
             frame = frame.set_axis(header, axis=1)
         duplicated = frame.columns[frame.columns.duplicated()]
@@ -124,6 +155,46 @@ def with_gaps(frame: pd.DataFrame, form: TableFormat) -> pd.DataFrame:
     """The rows of a file with a missing value for each field that is empty or marked so."""
     trimmed = without_trailing_spaces(frame)
     return trimmed.mask(trimmed.isin(_missing_values(form.missing)))
+
+
+def encoding_hint(path: Path, form: TableFormat, advice: Advice = TO_TRAIN) -> str:
+    """What to look at where a file is read in another encoding than the one it probably has.
+
+    Letters beyond ASCII that are in another encoding are hardly ever valid UTF-8 by chance. Empty
+    where nothing is remarkable, and for Parquet, which knows its encoding.
+    """
+    if path.suffix.lower() == ".parquet" or _is_utf_8(form.encoding):
+        return ""
+    try:
+        start = _first_bytes(path)
+        # The last letter may be cut: it is waited for, and is no error.
+        codecs.getincrementaldecoder("utf-8")().decode(start)
+    except (OSError, UnicodeDecodeError):
+        return ""
+    if start.isascii():
+        return ""
+    return (
+        f"{path} is read as {form.encoding}, but looks like UTF-8: if letters are wrong, "
+        f"{advice.give('encoding', 'utf-8')}"
+    )
+
+
+def stripped_texts(frame: pd.DataFrame) -> list[str]:
+    """What `without_trailing_spaces` changes in this frame, a line for each column."""
+    changes = []
+    for name in frame.columns:
+        if frame[name].dtype.kind != "O":
+            continue
+        trimmed = frame[name].map(_trimmed, na_action="ignore")
+        changed = frame[name][frame[name].notna() & (trimmed != frame[name])]
+        if len(changed):
+            text = str(changed.iloc[0])
+            rows = "1 row" if len(changed) == 1 else f"{len(changed)} rows"
+            changes.append(
+                f"column {str(name)!r}: spaces at the end were removed in {rows}, "
+                f"such as {text!r} -> {text.rstrip()!r}"
+            )
+    return changes
 
 
 def without_trailing_spaces(frame: pd.DataFrame) -> pd.DataFrame:
@@ -142,7 +213,7 @@ def require_columns(frame: pd.DataFrame, names: Sequence[str], path: object) -> 
             found = ", ".join(map(str, frame.columns))
             problem = f"{path}: no column named '{name}': it holds {found}"
             if not found.isascii():
-                problem += " (set encoding if letters are wrong)"
+                problem += " (if letters are wrong, it has another encoding)"
             raise DataError(problem)
 
 
@@ -199,17 +270,14 @@ def category_numbers(
             f"known are {known}: correct it, or treat unknown categories as missing "
             "(--unknown missing, in Python unknown='missing')"
         )
-    known_or_missing = found.mask(found.index.isin(others.index))
+    known_or_missing = found.where(found.isin(categories))
     return pd.Categorical(known_or_missing, categories=list(categories)).codes.astype(np.int64)
 
 
 def column_numbers(
-    values: pd.Series, origin: object, decimal: Decimal = ".", remedy: str = OTHER_COLUMN
+    values: pd.Series, origin: object, decimal: Decimal = ".", advice: Advice = TO_TRAIN
 ) -> FloatArray:
-    """A column as numbers, NaN where a value is missing; errors name the `origin`.
-
-    `remedy` says what to do about a text that is not a number.
-    """
+    """A column as numbers, NaN where a value is missing; errors name the `origin`."""
     if values.dtype.kind in "mM":
         # pandas would count nanoseconds, and take a missing date for a very early one.
         raise DataError(
@@ -224,7 +292,7 @@ def column_numbers(
         text = str(wrong.iloc[0])
         raise DataError(
             f"{origin}: row {wrong.index[0]}: column '{values.name}' holds '{text}', "
-            f"which is not a number: {_remedy(text, decimal, remedy)}"
+            f"which is not a number: {_remedy(text, decimal, advice)}"
         )
     return numbers
 
@@ -235,7 +303,7 @@ def column_values(
     origin: object,
     decimal: Decimal = ".",
     unknown: Unknown = "error",
-    remedy: str = OTHER_COLUMN,
+    advice: Advice = TO_TRAIN,
 ) -> FloatArray:
     """One number for each column [rows, columns]: its number, or the position of its category.
 
@@ -245,7 +313,7 @@ def column_values(
     for column in columns:
         values = frame[column.name]
         if column.categories is None:
-            parts.append(column_numbers(values, origin, decimal, remedy))
+            parts.append(column_numbers(values, origin, decimal, advice))
         else:
             positions = category_numbers(values, column.categories, origin, unknown)
             parts.append(np.where(positions < 0, np.nan, positions))
@@ -291,27 +359,31 @@ def numbers_or_nan(values: pd.Series, decimal: Decimal) -> FloatArray:
     return pd.to_numeric(values, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
 
 
-def _remedy(text: str, decimal: Decimal, otherwise: str) -> str:
+def _remedy(text: str, decimal: Decimal, advice: Advice) -> str:
     """What to do about a text that should be a number."""
     if decimal == "." and DECIMAL_COMMA.fullmatch(text):
-        return "if the comma is the decimal mark, set decimal to ','"
+        return f"if the comma is the decimal mark, {advice.give('decimal', ',')}"
     if DATE.match(text):
-        return f"it looks like a date; write it as a number, such as days or years, or {otherwise}"
+        return (
+            "it looks like a date; write it as a number, such as days or years, or "
+            f"{advice.other_text}"
+        )
     if decimal == "," and POINTS_AMONG_DIGITS.fullmatch(text):
-        return "remove the points between thousands, or set decimal to '.'"
-    return otherwise
+        return f"remove the points between thousands, or {advice.give('decimal', '.')}"
+    return advice.other_text
 
 
 def _readable(
-    pieces: Iterator[pd.DataFrame], path: Path, form: TableFormat
+    pieces: Iterator[pd.DataFrame], path: Path, form: TableFormat, advice: Advice
 ) -> Iterator[pd.DataFrame]:
     """The same pieces, with errors that name the file and say what to do."""
     try:
         yield from pieces
     except UnicodeDecodeError as error:
         raise DataError(
-            f"{path}: is not {form.encoding} text ({error.reason} at byte {error.start}): set "
-            "encoding to what it was saved in, such as 'latin-1' or 'cp1252', or save it as UTF-8"
+            f"{path}: is not {form.encoding} text ({error.reason} at byte {error.start}): "
+            f"{advice.give('encoding', 'latin-1')}, or what else it was saved in, such as "
+            "'cp1252', or save it as UTF-8"
         ) from error
     except LookupError as error:
         raise ConfigError(
@@ -322,8 +394,8 @@ def _readable(
         if "Expected" in problem:
             other = next(each for each in SEPARATORS if each != form.separator)
             problem += (
-                f"; if fields are not separated by {form.separator!r}, set separator, "
-                f"such as {other!r}"
+                f"; if fields are not separated by {form.separator!r}, "
+                f"{advice.give('separator', other)}, or what else is between them"
             )
         raise DataError(problem) from error
 
@@ -356,7 +428,7 @@ def _read_csv(path: Path, form: TableFormat, rows: int | None) -> Iterator[pd.Da
     if path == STANDARD_INPUT:
         source = sys.stdin.buffer
     encoding = form.encoding
-    if encoding.lower() in {"utf-8", "utf8"}:
+    if _is_utf_8(encoding):
         encoding = "utf-8-sig"  # the same, without the mark that some programs put first
     read = pd.read_csv(
         source,
@@ -374,7 +446,7 @@ def _read_csv(path: Path, form: TableFormat, rows: int | None) -> Iterator[pd.Da
         yield from read
 
 
-def _header(frame: pd.DataFrame, form: TableFormat, path: Path) -> list[str]:
+def _header(frame: pd.DataFrame, form: TableFormat, path: Path, advice: Advice) -> list[str]:
     """The names of the columns: those given, or those of the first line."""
     found = [str(name).rstrip() for name in frame.iloc[0]]
     if len(found) == 1:
@@ -382,7 +454,7 @@ def _header(frame: pd.DataFrame, form: TableFormat, path: Path) -> list[str]:
             if separator in found[0]:
                 raise DataError(
                     f"{path}: only one column was found, '{found[0]}': "
-                    f"set separator to {separator!r}"
+                    f"{advice.give('separator', separator)}"
                 )
     if not form.names:
         return found
@@ -392,6 +464,21 @@ def _header(frame: pd.DataFrame, form: TableFormat, path: Path) -> list[str]:
             "name each column"
         )
     return list(form.names)
+
+
+def _is_utf_8(encoding: str) -> bool:
+    return encoding.lower() in {"utf-8", "utf8"}
+
+
+def _first_bytes(path: Path) -> bytes:
+    """What a file begins with; of standard input only what is there, and it stays there."""
+    import sys
+
+    if path == STANDARD_INPUT:
+        buffer = sys.stdin.buffer
+        return buffer.peek() if isinstance(buffer, io.BufferedReader) else b""
+    with path.open("rb") as file:
+        return file.read(ENOUGH_TO_GUESS)
 
 
 def _trimmed(value: object) -> object:

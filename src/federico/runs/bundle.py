@@ -11,6 +11,7 @@ of its own that can be moved to another machine:
 import hashlib
 import json
 import shutil
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -28,7 +29,13 @@ from torch import Tensor
 
 from federico.data.from_python import new_samples
 from federico.data.inputs import has_target, known_targets, read_samples
-from federico.data.tabular import Decimal, TableOrigin, Unknown
+from federico.data.tabular import (
+    TO_PREDICT,
+    Decimal,
+    TableOrigin,
+    Unknown,
+    encoding_hint,
+)
 from federico.errors import ConfigError, DataError, RunError
 from federico.learning.layout import ModelLayout
 from federico.learning.metrics import NO_CLASS
@@ -215,7 +222,8 @@ class Bundle:
         if shares.shape[2] > 1:
             numbers = range(shares.shape[2])
             columns = [f"{owner}_{number}" for owner in columns for number in numbers]
-        return pd.DataFrame(shares.reshape(len(shares), -1), columns=columns)
+        index = x.index if isinstance(x, pd.DataFrame) else None
+        return pd.DataFrame(shares.reshape(len(shares), -1), index=index, columns=columns)
 
     def read(
         self,
@@ -233,6 +241,9 @@ class Bundle:
         where they differ from those of the training table.
         """
         origin = self.table_origin(separator=separator, decimal=decimal, encoding=encoding)
+        hint = "" if origin is None else encoding_hint(Path(file), origin.format, TO_PREDICT)
+        if hint:
+            warnings.warn(hint, stacklevel=2)
         return read_samples(Path(file), self.header.schema, origin, unknown)
 
     def table_origin(self, **changes: Any) -> TableOrigin | None:

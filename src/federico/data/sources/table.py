@@ -21,10 +21,13 @@ from federico.data.tabular import (
     category_texts,
     column_numbers,
     encode_columns,
+    encoding_hint,
     find_categories,
     label_values,
-    read_table,
+    read_untouched,
     require_columns,
+    stripped_texts,
+    with_gaps,
 )
 from federico.data.targets import many_classes_hint, task_of
 from federico.errors import DataError
@@ -97,7 +100,12 @@ class Table(SourceOptions):
         for file in files:
             if files.count(file) > 1:
                 raise DataError(f"path: {file} is named twice; name every file once")
-        frames = {folder / file: self._read(folder / file) for file in files}
+        frames: Frames = {}
+        notes: list[str] = []
+        for file in files:
+            raw = read_untouched(folder / file, self._format())
+            notes += self._notes(raw, folder / file)
+            frames[folder / file] = self._complete(raw, folder / file)
         _refuse_different_columns(frames)
 
         columns = self._columns(frames)
@@ -110,7 +118,13 @@ class Table(SourceOptions):
 
         outputs = 1 if task == "regression" else len(classes)
         schema = Schema(task, x.shape[1:], outputs, classes, columns)
-        dataset = Dataset(Samples(x, y), schema, self._owners(frames), self._test_marks(frames))
+        dataset = Dataset(
+            Samples(x, y),
+            schema,
+            self._owners(frames),
+            self._test_marks(frames),
+            tuple(notes),
+        )
         checked(dataset, _listed(frames), allow_missing=True)
         if self.incomplete == "drop":
             return _complete_rows(dataset, _listed(frames))
@@ -143,9 +157,18 @@ class Table(SourceOptions):
     def _format(self) -> TableFormat:
         return TableFormat(self.names, self.missing, self.separator, self.decimal, self.encoding)
 
-    def _read(self, file: Path) -> pd.DataFrame:
+    def _notes(self, raw: pd.DataFrame, file: Path) -> list[str]:
+        """What was done to the texts of one file, and what may be wrong with them."""
+        used = [column for column in raw.columns if column not in {*self.ignore, *self.id}]
+        notes = stripped_texts(raw[used])
+        hint = encoding_hint(file, self._format())
+        if hint:
+            notes.append(hint)
+        return notes
+
+    def _complete(self, raw: pd.DataFrame, file: Path) -> pd.DataFrame:
         """The rows of one file, each with a label and an owner if there is a column of owners."""
-        frame = read_table(file, self._format())
+        frame = with_gaps(raw, self._format())
         complete = [self.label]
         if self.client is not None:
             complete.append(self.client)
