@@ -2,8 +2,9 @@
 
 import difflib
 import json
+import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -15,6 +16,9 @@ from federico.errors import ConfigError
 from federico.options import Options
 
 T = TypeVar("T", bound=Options)
+
+NO_LIST = ("tuple_type", "list_type")
+"""What pydantic calls a value that is no list where one belongs."""
 
 
 def read_tables(path: Path, what: str) -> dict[str, Any]:
@@ -41,7 +45,8 @@ def validated(kind: type[T], raw: Mapping[str, Any], where: str) -> T:
     try:
         return kind.model_validate(raw)
     except ValidationError as error:
-        lines = [f"{where}: {_explain(kind, detail)}" for detail in error.errors()]
+        faults = _each_once(error.errors())
+        lines = [f"{where}: {_explain(kind, detail)}" for detail in faults]
         raise ConfigError("\n".join(lines)) from None
 
 
@@ -51,6 +56,25 @@ def nearest(word: str, words: Iterable[str]) -> str:
     if not near:
         return ""
     return f" (did you mean {near[0]!r}?)"
+
+
+def _each_once(details: Sequence[ErrorDetails]) -> list[ErrorDetails]:
+    """The same faults; where a word or a list may stand, what is neither is one fault, not two."""
+    faults: list[ErrorDetails] = []
+    for detail in details:
+        before = faults[-1] if faults else None
+        is_told = (
+            detail["type"] in NO_LIST
+            and before is not None
+            and before["type"] == "literal_error"
+            and before["loc"][:-1] == detail["loc"][:-1]
+            and str(before["loc"][-1]).startswith("literal[")
+        )
+        if is_told and before is not None:
+            faults[-1] = {**before, "msg": f"{before['msg']}, or a list"}
+        else:
+            faults.append(detail)
+    return faults
 
 
 def _explain(root: type[BaseModel], detail: ErrorDetails) -> str:
@@ -73,11 +97,27 @@ def _explain(root: type[BaseModel], detail: ErrorDetails) -> str:
         kind = detail["ctx"]["tag"]
         suggestion = nearest(kind, allowed)
         return f"{path}.kind = {kind!r}: there is no such kind{suggestion}; allowed: {listed}"
-    if detail["type"] in ("tuple_type", "list_type"):
+    if detail["type"] == "model_attributes_type":
+        message = _as_table(path, detail["input"], allowed)
+    if detail["type"] in ("model_type", "dict_type"):
+        message = "must be a table"
+    if detail["type"] == "literal_error":
+        known = re.findall("'([^']+)'", detail["ctx"]["expected"])
+        message += nearest(str(detail["input"]), known)
+    if detail["type"] in NO_LIST:
         message = f"must be a list{_as_list(path, detail['input'])}"
     if detail["type"] == "missing":
         return f"{path}: {message}"
     return f"{path} = {detail['input']!r}: {message}"
+
+
+def _as_table(path: str, value: object, kinds: Sequence[str]) -> str:
+    """How to write the table of this kind, where somebody wrote its kind alone."""
+    near = difflib.get_close_matches(str(value), kinds, n=1, cutoff=0.7)
+    if not near:
+        return f"must be a table with a kind; allowed: {', '.join(kinds)}"
+    key = path.rpartition(".")[2]
+    return f'must be a table; write {key} = {{ kind = "{near[0]}" }}'
 
 
 def _as_list(path: str, value: object) -> str:

@@ -116,6 +116,12 @@ def test_all_errors_come_at_once() -> None:
         ({"seeds": 1}, "seeds = 1: must be a list; write seeds = [1]"),
         ({"methods": "local"}, "methods = 'local': must be a list; write methods = [\"local\"]"),
         ({"seeds": {"a": 1}}, "seeds = {'a': 1}: must be a list"),
+        (
+            {"training": {"schedule": "cosine"}},
+            "training.schedule = 'cosine': must be a table; write schedule = { kind = \"cosine\" }",
+        ),
+        ({"model": "tree"}, "model = 'tree': must be a table with a kind; allowed: linear, mlp,"),
+        ({"training": 3}, "training = 3: must be a table"),
         ({"seeds": [-1]}, "seeds.0 = -1: Input should be greater than or equal to 0"),
         ({"seeds": [1, 1]}, "seeds = [1, 1]: needs at least one entry, and each only once"),
         ({"methods": []}, "methods = []: needs at least one entry"),
@@ -137,6 +143,15 @@ def test_wrong_value_is_shown_with_its_key_and_what_is_allowed(
     with pytest.raises(ConfigError) as error:
         validate(raw)
     assert said in str(error.value)
+
+
+def test_a_word_that_is_neither_known_nor_a_list_is_one_fault() -> None:
+    with pytest.raises(ConfigError) as failed:
+        validate({"training": {"shared": "trainble"}})
+    assert str(failed.value) == (
+        "experiment: training.shared = 'trainble': Input should be 'all', 'trainable', 'body' or "
+        "'head', or a list (did you mean 'trainable'?)"
+    )
 
 
 @pytest.mark.parametrize(

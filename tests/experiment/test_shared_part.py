@@ -42,6 +42,38 @@ class FrozenBackbone(nn.Module):
 HEAD_BYTES = (32 * 2 + 2) * 4
 
 
+START_APART = "the part of one does not go with the rest of another; set federico.start = 'same'"
+SENT_FROZEN = "some parameters of the model are frozen, and are sent"
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"training": {"shared": "head"}}, START_APART),
+        ({"training": {"shared": ["head"]}}, START_APART),
+        ({"training": {"shared": "head"}, "federico": {"start": "same", "neighbors": 1}}, ""),
+        ({"training": {"shared": "head"}, "methods": ["fedavg"]}, ""),
+        ({"training": {"shared": "trainable"}}, ""),
+        ({}, SENT_FROZEN),
+    ],
+)
+def test_what_is_shared_by_mistake_is_said_once_before_the_start(
+    clients: Clients,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    settings: dict[str, object],
+    said: str,
+) -> None:
+    given: dict[str, object] = {"rounds": 1, "federico": {"neighbors": 1}, **settings}
+    federico.run(clients=clients, model=FrozenBackbone, directory=tmp_path, progress=False, **given)
+    lines = [line for line in capsys.readouterr().err.splitlines() if "training.shared" in line]
+    if said:
+        (line,) = lines
+        assert said in line
+    else:
+        assert lines == []
+
+
 @pytest.fixture
 def clients() -> Clients:
     return make_clients(("north", "south", "west"), samples=60)

@@ -45,6 +45,7 @@ from federico.experiment.selection import (
     best_cells,
     first_cells,
 )
+from federico.experiment.sharing_hints import sharing_hints
 from federico.experiment.track_options import TrackOptions
 from federico.experiment.tracking import tracked
 from federico.experiment.workers import run_in_workers
@@ -208,6 +209,7 @@ class GridRun:
             except FedericoError as error:
                 raise explain(error, cell, several=several) from error
             self._remarks += setup.warnings
+            self._remarks += sharing_hints(cell.experiment, cell.method, setup.layout)
 
     def announce(self) -> None:
         """Show the data of the first cell to be run, and what is remarkable about any of them."""

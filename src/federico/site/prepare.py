@@ -11,6 +11,7 @@ from federico.data.split import TrainTestSplit, make_clients
 from federico.errors import ConfigError
 from federico.experiment.build import Setup, assemble, divide, draw
 from federico.experiment.config import Experiment, System, validate
+from federico.experiment.sharing_hints import sharing_hints
 from federico.learning.model_options import beside
 from federico.network.wire.schema import ChunkPlan, ModelSchema
 from federico.site.site_file import Site
@@ -51,6 +52,8 @@ def prepare_site(site: Site) -> Setup:
 
     shares = TrainTestSplit(site.federation.members, tuple(train), tuple(test))
     setup = assemble(experiment, seed, dataset, shares, all_clients)
+    for method in experiment.methods:
+        setup.warnings.extend(sharing_hints(experiment, method, setup.layout))
     _check_chunks(site, setup)
     return setup
 
