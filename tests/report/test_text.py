@@ -1,4 +1,5 @@
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -179,15 +180,47 @@ def test_no_row_is_called_best_that_wins_in_half_of_the_columns_or_fewer() -> No
     )
 
 
-def test_where_rounds_differ_the_headline_says_that_none_is_best() -> None:
-    cells = [make_cell("federico", 0.5, 0.6), make_cell("local", 0.5)]
+def test_where_rounds_differ_the_headline_compares_as_far_as_both_have_got() -> None:
+    cells = [make_cell("federico", 0.5, 0.6), make_cell("local", 0.4)]
     summary = aggregate(make_table(), cells)
 
     told = text.headline(summary)
 
-    assert told == "Rows were run for different numbers of rounds, so none is called best."
+    assert told == (
+        "After round 1, FedeRiCo reaches 50.0 % accuracy on the clients' own test data, "
+        "10.0 points above Local (one run does not tell how sure that is)."
+    )
     assert "none is called best" in text.notes(summary)
     assert "1 and 2 rounds" in text.extent(summary)
+
+
+def test_where_no_row_can_be_compared_the_headline_says_that_none_is_best() -> None:
+    cells = [make_cell("federico", 0.5, 0.6), make_cell("fedavg", 0.4)]
+
+    told = text.headline(aggregate(make_table("federico", "fedavg"), cells))
+
+    assert told == "Rows were run for different numbers of rounds, so none is called best."
+
+
+def private_models(accuracy: float) -> dict[str, Any]:
+    """What a cell says of clients that have this accuracy alone."""
+    figures = {"accuracy": [accuracy] * 3, "loss": [1.0] * 3}
+    return {"alone": figures, "together": figures, "together_share": [0.5] * 3}
+
+
+def test_a_single_row_is_compared_with_its_own_private_models() -> None:
+    one = make_cell("federico", 0.809, **private_models(0.742))
+    two = make_cell("federico", 0.701, seed=1, **private_models(0.8))
+
+    of_one_seed = text.headline(aggregate(make_table("federico"), [one]))
+    of_two_seeds = text.headline(aggregate(make_table("federico", seeds=(0, 1)), [one, two]))
+
+    assert of_one_seed == (
+        "FedeRiCo reaches 80.9 % accuracy on the clients' own test data, "
+        "6.7 points above training alone (one seed)."
+    )
+    assert "1.6 points below training alone (95 % interval " in of_two_seeds
+    assert "2 runs" in of_two_seeds
 
 
 def test_where_the_trust_lies() -> None:

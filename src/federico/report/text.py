@@ -3,9 +3,10 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from federico.report.differences import compare
+from federico.report.differences import compare, compare_after
 from federico.report.entry import Difference, Entry
-from federico.report.gains import Interval
+from federico.report.gains import Interval, mean_interval
+from federico.report.means import mean
 from federico.report.seed_result import Command
 from federico.report.table_summary import Pending, ResultSource, Summary
 from federico.report.worth_it import worth_to_all
@@ -36,10 +37,40 @@ def headline(summary: Summary, *, short: bool = False) -> str:
         return "Nothing has been evaluated yet."
     winners = _winners(summary)
     if not winners:
-        return "Rows were run for different numbers of rounds, so none is called best."
+        return _at_equal_rounds(summary, short=short)
     if len(winners) == 1:
         return _single_column(summary, short=short)
     return _winner_of_most(summary, winners)
+
+
+def _at_equal_rounds(summary: Summary, *, short: bool) -> str:
+    """What is known where rows have got to different rounds: one row as far as both have got.
+
+    It is FedeRiCo's row if there is one, or else the first that is compared with another, in the
+    first column that has both. None is called best: that is for runs that are over.
+    """
+    reference = summary.table.reference
+    for column in summary.table.columns:
+        entries = summary.column(column, summary.shown_rate)
+        of_reference = [entry for entry in entries if entry.row.name == reference]
+        others = [entry for entry in entries if entry.row.name != reference]
+        if not (of_reference and others):
+            continue
+        ours = min(others, key=lambda entry: entry.row.method != OURS)
+        in_common = set(ours.evaluated) & set(of_reference[0].evaluated)
+        if not in_common:
+            continue
+        after = max(in_common)
+        versus = compare_after(after, ours, of_reference[0], summary.metric)
+        if versus is None:
+            continue
+        where = f" ({column})" if column else ""
+        reached = _reached_with(summary, mean(list(ours.after(after).values())), short=short)
+        distance = _distance(summary, versus, summary.reference_title)
+        if versus.runs == 1:
+            distance += f" ({ONE_RUN})"
+        return f"After round {after:,}, {ours.title} reaches {reached}{where}, {distance}."
+    return "Rows were run for different numbers of rounds, so none is called best."
 
 
 def _winners(summary: Summary) -> list[Entry]:
@@ -110,14 +141,14 @@ def _single_column(summary: Summary, *, short: bool) -> str:
         where = f" ({best.column})"
     reached = _reached(summary, best, short=short) + where
     if not others:
-        return f"{best.title} reaches {reached}."
+        return f"{best.title} reaches {reached}{_above_alone(summary, best)}."
 
     second = max(others, key=summary.rank)
     apart = compare(best, second, summary.metric)
     if best.versus is None:
         return _reference_or_none_is_best(summary, best, second, apart, reached, short=short)
 
-    distance = _distance(summary, best.versus)
+    distance = _distance(summary, best.versus, summary.reference_title)
     if best.versus.runs == 1:
         return f"In a single run {best.title} is ahead: {reached}, {distance} ({ONE_RUN})."
     if not best.versus.is_clear:
@@ -148,7 +179,7 @@ def _reference_or_none_is_best(
     if is_reference and second.versus is not None:
         # The news is about the row that is compared, not about the one it is compared with.
         reached = _reached(summary, second, short=short)
-        distance = _distance(summary, second.versus)
+        distance = _distance(summary, second.versus, summary.reference_title)
         even = _even(second.title, best.title, second.versus.runs)
         return f"{even}: {reached}, {distance}."
     return f"{best.title} has the best mean, {_beside(second, apart)}: {reached}."
@@ -170,19 +201,42 @@ def _beside(second: Entry, apart: Difference | None) -> str:
 
 def _reached(summary: Summary, entry: Entry, *, short: bool) -> str:
     """The figure of a row in words."""
+    return _reached_with(summary, entry.mean, short=short)
+
+
+def _reached_with(summary: Summary, value: float, *, short: bool) -> str:
     metric = summary.metric
-    reached = f"{metric.with_article} of {metric.bare(entry.mean)}"
+    reached = f"{metric.with_article} of {metric.bare(value)}"
     if metric.in_percent:
-        reached = f"{metric.text(entry.mean)} {metric.name}"
+        reached = f"{metric.text(value)} {metric.name}"
     if not short:
         reached += " on the clients' own test data"
     return reached
 
 
-def _distance(summary: Summary, versus: Difference) -> str:
-    """How far a row is from the reference, and where the mean over runs lies."""
+def _above_alone(summary: Summary, entry: Entry) -> str:
+    """How far a row is above the private models of its clients; empty where it has none."""
+    differences = []
+    for seed in entry.seeds:
+        if seed.alone is not None:
+            differences.append(entry.by_seed[seed.seed] - seed.alone)
+    if not differences:
+        return ""
+    better = 0
+    for difference in differences:
+        if summary.metric.gain(difference) > 0:
+            better += 1
+    interval = mean_interval(differences)
+    versus = Difference(mean(differences), better, len(differences), interval)
+    distance = _distance(summary, versus, "training alone")
+    if versus.runs == 1:
+        distance += " (one seed)"
+    return f", {distance}"
+
+
+def _distance(summary: Summary, versus: Difference, reference: str) -> str:
+    """How far a row is from another, and where the mean over runs lies."""
     metric = summary.metric
-    reference = summary.reference_title
     distance = f"the same as {reference}"
     if versus.mean != 0:
         side = "below"
@@ -318,7 +372,7 @@ def _progress_of(summary: Summary, cell: Pending) -> str:
     name = cell.row.title
     if cell.column:
         name += f", {cell.column}"
-    done = f"is at round {cell.round_index} of {summary.table.rounds}"
+    done = f"is at round {cell.round_index:,} of {summary.table.rounds:,}"
     if cell.rate_kind == "tuning":
         done = f"has tuned for {count(cell.round_index, 'round')}"
     return f"{name} with seed {cell.seed} {done}"
