@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 
 from federico.report import summarize
+from federico.runs.table import write_table
 from federico.ui.frozen import write_report
 from tests.support.browser import OpenPage, Serve, picture, show
-from tests.support.run_folders import EVIL, going_on, next_round
+from tests.support.results import make_table
+from tests.support.run_folders import EVIL, going_on, learning, next_round, write_cell
+from tests.support.sites import member, write_site
 
 LIVE = """
 methods = ["federico"]
@@ -82,7 +85,7 @@ def test_a_person_follows_an_experiment_until_it_is_deleted(
 
             # It is compared with a copy that nobody works on.
             shutil.copytree(runs / "live", runs / "earlier")
-            page.get_by_role("link", name="Runs").click()
+            page.get_by_role("link", name="Runs", exact=True).click()
             page.get_by_label("Compare earlier").check()
             page.get_by_label("Compare live").check()
             page.get_by_role("link", name="Compare 2 runs").click()
@@ -131,6 +134,11 @@ def test_a_person_looks_closer(folder: Path, serve: Serve, open_page: OpenPage) 
     page.get_by_label("Round", exact=True).fill("1")
     page.get_by_role("button", name="c, distribution 1").press("Enter")
     page.get_by_text("c learns with a (10 %) and keeps 90 % for its own model.").wait_for()
+    # Beside the graph the sentence is about the round that is shown.
+    page.get_by_text("In round 2, c trusts a (10 %) and keeps 90 % for its own model.").wait_for()
+    page.get_by_label("Round", exact=True).fill("0")
+    page.get_by_text("In round 1, c trusts nobody else").wait_for()
+    page.get_by_label("Round", exact=True).fill("1")
     shared = page.url
     colleague = open_page(link)
     colleague.get_by_role("heading", name="Runs").wait_for()
@@ -210,6 +218,83 @@ def test_a_square_of_the_weights_is_read_and_chosen(
     page.get_by_role("heading", name="Client c").wait_for()
 
 
+def test_pictures_and_tables_answer_the_question_of_their_view(
+    tmp_path: Path, serve: Serve, open_page: OpenPage
+) -> None:
+    finished_and_kept(tmp_path)
+    link = serve(tmp_path)
+    page = open_page(link)
+
+    # Training alone sends nothing: its line ends where it begins, and all that it reached is told.
+    show(page, link, "cost?run=run")
+    page.get_by_text("FedeRiCo: 150 bytes and 4.5 s of processor time buy 40.0 points").wait_for()
+    chart = page.get_by_label("What bytes buy")
+    chart.press("ArrowLeft")
+    told = page.locator("figure").filter(has=chart).locator(".told").inner_text()
+    assert told == "150 bytes: FedeRiCo 90 %, Local 50 % (ends at 0 bytes)"
+
+    # The bytes of one client.
+    page.get_by_role("combobox", name="Bytes of").select_option("b")
+    page.get_by_label("Bytes in each round: bytes of b over round").press("ArrowLeft")
+    page.get_by_text("round 3: sent to train 20 bytes, received to train 0 bytes").wait_for()
+    page.get_by_text("a simulation does not know them of one").wait_for()
+
+    # Every client alone, with FedAvg and here.
+    show(page, link, "worth?run=run")
+    assert page.title() == "Is it worth it? - run - FedeRiCo"
+    row = page.locator("svg g").filter(has_text="a: alone 50, this run 90; gain +40.0")
+    assert row.count() == 1
+    page.get_by_role("combobox", name="Method and seed").select_option("FedeRiCo, mean over seeds")
+    page.get_by_label("FedeRiCo, mean over 2 seeds: accuracy").wait_for()
+
+    # Of what was only kept there are no rounds, and no views of them.
+    show(page, link, "worth?run=kept")
+    page.get_by_text("Only results were kept").first.wait_for()
+    views = page.get_by_role("navigation", name="Views")
+    assert views.get_by_role("link", name="Data").count() == 0
+    assert views.get_by_role("link", name="What does it cost?").count() == 1
+    page.get_by_role("link", name="All runs").click()
+    page.get_by_role("heading", name="Runs").wait_for()
+
+
+def finished_and_kept(folder: Path) -> None:
+    """A run with training alone and two seeds, and its results without rounds."""
+    run = folder / "run"
+    run.mkdir()
+    write_table(run, make_table("federico", "local", rounds=3, seeds=(0, 1)))
+    alone = {"accuracy": [0.5] * 3, "loss": [1.0] * 3}
+    for seed in (0, 1):
+        rounds = learning(0.5, 0.8, 0.9)
+        for number, values in enumerate(rounds):
+            values |= {"sent": [0, 10 * number, 0], "alone": alone, "together": alone}
+            values["together_share"] = [1.0] * 3
+        write_cell(run, "federico", *rounds, seed=seed)
+        by_itself = [{"figures": {"accuracy": [0.5] * 3}} for _ in rounds]
+        write_cell(run, "local", *by_itself, seed=seed)
+    kept = folder / "kept"
+    kept.mkdir()
+    for name in ("table.json", "results.jsonl"):
+        shutil.copy(run / name, kept / name)
+
+
+def test_sites_of_two_federations_are_not_merged(
+    tmp_path: Path, serve: Serve, open_page: OpenPage
+) -> None:
+    write_site(tmp_path, "north", {"south": member()})
+    write_site(tmp_path, "south", {"north": member(here=False)}, phase="finished")
+    write_site(tmp_path, "bank", {"shop": member()}, federation="money")
+    link = serve(tmp_path)
+    page = open_page(link)
+    show(page, link, "network")
+
+    page.get_by_role("heading", name="All 3 sites of 2 federations are well; 1 of them").wait_for()
+    seen = page.get_by_role("table", name="Each row: what this site sees in hospitals")
+    assert "bank" not in seen.inner_text()
+    # A site that has ended looks for nobody, and is not away.
+    assert seen.get_by_role("row").count() == 2
+    assert page.get_by_role("table", name="Sites in money").get_by_role("row").count() == 2
+
+
 def test_a_mailed_report_opens_without_server_and_network(
     folder: Path, tmp_path: Path, open_page: OpenPage
 ) -> None:
@@ -228,5 +313,5 @@ def test_a_mailed_report_opens_without_server_and_network(
     for view in ("What does it cost?", "Data"):
         page.get_by_role("link", name=view).click()
         page.get_by_role("heading", name=view).wait_for()
-    assert page.title() == f"{EVIL} - FedeRiCo report"
+    assert page.title() == f"Data - {EVIL} - FedeRiCo report"
     assert page.locator("main img").count() == 0

@@ -38,6 +38,15 @@ def test_seeds_are_compared_with_an_interval(tmp_path: Path) -> None:
     assert line["note"] == "after round 2, 3 seeds, better in 3"
 
 
+def test_runs_that_are_the_same_are_not_better_in_none(tmp_path: Path) -> None:
+    one = run_of(tmp_path, "one", 0.80, 0.82)
+    two = run_of(tmp_path, "two", 0.80, 0.82)
+
+    _, line = compare_view({"one": one, "two": two})["lines"]
+
+    assert (line["difference"], line["note"]) == ("0.0", "after round 2, the same in all 2 seeds")
+
+
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [({"data_hash": "d1"}, "other data"), ({"partition_hash": "p1"}, "distributed in another way")],

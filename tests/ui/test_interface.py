@@ -23,6 +23,7 @@ CELLS = ["federico-0", "local-0", "federico-1", "nothing"]
 CLIENTS = ["a", "b", "c", "nobody"]
 SITES = ["north/state", "damaged/state", "nothing"]
 OPERATIONS = {
+    "folder": {},
     "runs": {},
     "run": {"run": st.sampled_from(RUNS)},
     "compare": {"run": st.lists(st.sampled_from(RUNS), min_size=1, max_size=3)},

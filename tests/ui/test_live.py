@@ -161,7 +161,7 @@ def test_another_cell_is_chosen_without_a_jump(
     link = serve(folder)
     page = open_page(link)
     show(page, link, "worth?run=two")
-    cells = page.get_by_role("combobox", name="Cell")
+    cells = page.get_by_role("combobox", name="Method and seed")
     cells.scroll_into_view_if_needed()
     before = page.evaluate("scrollY")
     assert before > 0

@@ -12,6 +12,7 @@ def test_a_site_that_works(tmp_path: Path) -> None:
     assert shown["well"]
     assert (shown["phase"], shown["round"], shown["rounds"]) == ("training", 3, 9)
     assert shown["score"] == "accuracy 80.0 %"
+    assert shown["trusts"] == "north (60 %), south (40 %)"
     assert shown["worth"].startswith("alone 70.0 %, with collaborators 80.0 %")
     assert not shown["renew"]
 
@@ -24,6 +25,7 @@ def test_a_peer_that_was_killed_could_not_say_so(tmp_path: Path) -> None:
     assert not killed["well"]
     assert killed["phase"] == "no sign of life (was training)"
     assert ended["well"]
+    assert (killed["ended"], ended["ended"]) == (False, True)
 
 
 def test_what_is_refused_and_why(tmp_path: Path) -> None:
@@ -41,7 +43,8 @@ def test_what_is_refused_and_why(tmp_path: Path) -> None:
     assert (east["reputation"], east["strikes"]) == ("paused", 3)
     told = "no room for it (1,200 times); chunk \u2026 is not the announced one (once)"
     assert (east["refused"], east["refused_updates"]) == (told, "")
-    assert (south["refused"], south["refused_updates"]) == ("", "2 updates refused, counts for 25%")
+    counts = "2 updates refused, counts for 25 %"
+    assert (south["refused"], south["refused_updates"]) == ("", counts)
     assert south["twice"]
     assert (south["clock"], west["clock"]) == ("", "24.0 h behind")
 

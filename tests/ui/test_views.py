@@ -103,6 +103,7 @@ def test_an_empty_folder_says_what_to_do(
     page = open_page(link, WIDTHS["phone"], scheme)
     for view in ("runs", "network"):
         show(page, link, view)
+        assert view == "network" or page.get_by_text(str(tmp_path)).is_visible()
         picture(page, f"empty-{view}-phone-{scheme}")
         is_readable(page, WIDTHS["phone"])
 

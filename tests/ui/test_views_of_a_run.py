@@ -1,14 +1,17 @@
 """What the views say of a run: clusters where nobody knows better, FedAvg, why trust moved."""
 
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 
+from federico.runs.results import read_results
 from federico.runs.table import write_table
 from federico.ui.cell_view import cell_view
 from federico.ui.client_view import client_view
 from federico.ui.rounds import read_cell
 from federico.ui.run_view import run_view
+from federico.ui.runs_view import run_line
 from tests.support.results import make_table
 from tests.support.run_folders import learning, write_cell
 
@@ -48,12 +51,95 @@ def test_what_was_found_says_why_trust_moved(tmp_path: Path) -> None:
 
     shown = client_view(read_cell(cell.path), "a")
 
-    to_itself, to_b = shown["moves"]
-    assert (to_itself["owner"], to_itself["before"], to_itself["after"]) == ("a", 1.0, 0.6)
-    assert (to_b["owner"], to_b["before"], to_b["after"]) == ("b", 0.0, 0.4)
-    assert to_b["judged"] == [{"owner": "b", "gain": 5.1}, {"owner": "a", "gain": 4.2}]
+    (move,) = shown["moves"]
+    assert (move["since"], move["round"]) == (1, 2)
+    assert move["changes"] == [
+        {"owner": "a", "before": 1.0, "after": 0.6},
+        {"owner": "b", "before": 0.0, "after": 0.4},
+    ]
+    assert move["judged"] == [{"owner": "b", "gain": 5.1}, {"owner": "a", "gain": 4.2}]
     assert shown["judged_on"] == "samples that it held out of training"
     assert shown["last_round"] == 2
+
+
+def test_bytes_of_a_client_are_known_by_round(tmp_path: Path) -> None:
+    first, second = learning(0.5, 0.9)
+    first |= {"sent": [3, 2, 1], "received": [1, 2, 3], "evaluation_sent": [0, 7, 0]}
+    second |= {"sent": [6, 4, 2], "evaluation_received": [0, 5, 0]}
+    cell = write_cell(tmp_path, "federico", first, second)
+
+    shown = client_view(read_cell(cell.path), "b")
+
+    assert shown["rounds"] == [1, 2]
+    assert shown["traffic"] == [[2, 4], [2, 0], [7, 0], [0, 5]]
+
+
+def test_what_records_say_of_collaborators_is_shown_over_the_rounds(tmp_path: Path) -> None:
+    first, second = learning(0.5, 0.9)
+    alike = {"accuracy": [0.5] * 3, "loss": [1.0] * 3}
+    second |= {"alone": alike, "together": alike, "together_share": [0.9, 0.6, 0.3]}
+    second["on_own_distribution"] = [1.0, 1.0, 0.4]
+    cell = write_cell(tmp_path, "federico", first, second)
+
+    shown = {each["key"]: each for each in cell_view(read_cell(cell.path))["figures"]}
+
+    assert shown["together_share"]["rounds"] == [2]
+    assert shown["together_share"]["used"] == pytest.approx([0.6])
+    assert shown["on_own_distribution"]["used"] == pytest.approx([0.8])
+    effective = shown["effective_collaborators"]
+    assert effective["used"] == pytest.approx([1.0, (1 / 0.52 + 1 / 0.58 + 1 / 0.82) / 3], abs=1e-5)
+    assert not effective["percent"]
+
+
+def test_rounds_seeds_and_methods_are_settings_too(tmp_path: Path) -> None:
+    write_table(tmp_path, make_table(rounds=3000, seeds=(0, 1), columns=("", "hard")))
+    write_cell(tmp_path, "federico", *learning(0.5, 0.9))
+
+    settings = run_view("run", tmp_path)["settings"]
+
+    assert settings["rounds"] == "3,000"
+    assert settings["seeds"] == "0, 1"
+    assert settings["methods"] == "FedeRiCo, Local"
+
+
+def test_where_seeds_have_other_clients_all_of_them_are_counted(tmp_path: Path) -> None:
+    write_table(tmp_path, make_table("federico", seeds=(0, 1)))
+    for seed in (0, 1):
+        better_alone = 0.5 + 0.4 * seed
+        compared = {
+            "figures": {"accuracy": [0.8, 0.7, 0.6]},
+            "alone": {"accuracy": [0.5, 0.5, better_alone], "loss": [1.0] * 3},
+            "together": {"accuracy": [0.9] * 3, "loss": [1.0] * 3},
+            "together_share": [0.9] * 3,
+        }
+        write_cell(tmp_path, "federico", compared, seed=seed, clients_drawn=True)
+
+    line = run_line("run", tmp_path)
+    shown = run_view("run", tmp_path)
+
+    assert (line["better"], line["compared"]) == (5, 6)
+    assert shown["worth"][0].startswith("5 of 6 clients of 2 runs are better off")
+    # A picture of single clients is of one seed, and says so.
+    assert shown["rows"][0]["clients_of_seed"] == 0
+    assert len(shown["rows"][0]["clients"]) == 3
+    assert "single clients are those of seed 0" in shown["worth_note"]
+
+
+def test_kept_results_say_when_they_were_finished_and_of_which_data(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    write_table(run, make_table("federico", title="Digits, kept", seeds=(0, 1)))
+    write_cell(run, "federico", *learning(0.5, 0.9))
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    for name in ("table.json", "results.jsonl"):
+        (kept / name).write_bytes((run / name).read_bytes())
+
+    line = run_line("kept", kept)
+
+    assert (line["data"], line["missing"], line["pace"]) == ("Digits, kept", 1, None)
+    finished = read_results(kept)[0][0].provenance.finished
+    assert line["when"] == datetime.fromisoformat(finished).timestamp()
 
 
 def test_records_without_evidence_name_whom_the_client_judged(tmp_path: Path) -> None:

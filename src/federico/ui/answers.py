@@ -52,6 +52,10 @@ class Answers:
         self._kept = Kept(folder, MOST_KEPT)
         self._cells = Kept(folder, MOST_CELLS)
 
+    def folder(self) -> bytes:
+        """Which folder this is."""
+        return as_json({"folder": str(self._folder.resolve())})
+
     def runs(self) -> bytes:
         """All runs, whole or broken."""
         return _list([self._line(name, path) for name, path in find_runs(self._folder).items()])

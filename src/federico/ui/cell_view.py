@@ -23,6 +23,12 @@ MOST_GROUPS = 64
 """Clusters of many clients that are shown; the smallest of more are one together."""
 MOST_WEIGHTS = 2_000_000
 """Weights that are sent at most: rounds are left out where there are more."""
+SHARES = {
+    "together_share": ("share of the collaborators in predictions", True),
+    "effective_collaborators": ("effective collaborators", False),
+    "on_own_distribution": ("trust in clients of the own distribution", True),
+}
+"""What records say of every client beside figures: its name for people, and if it is in percent."""
 
 
 def cell_view(shown: ShownCell) -> Plain:
@@ -90,6 +96,34 @@ def _figures(about: Description, rounds: Sequence[ShownRound]) -> list[Plain]:
             line = plain.metric(metric)
             line |= {"rounds": places, "used": used, "alone_rounds": alone_rounds, "alone": alone}
             found.append(line)
+    return found + _shares(about, rounds)
+
+
+def _shares(about: Description, rounds: Sequence[ShownRound]) -> list[Plain]:
+    """The share of the collaborators and the like over the rounds, mean over honest clients."""
+    found = []
+    for key, (name, in_percent) in SHARES.items():
+        places = []
+        means = []
+        for each in rounds:
+            if key not in each.shares:
+                continue
+            values = [each.shares[key][place] for place in about.honest]
+            places.append(each.round)
+            means.append(plain.number(sum(values) / len(values) if values else None))
+        if places:
+            found.append(
+                {
+                    "name": name,
+                    "key": key,
+                    "percent": in_percent,
+                    "higher": True,
+                    "rounds": places,
+                    "used": means,
+                    "alone_rounds": [],
+                    "alone": [],
+                }
+            )
     return found
 
 

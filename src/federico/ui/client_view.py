@@ -32,7 +32,7 @@ def client_view(shown: ShownCell, client: str) -> Plain:
         evidence = evidence_of(about, shown.last, place)
         judged = JUDGED_ON.get(evidence.judged, "")
         if shown.knows_trust:
-            sentence = about_client(evidence, shown.known_groups)
+            sentence = plain.typeset(about_client(evidence, shown.known_groups))
     traffic = shown.traffic
     return {
         "client": client,
@@ -51,7 +51,15 @@ def client_view(shown: ShownCell, client: str) -> Plain:
         "received": traffic.received[place],
         "evaluation_sent": traffic.evaluation_sent[place],
         "evaluation_received": traffic.evaluation_received[place],
+        "traffic": _traffic(shown, place),
     }
+
+
+def _traffic(shown: ShownCell, place: int) -> list[list[int]]:
+    """Bytes in each shown round: sent and received to train, sent and received to evaluate."""
+    by_round = [each.traffic[:, place] for each in shown.rounds]
+    lines: list[list[int]] = np.stack(by_round, axis=1).tolist()
+    return lines
 
 
 def _series(shown: ShownCell, place: int) -> list[Plain]:
@@ -80,30 +88,45 @@ def _series(shown: ShownCell, place: int) -> list[Plain]:
 
 
 def _moves(shown: ShownCell, place: int) -> list[Plain]:
-    """The rounds in which its trust moved most, and what it found when it judged models then."""
+    """The rounds in which its trust moved most, and what it found when it judged models then.
+
+    The latest stand last; in each round the model whose weight changed most comes first.
+    """
     moves: list[Plain] = []
     for before, now in pairwise(shown.rounds):
         old = _row(before, place)
         new = _row(now, place)
         if not (old and new):
             continue
+        changes: list[Plain] = []
         for owner in sorted(old.keys() | new.keys()):
             earlier = old.get(owner, 0.0)
             later = new.get(owner, 0.0)
             if abs(later - earlier) < LEAST_MOVE:
                 continue
+            changes.append(
+                {
+                    "owner": shown.owners.names[owner],
+                    "before": round(earlier, 3),
+                    "after": round(later, 3),
+                }
+            )
+        if changes:
+            changes.sort(key=_least_change_last)
             moves.append(
                 {
                     "round": now.round,
                     "since": before.round,
-                    "owner": shown.owners.names[owner],
-                    "before": round(earlier, 3),
-                    "after": round(later, 3),
+                    "changes": changes,
                     "judged": _judged(now, place),
                 }
             )
-    moves.sort(key=lambda move: -abs(move["after"] - move["before"]))
-    return moves[:MOST_MOVES]
+    moves.sort(key=lambda move: _least_change_last(move["changes"][0]))
+    return sorted(moves[:MOST_MOVES], key=lambda move: int(move["round"]))
+
+
+def _least_change_last(change: Plain) -> float:
+    return -abs(float(change["after"]) - float(change["before"]))
 
 
 def _row(shown: ShownRound, place: int) -> dict[int, float]:

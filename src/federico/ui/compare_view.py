@@ -54,13 +54,20 @@ def _line(run: str, summary: Summary, entry: Entry) -> Plain:
     return {
         "run": run,
         "row": row,
-        "value": summary.metric.text(entry.mean),
+        "value": plain.typeset(_with_unit(summary, entry.mean)),
         "spread": "" if spread is None else summary.metric.bare(spread),
         "seeds": len(entry.seeds),
         "difference": "",
         "interval": "",
         "note": "",
     }
+
+
+def _with_unit(summary: Summary, value: float) -> str:
+    """The figure; with its name where a heading could not give it, as it has no unit."""
+    if summary.metric.in_percent:
+        return summary.metric.text(value)
+    return summary.metric.named(value)
 
 
 def _what_differs(first: Sequence[Description], other: Sequence[Description]) -> str:
@@ -110,5 +117,11 @@ def _difference(
     seeds = "one seed, so there is no interval"
     if found.runs > 1:
         seeds = f"{found.runs} seeds, better in {found.better}"
+    ours = entry.after(after)
+    theirs = other.after(after)
+    if all(ours[seed] == theirs[seed] for seed in ours.keys() & theirs.keys()):
+        seeds = "the same in one seed"
+        if found.runs > 1:
+            seeds = f"the same in all {found.runs} seeds"
     line["note"] = f"after round {after}, {seeds}"
     return line

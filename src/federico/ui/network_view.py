@@ -1,16 +1,18 @@
 """Is the network well? What the peers of the sites in a folder say about themselves."""
 
+import re
 import time
 from pathlib import Path
 
+from federico.report.text import percent
 from federico.runs.comparison import describe_comparison
 from federico.runs.records import iterate_parts, read_spent
 from federico.site.clocks import describe_clock
 from federico.site.status import (
     EXPIRES_SOON_DAYS,
     SECONDS_A_DAY,
+    SMALLEST_SHOWN_WEIGHT,
     Status,
-    describe_posterior,
     describe_refusals,
     describe_refused,
     describe_renewal,
@@ -18,10 +20,16 @@ from federico.site.status import (
     describe_waits,
     read_status,
 )
+from federico.ui import plain
 from federico.ui.cell_view import phases
 from federico.ui.plain import Plain
 from federico.ui.rounds import ROUND_BYTES, shown_rounds
 
+ENDED = ("finished", "stopped", "failed")
+"""Phases after which a peer does nothing more."""
+MOST_TRUSTED = 4
+"""Models that are named in the line of a site."""
+SHARE = re.compile(r"(\d)%")
 SIGN_OF_LIFE = 10.0
 """Seconds after which a peer that has not ended is thought to be gone: it writes every two."""
 
@@ -38,6 +46,7 @@ def site_view(name: str, state_folder: Path) -> Plain:
         "federation": status.federation,
         "phase": f"no sign of life (was {status.phase})" if gone else status.phase,
         "well": not gone and status.phase != "failed",
+        "ended": status.phase in ENDED,
         "failure": status.error,
         "waits": "" if gone else describe_waits(status.waits, now),
         "certificate": _certificate(status, now),
@@ -47,9 +56,9 @@ def site_view(name: str, state_folder: Path) -> Plain:
         "updated": status.updated,
         "round": status.round,
         "rounds": status.rounds,
-        "score": describe_score(status.figures),
-        "worth": _worth(status),
-        "trusts": describe_posterior(status.posterior, 4),
+        "score": plain.typeset(describe_score(status.figures)),
+        "worth": _spaced(_worth(status)),
+        "trusts": _trusts(status),
         "sent": status.sent,
         "received": status.received,
         "evaluation_sent": status.evaluation_sent,
@@ -86,8 +95,7 @@ def broken_site(name: str, error: str) -> Plain:
 
 def _is_gone(status: Status, age: float) -> bool:
     """Whether the peer was killed: then it could not say that it has ended."""
-    ended = status.phase in ("finished", "stopped", "failed")
-    return not ended and age > SIGN_OF_LIFE
+    return status.phase not in ENDED and age > SIGN_OF_LIFE
 
 
 def _certificate(status: Status, now: float) -> str:
@@ -124,6 +132,21 @@ def _worth(status: Status) -> str:
     return describe_comparison(comparison)
 
 
+def _trusts(status: Status) -> str:
+    """The models that the site trusts most, with their weights."""
+    by_weight = sorted(status.posterior.items(), key=lambda item: -item[1])
+    shown = []
+    for name, weight in by_weight[:MOST_TRUSTED]:
+        if weight >= SMALLEST_SHOWN_WEIGHT:
+            shown.append(f"{name} ({percent(weight)})")
+    return ", ".join(shown)
+
+
+def _spaced(text: str) -> str:
+    """A share as the page writes it: 25 %, which lines for terminals write 25%."""
+    return SHARE.sub(r"\1 %", text)
+
+
 def _members(status: Status) -> list[Plain]:
     found = []
     for name, member in status.members.items():
@@ -137,7 +160,7 @@ def _members(status: Status) -> list[Plain]:
                 "reputation": member.reputation,
                 "strikes": member.strikes,
                 "refused": describe_refused(member),
-                "refused_updates": describe_refusals(member),
+                "refused_updates": _spaced(describe_refusals(member)),
                 "twice": member.twice,
                 "clock": _clock(member.clock_ahead),
             }

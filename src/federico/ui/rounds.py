@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 from federico.errors import RunError
 from federico.report.drawing import true_groups
 from federico.runs.layout import CellDir, Description
-from federico.runs.records import RECORD, Record, iterate_lines, parsed_part
+from federico.runs.records import RECORD, Record, iterate_lines, parsed_part, weights_kept
 from federico.types import FloatArray, IntArray
 
 MOST_ROUNDS = 400
@@ -45,6 +45,9 @@ class RoundRead:
     evaluation_received: list[int]
     alone: dict[str, list[float | None]] | None = None
     gains: list[dict[str, float | None]] | None = None
+    together_share: list[float] | None = None
+    effective_collaborators: list[float] | None = None
+    on_own_distribution: list[float] | None = None
 
 
 @dataclass(frozen=True)
@@ -95,6 +98,8 @@ class Owners:
 
     def __init__(self, clients: Sequence[str]) -> None:
         self.names = list(clients)
+        self.all_weights_kept = weights_kept(len(clients)) >= len(clients)
+        """Whether the records hold every weight, not only the largest."""
         self._numbers = {name: number for number, name in enumerate(self.names)}
 
     def number(self, name: str) -> int:
@@ -131,6 +136,11 @@ class ShownRound:
     gains: list[dict[str, float | None]] | None
     moved: int
     evaluation_moved: int
+    traffic: IntArray
+    """Bytes that each client sent and received to train and to evaluate, [4, clients]."""
+    shares: dict[str, list[float]]
+    """By name, see `SHARES`, what the record says of each client; what it does not say is not
+    there."""
     made: dict[str, Any] = field(default_factory=dict)
     """What views have made of it: the round does not change any more."""
 
@@ -256,7 +266,30 @@ def _shown(found: RoundRead, number: int, owners: Owners) -> ShownRound:
         gains=found.gains,
         moved=found.moved,
         evaluation_moved=found.evaluation_moved,
+        traffic=np.array(
+            [found.sent, found.received, found.evaluation_sent, found.evaluation_received],
+            dtype=np.int64,
+        ),
+        shares=_shares(found, owners),
     )
+
+
+def _shares(found: RoundRead, owners: Owners) -> dict[str, list[float]]:
+    """What the record says of every client beside its figures."""
+    shares = {}
+    if found.together_share is not None:
+        shares["together_share"] = found.together_share
+    if found.effective_collaborators is not None:
+        shares["effective_collaborators"] = found.effective_collaborators
+    elif found.posterior and owners.all_weights_kept:
+        counts = []
+        for row in found.posterior:
+            squares = sum(weight * weight for weight in row.values())
+            counts.append(1 / squares if squares else 0.0)
+        shares["effective_collaborators"] = counts
+    if found.on_own_distribution is not None:
+        shares["on_own_distribution"] = found.on_own_distribution
+    return shares
 
 
 def _bytes_of(found: RoundRead) -> RoundBytes:

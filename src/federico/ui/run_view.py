@@ -36,18 +36,18 @@ def run_view(name: str, path: Path, summary: Summary | None = None) -> Plain:
     return {
         "name": name,
         "title": summary.table.title,
-        "headline": text.headline(summary),
+        "headline": plain.typeset(text.headline(summary)),
         "trust": text.trust(summary),
         "extent": text.extent(summary),
         "progress": text.progress(summary),
         "pace": pace(path) if summary.unfinished else None,
-        "warning": text.worse_than_mean(summary),
+        "warning": plain.typeset(text.worse_than_mean(summary)),
         "beside": text.beside(summary),
         "differences": text.differences(summary),
         "paper": _paper(summary),
         "worth": text.worth(summary),
-        "worth_note": _worth_note(summary),
-        "notes": text.notes(summary),
+        "worth_note": plain.typeset(_worth_note(summary)),
+        "notes": plain.typeset(text.notes(summary)),
         "metric": plain.metric(summary.metric),
         "tables": [plain.table(each) for each in all_tables(summary)],
         "worth_tables": [plain.table(each) for each in worth_tables(summary)],
@@ -56,7 +56,7 @@ def run_view(name: str, path: Path, summary: Summary | None = None) -> Plain:
         "figure": _own_figure(path),
         "rows": _rows(summary),
         "cells": [_cell_line(cell) for cell in cells],
-        "settings": _settings(descriptions),
+        "settings": _extent(summary) | _settings(descriptions),
         "sources": _sources(summary),
         "origins": _origins(descriptions),
         "versions": _versions(summary),
@@ -79,7 +79,14 @@ def _cell_line(cell: CellDir) -> Plain:
         name += f", {about.column}"
     if about.rate_kind == "best":
         name += ", best learning rate"
-    return {"cell": cell.path.name, "name": name, "method": about.method}
+    row = name.replace(f", seed {about.seed}", "", 1)
+    return {
+        "cell": cell.path.name,
+        "name": name,
+        "row": row,
+        "seed": about.seed,
+        "method": about.method,
+    }
 
 
 def _rows(summary: Summary) -> list[Plain]:
@@ -96,6 +103,8 @@ def _rows(summary: Summary) -> list[Plain]:
             found.append(
                 {
                     "name": name,
+                    "title": entry.title,
+                    "column": column,
                     "method": entry.row.method,
                     "color": styles[entry.row.name].color,
                     "rounds": curve.rounds,
@@ -107,6 +116,8 @@ def _rows(summary: Summary) -> list[Plain]:
                     "spread": plain.number(entry.sd("seeds")),
                     "alone": plain.number(alone_of(summary, entry)),
                     "clients": _clients(entry, entries),
+                    "seeds": len(entry.seeds),
+                    "clients_of_seed": entry.clients_of_seed,
                 }
             )
     return found
@@ -210,8 +221,14 @@ def _worth_note(summary: Summary) -> str:
             " A gain is counted in shares of the variance of all clients' test targets together: "
             "R2 of a few nearly equal targets can be anything."
         )
+    of_one_seed = [entry for entry in summary.worth_known if entry.clients_of_seed is not None]
     population = summary.population
-    if population is not None and not population.same_on_every_seed:
+    if of_one_seed:
+        note += (
+            " Each seed has clients of its own: single clients are those of "
+            f"seed {of_one_seed[0].clients_of_seed}, and the sentence above counts those of all."
+        )
+    elif population is not None and not population.same_on_every_seed:
         note += " Each seed distributes the data differently: all figures are means over seeds."
     return note
 
@@ -281,6 +298,19 @@ def _versions(summary: Summary) -> dict[str, str]:
     for package, versions in found.items():
         listed[package] = ", ".join(sorted(versions))
     return listed
+
+
+def _extent(summary: Summary) -> dict[str, str]:
+    """What was asked for beside the settings: two runs may differ in nothing else."""
+    table = summary.table
+    found = {
+        "methods": ", ".join(row.title for row in table.rows),
+        "rounds": f"{table.rounds:,}",
+        "seeds": ", ".join(str(seed) for seed in table.seeds),
+    }
+    if table.columns != ("",):
+        found["columns"] = ", ".join(table.columns)
+    return found
 
 
 def _settings(cells: Sequence[Description]) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """The list of runs: how far each has come, and whether it was worth it."""
 
+from datetime import datetime
 from pathlib import Path
 
 from federico.report import summarize, text
@@ -29,12 +30,14 @@ def run_line(name: str, path: Path) -> Plain:
         "error": "",
         "rounds": summary.table.rounds,
         "done": _rounds_done(summary),
+        "missing": summary.unfinished,
+        "when": _last_written(path, summary),
         "pace": pace(path) if summary.unfinished else None,
         "clients": summary.clients,
         "methods": [row.title for row in summary.table.rows],
-        "data": _data(path),
+        "data": _data(path, summary),
         "metric": plain.metric(summary.metric),
-        "headline": text.headline(summary),
+        "headline": plain.typeset(text.headline(summary)),
         "shown": "",
         "value": None,
         "alone": None,
@@ -46,8 +49,10 @@ def run_line(name: str, path: Path) -> Plain:
         line["alone"] = plain.number(alone_of(summary, entry))
         line["spark"] = plain.numbers(entry.curve.mean)
     if entry is not None and entry.worth:
-        line["better"] = worth_to_all(entry.worth).better
-        line["compared"] = worth_to_all(entry.worth).clients
+        # The same clients as in the sentence of the run: those of every seed that has others.
+        worth = worth_to_all(entry.worth_over_runs)
+        line["better"] = worth.better
+        line["compared"] = worth.clients
     return line
 
 
@@ -101,10 +106,29 @@ def _rounds_done(summary: Summary) -> int:
     return max(summary.lengths, default=0)
 
 
-def _data(path: Path) -> str:
-    """The kind of data; empty for results that are kept without cells."""
+def _data(path: Path, summary: Summary) -> str:
+    """The kind of data; the title of results that are kept without cells, which names it."""
     for cell in RunDir(path).cells():
         data = cell.description.options.get("data")
         if isinstance(data, dict):
             return str(data.get("kind", ""))
-    return ""
+    return summary.table.title
+
+
+def _last_written(path: Path, summary: Summary) -> float | None:
+    """When the run was last written to: its results, or the records of a cell that goes on.
+
+    The files of results that are kept without cells are as old as the copy: those say themselves
+    when they were finished, or nobody knows.
+    """
+    times = []
+    for cell in RunDir(path).cells():
+        records = cell.path / RECORDS
+        if records.exists():
+            times.append(records.stat().st_mtime)
+    if times:
+        return max(times)
+    for source in summary.sources:
+        if source.provenance.finished:
+            times.append(datetime.fromisoformat(source.provenance.finished).timestamp())
+    return max(times, default=None)

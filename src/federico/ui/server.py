@@ -84,6 +84,10 @@ def create_app(folder: Path, token: str, hosts: set[str]) -> FastAPI:
             raise HTTPException(404, "no such file")
         return FileResponse(STATIC / name)
 
+    @app.get("/api/folder")
+    def folder_shown() -> Response:
+        return _json(answers.folder())
+
     @app.get("/api/runs")
     def runs() -> Response:
         return _json(answers.runs())

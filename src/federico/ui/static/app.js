@@ -8,7 +8,7 @@ import { follow } from "./live.js";
 import { showNetwork } from "./network.js";
 import { renewChildren, renewView } from "./renew.js";
 import { showRuns } from "./runs.js";
-import { address, frozen, link, NotReachedError } from "./source.js";
+import { address, frozen, hasRounds, link, NotReachedError } from "./source.js";
 import { showTrust } from "./trust.js";
 import { showWorth } from "./worth.js";
 
@@ -19,6 +19,9 @@ const OF_A_RUN = [
   ["cost", "What does it cost?", showCost],
   ["data", "Data", showData],
 ];
+// Views that need the rounds of a run, and not only its results.
+const OF_ROUNDS = ["trust", "data"];
+const REPORT = document.title;
 const HIDDEN = [["compare", "Compare", showCompare]];
 const main = document.getElementById("main");
 const live = document.getElementById("live");
@@ -68,7 +71,10 @@ async function show(again = false) {
   main.removeAttribute("aria-busy");
   // What was read before stays in sight when the server has ended.
   if (isShown && !isReached) return;
-  const parts = made.flat().filter(Boolean);
+  const shownRun = current === "compare" ? null : run;
+  showLinks(current, shownRun);
+  nameTheWindow(found ? found[1] : "", given.getAll("run"));
+  const parts = [trail(shownRun), ...made.flat()].filter(Boolean);
   if (isShown) renewView(main, parts);
   else main.replaceChildren(...parts);
   isShown = isReached;
@@ -78,9 +84,29 @@ function showLinks(current, run) {
   const links = frozen ? [] : OF_THE_FOLDER.map(([name, title]) => [name, title, {}]);
   if (run) links.push(...OF_A_RUN.map(([name, title]) => [name, title, { run }]));
   const made = links.map(([name, title, given]) => {
+    if (run && OF_ROUNDS.includes(name) && !hasRounds(run)) {
+      return element("span", { class: "off", title: "Only results were kept of this run" }, title);
+    }
     return element("a", { href: link(name, given), "aria-current": name === current ? "page" : null }, title);
   });
-  renewChildren(document.getElementById("views"), made);
+  const views = document.getElementById("views");
+  renewChildren(views, made);
+  // On a phone the views are one line that scrolls: the one that is shown is in sight.
+  const here = views.querySelector("[aria-current]");
+  if (here) views.scrollLeft = here.offsetLeft - views.offsetLeft - (views.clientWidth - here.offsetWidth) / 2;
+}
+
+// Where this view is: in which run of the folder.
+function trail(run) {
+  if (frozen || !run) return null;
+  const all = element("a", { href: "#/runs" }, "All runs");
+  return element("nav", { class: "trail", "aria-label": "Where this is" }, all, " \u203a ", element("span", {}, run));
+}
+
+// Tabs of several views and runs are told apart by their names.
+function nameTheWindow(view, runs) {
+  if (frozen) document.title = `${view} - ${REPORT}`;
+  else document.title = [view, runs.join(" and "), "FedeRiCo"].filter(Boolean).join(" - ");
 }
 
 function problem(error) {
@@ -118,7 +144,7 @@ document.getElementById("skip").addEventListener("click", (event) => {
   main.focus();
 });
 // Another cell or site is chosen in the midst of a view: what surrounds it stays where it is.
-const CHOSEN_INSIDE = ["cell", "site"];
+const CHOSEN_INSIDE = ["cell", "site", "peer", "column"];
 
 function placeOf(url) {
   const { view, given } = address(new URL(url).hash);

@@ -1,14 +1,19 @@
 // Pictures. Colours never stand alone: lines differ in dashes, groups in shapes, bars in signs.
 import { drawn, element } from "./elements.js";
 import { address } from "./source.js";
-import { shortened } from "./words.js";
+import { axisText, shortened, valueText } from "./words.js";
 
 // Okabe and Ito's palette, told apart with every kind of colour vision.
 export const COLORS = ["#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#0072b2", "#8c8c8c"];
+// For lines that stand for nothing that has a colour of its own: each is seen on light and on dark pages.
+export const LINE_COLORS = ["var(--better)", "#d55e00", "#009e73", "#cc79a7", "#b07c00", "#8f7fd6", "var(--soft)", "#a6564c"];
 const DASHES = ["", "7 4", "2 3", "9 3 2 3", "4 2", "1 2", "12 4"];
 const SHAPES = ["circle", "square", "triangle", "diamond", "cross"];
 const FIRST_WIDTH = 640;
-const HEIGHT = 300;
+// A wide chart is a high one too, within these bounds.
+const LEAST_HEIGHT = 280;
+const MOST_HEIGHT = 460;
+const HEIGHT_PART = 0.31;
 const EDGE = { left: 56, right: 14, top: 12, bottom: 42 };
 const BAR_STEP = 22;
 const BAR_NAMES = 140;
@@ -65,28 +70,48 @@ function nearest(values, wanted) {
   return best;
 }
 
-// Drawn for the width that there is, and again whenever that changes: letters keep their size.
-function fitted(svg, height, paint) {
+// The last point of a line at this x or before it: of points at the same x the last one counts.
+function lastUpTo(points, x) {
+  let found = null;
+  for (const point of points) {
+    if (point[0] <= x) found = point;
+  }
+  return found;
+}
+
+// Drawn for the width that there is, and again whenever that changes: letters keep their size. A height that
+// depends on the width, see style.css, is given as a function of it.
+export function fitted(svg, height, paint) {
   let width = 0;
   const draw = (now) => {
     if (now === 0 || now === width) return;
     width = now;
-    svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
-    paint(width);
+    const high = typeof height === "function" ? height(width) : height;
+    svg.setAttribute("viewBox", `0 0 ${width} ${high}`);
+    paint(width, high);
   };
-  svg.style.height = `${height}px`;
+  if (typeof height === "number") svg.style.height = `${height}px`;
   draw(FIRST_WIDTH);
   new ResizeObserver(([entry]) => draw(Math.round(entry.contentRect.width))).observe(svg);
 }
 
+function heightOfChart(width) {
+  return Math.round(Math.min(Math.max(HEIGHT_PART * width, LEAST_HEIGHT), MOST_HEIGHT));
+}
+
 // Lines over x: told on hover or with the arrow keys, zoomed by dragging or with + and -.
-// Each line is {name, color, x, y}, with sd for a band of one standard deviation. What is spent counts from
-// nothing: fromZero.
-export function lineChart(title, xName, yName, lines, { whole = true, fromZero = false } = {}) {
-  const known = lines.filter((line) => line.y.some((y) => y !== null));
+// Each line is {name, color, x, y}, with sd for a band of one standard deviation, dash for the number of its
+// dashes where that is not its place, and mark for the number of a shape along it. What is spent counts from
+// nothing: fromZero. `unit` and `xUnit` follow the numbers that are told.
+export function lineChart(title, xName, yName, lines, { whole = true, fromZero = false, unit = "", xUnit = "" } = {}) {
+  const known = lines
+    .map((line, number) => ({ dash: number, ...line }))
+    .filter((line) => line.y.some((y) => y !== null));
   const holder = element("figure", { class: "card chart" });
-  holder.drawnFrom = JSON.stringify([title, xName, yName, lines]);
-  const heading = element("figcaption", {}, element("strong", {}, title), ` ${yName}`);
+  holder.drawnFrom = JSON.stringify([title, xName, yName, lines, unit]);
+  const banded = known.some((line) => line.sd?.some((sd) => sd));
+  const band = banded ? "; the band is \u00b1 one standard deviation over seeds" : "";
+  const heading = element("figcaption", {}, element("strong", {}, title), ` ${yName}${band}`);
   if (!known.length) {
     holder.append(heading, element("p", { class: "soft" }, "Nothing is known yet."));
     return holder;
@@ -96,15 +121,20 @@ export function lineChart(title, xName, yName, lines, { whole = true, fromZero =
   const told = element("p", { class: "told", "aria-live": "polite" }, "Point at a line, or use the arrow keys. Drag or press + to zoom.");
   const all = element("button", { type: "button", "data-keep": `all ${title}`, onclick: () => zoomTo(null) }, "Show all");
   const svg = drawn("svg", {
+    class: "plot",
     role: "application",
     "aria-roledescription": "chart",
     "aria-label": `${title}: ${yName} over ${xName}`,
     tabindex: "0",
     "data-keep": `chart ${title}`,
   });
+  const everything = known.map((line) => pointsOf(line, full));
+  const everyX = known.flatMap((line) => line.x).filter((x) => x !== null);
   let shown = full;
   let marked = full[1];
+  let noted = null;
   let width;
+  let height;
   let right;
 
   function zoomTo(range) {
@@ -120,9 +150,9 @@ export function lineChart(title, xName, yName, lines, { whole = true, fromZero =
     const values = points.flat().flatMap(([, y, sd]) => [y - sd, y + sd]);
     const [low, high] = extent(fromZero ? [0, ...values] : values);
     right = (x) => EDGE.left + ((x - shown[0]) / (shown[1] - shown[0])) * (width - EDGE.left - EDGE.right);
-    const up = (y) => HEIGHT - EDGE.bottom - ((y - low) / (high - low)) * (HEIGHT - EDGE.top - EDGE.bottom);
+    const up = (y) => height - EDGE.bottom - ((y - low) / (high - low)) * (height - EDGE.top - EDGE.bottom);
 
-    const parts = axes(width, shown, [low, high], right, up, xName, whole);
+    const parts = axes(width, height, shown, [low, high], right, up, xName, whole);
     known.forEach((line, number) => {
       const color = line.color;
       if (line.sd) {
@@ -131,31 +161,39 @@ export function lineChart(title, xName, yName, lines, { whole = true, fromZero =
         parts.push(drawn("polygon", { class: "band", points: [...above, ...below.reverse()].join(" "), fill: color }));
       }
       const path = points[number].map(([x, y]) => `${right(x).toFixed(1)},${up(y).toFixed(1)}`).join(" ");
-      parts.push(drawn("polyline", { class: "line", points: path, stroke: color, "stroke-dasharray": dashes(number) }));
-      if (points[number].length === 1) {
-        const [x, y] = points[number][0];
-        parts.push(drawn("circle", { cx: right(x), cy: up(y), r: 4, fill: color }));
-      }
+      parts.push(drawn("polyline", { class: "line", points: path, stroke: color, "stroke-dasharray": dashes(line.dash) }));
+      parts.push(...marksOf(line, points[number], endsEarly(number)).map(([[x, y], kind]) => shape(kind, right(x), up(y), 4, { fill: color })));
     });
-    parts.push(drawn("line", { class: "mark", visibility: "hidden", y1: EDGE.top, y2: HEIGHT - EDGE.bottom }));
+    if (noted !== null && noted >= shown[0] && noted <= shown[1]) {
+      parts.push(drawn("line", { class: "noted", x1: right(noted), x2: right(noted), y1: EDGE.top, y2: height - EDGE.bottom }));
+    }
+    parts.push(drawn("line", { class: "mark", visibility: "hidden", y1: EDGE.top, y2: height - EDGE.bottom }));
     svg.replaceChildren(...parts);
     if (marks.has(chart)) tell(marks.get(chart));
+  }
+
+  // Such as a method that sends less than others: its line is over before theirs.
+  function endsEarly(number) {
+    const points = everything[number];
+    return points.length > 0 && points.at(-1)[0] < full[1];
   }
 
   function tell(x) {
     marked = Math.min(Math.max(x, shown[0]), shown[1]);
     marks.set(chart, marked);
-    const place = nearest(known[0].x, marked);
-    const at = known[0].x[place];
+    const at = everyX[nearest(everyX, marked)];
     const mark = svg.querySelector(".mark");
     mark.setAttribute("visibility", "visible");
     mark.setAttribute("x1", right(at));
     mark.setAttribute("x2", right(at));
-    const values = known.map((line) => {
-      const y = line.y[nearest(line.x, at)];
-      return `${line.name} ${y === null ? "-" : Number(y.toPrecision(4))}`;
+    const values = known.map((line, number) => {
+      const point = lastUpTo(everything[number], at);
+      if (!point) return `${line.name} -`;
+      const end = point[0] < at && point === everything[number].at(-1) ? ` (ends at ${valueText(point[0], xUnit)})` : "";
+      return `${line.name} ${valueText(point[1], unit)}${end}`;
     });
-    told.textContent = `${xName} ${Number(at.toPrecision(4))}: ${values.join(", ")}`;
+    const where = xUnit ? valueText(at, xUnit) : `${xName} ${valueText(at)}`;
+    told.textContent = `${where}: ${values.join(", ")}`;
   }
 
   const pointed = (event) => {
@@ -181,10 +219,16 @@ export function lineChart(title, xName, yName, lines, { whole = true, fromZero =
     else return;
     event.preventDefault();
   });
-  fitted(svg, HEIGHT, (now) => {
-    width = now;
+  fitted(svg, heightOfChart, (nowWide, nowHigh) => {
+    width = nowWide;
+    height = nowHigh;
     paint();
   });
+  // Shows which x another part of the page is at, such as the round of a slider.
+  holder.note = (x) => {
+    noted = x;
+    paint();
+  };
   holder.append(heading, svg, key(known), told, all);
   return holder;
 }
@@ -199,18 +243,37 @@ function pointsOf(line, [from, to]) {
   return found;
 }
 
-function axes(width, across, [low, high], right, up, xName, whole) {
+// Where shapes stand on a line: at its end if it is over early or a single point, and, if it has a shape of
+// its own, along it.
+function marksOf(line, points, isOver) {
+  if (!points.length) return [];
+  const last = points.length - 1;
+  const kind = line.mark ?? 0;
+  const places = new Set(isOver || last === 0 ? [last] : []);
+  if (line.mark !== undefined) {
+    // Those of other lines stand elsewhere: lines may lie on each other.
+    const shift = (0.09 * line.mark) % 0.25;
+    for (const part of [0, 0.25, 0.5, 0.75]) places.add(Math.round((part + shift) * last));
+  }
+  return [...places].map((place) => [points[place], kind]);
+}
+
+function axes(width, height, across, [low, high], right, up, xName, whole) {
   const most = Math.max(2, Math.floor((width - EDGE.left - EDGE.right) / TICK_ROOM));
   const parts = [];
   for (const y of ticks(low, high)) {
     parts.push(drawn("line", { class: "grid", x1: EDGE.left, x2: width - EDGE.right, y1: up(y), y2: up(y) }));
-    parts.push(drawn("text", { x: EDGE.left - 6, y: up(y) + 4, "text-anchor": "end" }, String(y)));
+    parts.push(drawn("text", { x: EDGE.left - 6, y: up(y) + 4, "text-anchor": "end" }, axisText(y)));
   }
-  for (const x of ticks(across[0], across[1], Math.min(5, most))) {
-    if (whole && !Number.isInteger(x)) continue;
-    parts.push(drawn("text", { x: right(x), y: HEIGHT - EDGE.bottom + 20, "text-anchor": "middle" }, String(x)));
+  const places = ticks(across[0], across[1], Math.min(5, most)).filter((x) => !whole || Number.isInteger(x));
+  // The first round is where it all begins, and no round number.
+  if (whole && Number.isInteger(across[0]) && !places.includes(across[0])) {
+    if (!places.length || right(places[0]) - right(across[0]) > TICK_ROOM / 2) places.unshift(across[0]);
   }
-  parts.push(drawn("text", { x: width - EDGE.right, y: HEIGHT - 6, "text-anchor": "end" }, xName));
+  for (const x of places) {
+    parts.push(drawn("text", { x: right(x), y: height - EDGE.bottom + 20, "text-anchor": "middle" }, axisText(x)));
+  }
+  parts.push(drawn("text", { x: width - EDGE.right, y: height - 6, "text-anchor": "end" }, xName));
   return parts;
 }
 
@@ -219,9 +282,10 @@ function dashes(number) {
 }
 
 function key(lines) {
-  const entries = lines.slice(0, MOST_IN_KEY).map((line, number) => {
-    const sample = drawn("line", { x1: 0, x2: 32, y1: 5, y2: 5, stroke: line.color, "stroke-width": 3, "stroke-dasharray": dashes(number) });
-    return element("li", {}, drawn("svg", { viewBox: "0 0 32 10", "aria-hidden": "true" }, sample), line.name);
+  const entries = lines.slice(0, MOST_IN_KEY).map((line) => {
+    const sample = drawn("line", { x1: 0, x2: 32, y1: 5, y2: 5, stroke: line.color, "stroke-width": 3, "stroke-dasharray": dashes(line.dash) });
+    const mark = line.mark === undefined ? null : shape(line.mark, 16, 5, 4, { fill: line.color });
+    return element("li", {}, drawn("svg", { viewBox: "0 0 32 10", "aria-hidden": "true" }, sample, mark), line.name);
   });
   if (lines.length > MOST_IN_KEY) entries.push(element("li", {}, `and ${lines.length - MOST_IN_KEY} more`));
   return element("ul", { class: "key" }, entries);
@@ -265,6 +329,69 @@ function bar(row, y, names, zero, scale) {
     drawn("rect", { x: better ? zero : zero - length, y: y + 3, width: Math.max(length, 1), height: 15, fill: better ? "var(--better)" : "var(--worse)" }),
     drawn("text", { x: better ? zero + length + 6 : zero - length - 6, y: y + 14, "text-anchor": better ? "start" : "end" }, row.text),
   ];
+}
+
+const RULER = 24;
+const MARK = 5;
+const DOT_STEP = 24;
+
+// A row for each client: what it is alone, with FedAvg where that is known, and here, and what it gains. Each row
+// is {name, alone, fedavg, used, gain, text} in the unit of the axis.
+export function gainChart(title, yName, rows) {
+  const height = DOT_STEP * rows.length + RULER + 26;
+  const knowsFedavg = rows.some((row) => row.fedavg !== null);
+  const [low, high] = extent(rows.flatMap((row) => [row.alone, row.fedavg, row.used]).filter((value) => value !== null));
+  const svg = drawn("svg", { role: "img", "aria-label": `${title}; the same is in a table` });
+  fitted(svg, height, (width) => {
+    const names = Math.min(BAR_NAMES, BAR_NAMES_PART * width);
+    const figures = 48;
+    const left = names + 14;
+    const right = (value) => left + MARK + ((value - low) / (high - low)) * (width - left - figures - 3 * MARK);
+    const bottom = height - 26;
+    const parts = ticks(low, high, width < 500 ? 3 : 6).flatMap((value) => [
+      drawn("line", { class: "grid", x1: right(value), x2: right(value), y1: RULER, y2: bottom }),
+      drawn("text", { x: right(value), y: RULER - 8, "text-anchor": "middle" }, axisText(value)),
+    ]);
+    parts.push(drawn("text", { x: width, y: RULER - 8, "text-anchor": "end" }, "gain"));
+    parts.push(drawn("text", { x: width - figures, y: height - 6, "text-anchor": "end" }, yName));
+    rows.forEach((row, place) => parts.push(...gainRow(row, RULER + DOT_STEP * (place + 0.5), names, right, width)));
+    svg.replaceChildren(...parts);
+  });
+  const holder = element("figure", { class: "card chart" }, element("figcaption", {}, element("strong", {}, title)), gainKey(knowsFedavg), svg);
+  holder.drawnFrom = JSON.stringify([title, yName, rows]);
+  return holder;
+}
+
+function gainRow(row, y, names, right, width) {
+  const color = row.gain >= 0 ? "var(--better)" : "var(--worse)";
+  const about = [["alone", row.alone], ["FedAvg", row.fedavg], ["this run", row.used]];
+  const said = about.filter(([, value]) => value !== null).map(([name, value]) => `${name} ${valueText(value)}`);
+  const parts = [drawn("text", { class: "name", x: names, y: y + 4, "text-anchor": "end" }, shortened(row.name, Math.floor(names / BAR_LETTER)))];
+  if (row.alone !== null && row.used !== null) {
+    parts.push(drawn("line", { x1: right(row.alone), x2: right(row.used), y1: y, y2: y, stroke: color, "stroke-width": 3 }));
+  }
+  if (row.alone !== null) parts.push(aloneMark(right(row.alone), y));
+  if (row.fedavg !== null) parts.push(fedavgMark(right(row.fedavg), y));
+  if (row.used !== null) parts.push(drawn("circle", { cx: right(row.used), cy: y, r: MARK, fill: color }));
+  parts.push(drawn("text", { class: "name", x: width, y: y + 4, "text-anchor": "end" }, row.text));
+  return [drawn("g", {}, drawn("title", {}, `${row.name}: ${said.join(", ")}; gain ${row.text}`), parts)];
+}
+
+function aloneMark(x, y) {
+  return drawn("circle", { cx: x, cy: y, r: MARK - 0.5, fill: "var(--card)", stroke: "var(--ink)", "stroke-width": 1.5 });
+}
+
+function fedavgMark(x, y) {
+  return shape(3, x, y, MARK, { fill: "#e69f00", stroke: "var(--ink)", "stroke-width": 0.7 });
+}
+
+function gainKey(knowsFedavg) {
+  const entry = (mark, text) => element("li", {}, drawn("svg", { viewBox: "0 0 32 14", "aria-hidden": "true" }, mark), text);
+  const used = [drawn("circle", { cx: 10, cy: 7, r: MARK, fill: "var(--better)" }), drawn("circle", { cx: 23, cy: 7, r: MARK, fill: "var(--worse)" })];
+  return element("ul", { class: "key" },
+    entry(aloneMark(16, 7), "alone"),
+    knowsFedavg ? entry(fedavgMark(16, 7), "FedAvg") : null,
+    entry(used, "this run, better or worse than alone"));
 }
 
 export function colorOf(group) {

@@ -1,24 +1,31 @@
 // One client: whom it trusts over the rounds and why, its figures, its data, its bytes.
-import { bars, colorOf, lineChart } from "./charts.js";
+import { bars, LINE_COLORS, lineChart } from "./charts.js";
 import { element, folded, paragraphs, table } from "./elements.js";
-import { bytesText, countText, listed, natsText, percentText } from "./words.js";
+import { bytesText, called, countText, listed, natsText, percentText } from "./words.js";
 import { usedAndAlone } from "./worth.js";
 
 const MOST_LABELS = 30;
 
-// groupOf says the number of the group of a client, for its colour.
-export function aboutClient(client, groupOf) {
-  const lines = client.series.map((series) => ({
-    name: series.owner === client.client ? `${series.owner} (its own)` : series.owner,
-    color: series.owner === client.client ? "var(--ink)" : colorOf(groupOf(series.owner)),
-    x: client.rounds,
-    y: series.weights,
-  }));
+// The parts of the view, and what shows in it which round the slider is at.
+export function aboutClient(client) {
+  const others = client.series.filter((series) => series.owner !== client.client);
+  const lines = client.series.map((series) => {
+    const isOwn = series.owner === client.client;
+    const number = others.indexOf(series);
+    return {
+      name: isOwn ? `${series.owner} (its own)` : series.owner,
+      color: isOwn ? "var(--ink)" : LINE_COLORS[number % LINE_COLORS.length],
+      dash: isOwn ? 0 : number + 1,
+      x: client.rounds,
+      y: series.weights,
+    };
+  });
+  const chart = lines.length ? lineChart(`Whose models ${client.client} trusts`, "round", "weight (%)", lines, { unit: "%" }) : null;
   const figures = client.figures.map((metric) => usedAndAlone(`${metric.name} of ${client.client}`, metric));
-  return [
+  const parts = [
     element("h2", {}, /^client\b/i.test(client.client) ? client.client : `Client ${client.client}`),
     element("p", { id: "sentence" }, client.sentence ? `After round ${client.last_round}: ${client.sentence}` : "This method has no weights over clients' models."),
-    lines.length ? lineChart(`Whose models ${client.client} trusts`, "round", "weight (%)", lines) : null,
+    chart,
     element("h3", {}, "Why its trust moved"),
     ...moves(client),
     element("h3", {}, "Its data and bytes"),
@@ -26,18 +33,21 @@ export function aboutClient(client, groupOf) {
     ...histogram(client),
     figures.length ? folded("Its figures over the rounds", figures) : null,
   ];
+  return { parts, note: chart?.note };
 }
 
 function moves(client) {
   if (!client.moves.length) return paragraphs(["It never moved by five points or more from a round to the next."]);
   const items = client.moves.map((move) => {
-    const owner = move.owner === client.client ? "its own model" : `the model of ${move.owner}`;
     const rounds = move.round - move.since > 1 ? `Rounds ${move.since + 1} to ${move.round}` : `Round ${move.round}`;
-    const change = `${rounds}: its trust in ${owner} went from ${percentText(move.before)} to ${percentText(move.after)}.`;
-    return element("li", {}, `${change} ${why(client, move)}`);
+    const changes = move.changes.map((change) => {
+      const owner = change.owner === client.client ? "its own model" : `the model of ${change.owner}`;
+      return `in ${owner} from ${percentText(change.before)} to ${percentText(change.after)}`;
+    });
+    return element("li", {}, `${rounds}: its trust went ${listed(changes)}. ${why(client, move)}`);
   });
   const worth = client.moves.some((move) => move.judged.some((each) => each.gain !== null));
-  const unit = worth ? "A model is worth as many nats as it explains the held-out samples better than a guess that knows only how frequent each label is, or the mean; trust grows with the square of what it is worth." : "";
+  const unit = worth ? "A nat is a unit of how well samples are predicted: a model is worth one nat if it makes all the held-out samples together 2.7 times as likely as a guess that knows only how frequent each label is, or the mean. Trust grows with the square of what a model is worth; one that is worth less than nothing does worse than the guess." : "";
   return [element("ul", {}, items), ...paragraphs([unit], "soft")];
 }
 
@@ -46,8 +56,8 @@ function why(client, move) {
   if (!move.judged.length) return "";
   const where = client.judged_on ? ` on ${client.judged_on}` : "";
   const found = move.judged.map((each) => {
-    const name = each.owner === client.client ? "its own" : each.owner;
-    return each.gain === null ? name : `${name} ${natsText(each.gain)}`;
+    const name = each.owner === client.client ? "its own" : called(each.owner);
+    return each.gain === null ? name : `${name}: ${natsText(each.gain)}`;
   });
   const known = move.judged.some((each) => each.gain !== null);
   return known ? `It found${where}: ${listed(found)}.` : `It judged ${listed(found)}${where}.`;

@@ -1,61 +1,98 @@
 // What does it cost? Bytes and seconds by round, phase and client, and what they buy.
-import { lineChart } from "./charts.js";
-import { choice, element, paragraphs, stacked, table } from "./elements.js";
-import { chosenCell, goToCell, load } from "./source.js";
-import { axisName, bytesText, figureText, percentText, scaled, secondsText, unitOf } from "./words.js";
-import { rowColor } from "./worth.js";
+import { LINE_COLORS, lineChart } from "./charts.js";
+import { choice, columnChoice, element, paragraphs, stacked, table } from "./elements.js";
+import { chosenCell, chosenColumn, goTo, goToCell, load } from "./source.js";
+import { axisName, bytesIn, bytesText, called, figureText, percentText, scaled, secondsText, unitOf, unitOfMetric } from "./words.js";
+import { cellOptions, rowColor } from "./worth.js";
 
-const LINE_COLORS = ["var(--better)", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00"];
 const MOST_CLIENTS = 200;
+const EVERYONE = "";
 
 export async function showCost(name, given) {
   const run = await load("run", name);
   const metric = run.metric;
-  const against = (title, unit, xOf) => lineChart(title, unit, axisName(metric), run.rows.map((row) => ({
-    name: row.name,
+  const column = chosenColumn(run.rows);
+  const rows = column.rows;
+  const against = (title, xName, xUnit, xOf) => lineChart(title, xName, axisName(metric), rows.map((row) => ({
+    name: row.title,
     color: rowColor(row),
     x: xOf(row),
     y: scaled(row.mean, metric),
-  })), { whole: false });
-  const [size, unit] = unitOf(run.rows.flatMap((row) => row.bytes));
-  const lines = run.rows.map((row) => [
-    row.name,
+  })), { whole: false, unit: unitOfMetric(metric), xUnit });
+  const moved = rows.map((row) => row.bytes.at(-1) ?? 0);
+  const [size, unit] = unitOf(rows.flatMap((row) => row.bytes));
+  const lines = rows.map((row, place) => [
+    row.title,
     figureText(row.value, metric),
-    bytesText(row.bytes.at(-1) ?? 0),
+    bytesIn(moved[place], [size]),
     secondsText(row.seconds.at(-1) ?? 0),
   ]);
   return [
     element("h1", {}, "What does it cost?"),
+    ...paragraphs(rows.map((row) => whatItBuys(row, metric))),
+    columnChoice(column, (chosen) => goTo("column", chosen)),
     element("div", { class: "beside", "data-lasting": "" },
-      against("What bytes buy", `${unit} moved so far`, (row) => row.bytes.map((count) => count / size)),
-      against("What seconds buy", "processor seconds so far", (row) => row.seconds)),
-    stacked(table("One run of each method", ["method", axisName(metric), "moved to train", "processor time"], lines)),
+      against("What bytes buy", `${unit} moved so far`, unit, (row) => row.bytes.map((count) => count / size)),
+      against("What seconds buy", "processor seconds so far", "s", (row) => row.seconds)),
+    ...paragraphs(["A dot is where a line that is shorter than others ends."], "soft"),
+    stacked(table("One run of each method", ["method", axisName(metric), `moved to train (${unit})`, "processor time"], lines)),
     ...(await ofCell(run, given)),
   ];
+}
+
+// The answer in words, for a method that is not training alone itself.
+function whatItBuys(row, metric) {
+  if (row.method === "local" || row.value === null || row.alone === null || !row.bytes.length) return "";
+  const gain = metric.higher ? row.value - row.alone : row.alone - row.value;
+  const size = figureText(Math.abs(gain), metric);
+  const points = metric.percent ? `${size} points` : `${size} of ${metric.name}`;
+  const spent = `${bytesText(row.bytes.at(-1))} and ${secondsText(row.seconds.at(-1) ?? 0)} of processor time`;
+  if (gain > 0) return `${row.title}: ${spent} buy ${points} over training alone.`;
+  if (gain < 0) return `${row.title}: ${spent} buy nothing: it is ${points} below training alone.`;
+  return `${row.title}: ${spent} buy nothing over training alone.`;
 }
 
 async function ofCell(run, given) {
   if (!run.cells.length) return paragraphs(["Only results were kept of this run: what each round took is not known."], "soft");
   const { wanted, cell } = await chosenCell(run, given);
-  const cells = run.cells.map((each) => [each.cell, each.name]);
+  const peer = cell.clients.includes(given.get("peer")) ? given.get("peer") : EVERYONE;
+  const peers = [[EVERYONE, "all together"], ...cell.clients.map((client) => [client, client])];
   return [
     element("h2", {}, `${cell.name}, seed ${cell.seed}`),
-    element("div", { class: "controls" }, choice("Cell", cells, wanted, goToCell)),
-    ...costOfRounds(cell, "of all messages", [["to train", cell.moved], ["to evaluate", cell.evaluation_moved]]),
+    element("div", { class: "controls" },
+      choice("Method and seed", cellOptions(run), wanted, goToCell),
+      choice("Bytes of", peers, peer, (client) => goTo("peer", client))),
+    ...(await ofPeer(run, wanted, cell, peer)),
     ...clientTable(cell),
   ];
 }
 
+async function ofPeer(run, wanted, cell, peer) {
+  const isKnown = "Seconds are those of all clients together: a simulation does not know them of one.";
+  if (peer === EVERYONE) {
+    return costOfRounds(cell, "of all messages", [["to train", cell.moved], ["to evaluate", cell.evaluation_moved]], isKnown);
+  }
+  const client = await load("client", run.name, wanted, peer);
+  const [sent, received, evaluationSent, evaluationReceived] = client.traffic;
+  return costOfRounds({ rounds: client.rounds, phases: cell.phases, phaseRounds: cell.rounds }, `of ${called(peer)}`, [
+    ["sent to train", sent],
+    ["received to train", received],
+    ["sent to evaluate", evaluationSent],
+    ["received to evaluate", evaluationReceived],
+  ], isKnown);
+}
+
 // Bytes and seconds of each round: `traffic` has names and bytes by round.
-export function costOfRounds({ rounds, phases }, whose, traffic) {
+export function costOfRounds({ rounds, phases, phaseRounds = rounds }, whose, traffic, remark = "") {
   const [size, unit] = unitOf(traffic.flatMap(([, counts]) => counts));
   const named = Object.entries(phases).map(([phase, seconds]) => [phaseText(phase), seconds]);
-  const lineOf = ([name, y], number) => ({ name, color: LINE_COLORS[number % LINE_COLORS.length], x: rounds, y });
+  const lineOf = (x) => ([name, y], number) => ({ name, color: LINE_COLORS[number % LINE_COLORS.length], x, y });
   const bytes = traffic.map(([name, counts]) => [name, counts.map((count) => count / size)]);
   return [
     element("div", { class: "beside", "data-lasting": "" },
-      lineChart("Bytes in each round", "round", `${unit} ${whose}`, bytes.map(lineOf), { fromZero: true }),
-      lineChart("Seconds in each round", "round", "seconds by the clock on the wall", named.map(lineOf), { fromZero: true })),
+      lineChart("Bytes in each round", "round", `${unit} ${whose}`, bytes.map(lineOf(rounds)), { fromZero: true, unit }),
+      lineChart("Seconds in each round", "round", "seconds by the clock on the wall", named.map(lineOf(phaseRounds)), { fromZero: true, unit: "s" })),
+    ...paragraphs([remark], "soft"),
     ...phaseTable(named),
   ];
 }
@@ -76,10 +113,12 @@ function phaseTable(phases) {
 }
 
 function clientTable(cell) {
-  const lines = cell.clients.slice(0, MOST_CLIENTS).map((client, place) => [client, ...[cell.sent, cell.received, cell.evaluation_sent, cell.evaluation_received].map((counts) => bytesText(counts[place]))]);
+  const columns = [cell.sent, cell.received, cell.evaluation_sent, cell.evaluation_received];
+  const [size, unit] = unitOf(columns.flat());
+  const lines = cell.clients.slice(0, MOST_CLIENTS).map((client, place) => [client, ...columns.map((counts) => bytesIn(counts[place], [size]))]);
   const more = cell.clients.length - MOST_CLIENTS;
   return [
-    stacked(table("Bytes by client, in all rounds", ["client", "sent to train", "received to train", "sent to evaluate", "received to evaluate"], lines)),
+    stacked(table(`${unit} by client, in all rounds`, ["client", "sent to train", "received to train", "sent to evaluate", "received to evaluate"], lines)),
     ...paragraphs([more > 0 ? `${more} more clients are not listed.` : ""], "soft"),
   ];
 }

@@ -1,10 +1,19 @@
 // Data: who has which labels, how many samples, and which are missing.
+import { bars, fitted } from "./charts.js";
 import { choice, drawn, element, folded, paragraphs, stacked, table } from "./elements.js";
 import { chosenCell, goToCell, load } from "./source.js";
 import { countText, listed, shortened } from "./words.js";
+import { cellOptions } from "./worth.js";
 
-const STEP = 26;
-const LEFT = 110;
+// The room for a label, within these bounds; where there is not enough, the picture scrolls.
+const LEAST_STEP = 17;
+const MOST_STEP = 44;
+const ROW = 28;
+const TOP = 46;
+const GROUP_GAP = 12;
+const NAMES = 130;
+const NAMES_PART = 0.28;
+const LETTER = 7.5;
 const MOST_CLIENTS = 64;
 const MOST_LABELS = 40;
 const MOST_IN_TABLE = 300;
@@ -14,7 +23,6 @@ export async function showData(name, given) {
   const run = await load("run", name);
   const { wanted, cell } = await chosenCell(run, given);
   const data = cell.data;
-  const cells = run.cells.map((each) => [each.cell, each.name]);
   const total = data.train.reduce((one, other) => one + other, 0);
   const fewest = Math.min(...data.train);
   const most = Math.max(...data.train);
@@ -29,8 +37,8 @@ export async function showData(name, given) {
   const sizes = stacked(table("Sizes and gaps", ["client", "distribution", "training samples", "test samples", "labels it has none of"], lines));
   return [
     element("h1", {}, "Data"),
-    element("div", { class: "controls" }, choice("Cell", cells, wanted, goToCell)),
-    element("p", {}, `${countText(cell.clients.length, "client")} with ${countText(total, "training sample")}, from ${fewest.toLocaleString("en")} to ${most.toLocaleString("en")} each.`),
+    element("div", { class: "controls" }, choice("Method and seed", cellOptions(run), wanted, goToCell)),
+    element("p", {}, `${countText(cell.clients.length, "client")} with ${countText(total, "training sample")}, ${fewest === most ? most.toLocaleString("en") : `from ${fewest.toLocaleString("en")} to ${most.toLocaleString("en")}`} each.`),
     picture(cell),
     cell.clients.length > MOST_OPEN ? folded("Sizes and gaps of each client", sizes) : sizes,
     ...paragraphs([more > 0 ? `${countText(more, "more client")} not listed.` : ""], "soft"),
@@ -44,44 +52,84 @@ function gaps(data, place) {
   return missing.length ? listed(missing) : "none";
 }
 
+// The clients of a distribution stand together, where distributions are known.
+function byDistribution(cell) {
+  const places = cell.clients.map((_, place) => place);
+  const groups = cell.data.distribution;
+  if (groups) places.sort((one, other) => groups[one] - groups[other] || one - other);
+  return places;
+}
+
+function notDrawn(cell, labels = 0) {
+  const left = [];
+  if (cell.clients.length > MOST_CLIENTS) left.push(`${cell.clients.length - MOST_CLIENTS} more clients`);
+  if (labels > MOST_LABELS) left.push(`${labels - MOST_LABELS} more labels`);
+  return left.length ? ` Not drawn: ${left.join(" and ")}.` : "";
+}
+
+// Targets that are numbers have no labels to count: there are the sizes.
+function sizesPicture(cell) {
+  const rows = byDistribution(cell).slice(0, MOST_CLIENTS).map((place) => {
+    const count = cell.data.train[place];
+    return { name: cell.clients[place], value: count, text: count.toLocaleString("en") };
+  });
+  return element("div", {}, bars("Training samples of each client", rows), element("p", { class: "soft" }, `The targets are numbers: there are no labels to count.${notDrawn(cell)}`));
+}
+
 // Clients down, labels across; the area of a dot is the count.
 function picture(cell) {
   const data = cell.data;
-  if (!data.counts.length) return element("p", { class: "soft" }, "The targets are numbers: there are no labels to count.");
-  const clients = cell.clients.slice(0, MOST_CLIENTS);
+  if (!data.counts.length) return sizesPicture(cell);
+  const shown = byDistribution(cell).slice(0, MOST_CLIENTS);
   const labels = data.labels.slice(0, MOST_LABELS);
-  const counts = data.counts.slice(0, MOST_CLIENTS).map((row) => row.slice(0, MOST_LABELS));
+  const counts = shown.map((place) => data.counts[place].slice(0, MOST_LABELS));
+  const groups = data.distribution ? shown.map((place) => data.distribution[place]) : null;
   const most = Math.max(1, ...counts.map((row) => Math.max(...row)));
-  const width = LEFT + STEP * labels.length;
-  const height = 30 + STEP * clients.length;
+  const rowsAt = [];
+  let height = TOP;
+  shown.forEach((_, row) => {
+    if (groups && row > 0 && groups[row] !== groups[row - 1]) height += GROUP_GAP;
+    rowsAt.push(height + ROW / 2);
+    height += ROW;
+  });
   const svg = drawn("svg", {
-    class: "dots",
-    viewBox: `0 0 ${width} ${height}`,
-    width,
-    height,
     role: "img",
     "aria-label": "Samples of each label (column) that each client (row) has; the same is in a table",
   });
-  labels.forEach((label, column) => {
-    svg.append(drawn("text", { x: LEFT + STEP * (column + 0.5), y: 16, "text-anchor": "middle" }, shortened(label, 4)));
-  });
-  clients.forEach((client, row) => {
-    const y = 30 + STEP * (row + 0.5);
-    svg.append(drawn("text", { class: "name", x: LEFT - 8, y: y + 4, "text-anchor": "end" }, shortened(client)));
-    counts[row].forEach((count, column) => {
-      if (!count) return;
-      const radius = 12 * Math.sqrt(count / most);
-      const dot = drawn("circle", { cx: LEFT + STEP * (column + 0.5), cy: y, r: Math.max(radius, 0.7), fill: "var(--better)" });
-      dot.append(drawn("title", {}, `${client}, ${labels[column]}: ${count}`));
-      svg.append(dot);
+  svg.style.minWidth = `${Math.min(NAMES, 90) + LEAST_STEP * labels.length}px`;
+  fitted(svg, height + 4, (width) => {
+    const left = Math.min(NAMES, Math.max(NAMES_PART * width, 70));
+    const step = Math.min(MOST_STEP, (width - left - 4) / labels.length);
+    const largest = Math.min(step, ROW) / 2 - 1;
+    const letters = Math.max(1, Math.floor(step / LETTER));
+    const parts = [
+      drawn("text", { x: left - 8, y: 34, "text-anchor": "end" }, "client"),
+      drawn("text", { x: left, y: 13 }, "label"),
+    ];
+    labels.forEach((label, column) => {
+      parts.push(drawn("text", { x: left + step * (column + 0.5), y: 34, "text-anchor": "middle" }, drawn("title", {}, label), shortened(label, letters)));
     });
+    shown.forEach((place, row) => {
+      const y = rowsAt[row];
+      if (groups && (row === 0 || groups[row] !== groups[row - 1])) {
+        const line = y - ROW / 2 - GROUP_GAP / 2;
+        parts.push(drawn("line", { class: "grid", x1: 0, x2: left + step * labels.length, y1: line, y2: line }));
+      }
+      const name = shortened(cell.clients[place], Math.floor((left - 8) / LETTER));
+      parts.push(drawn("text", { class: "name", x: left - 8, y: y + 4, "text-anchor": "end" }, name));
+      counts[row].forEach((count, column) => {
+        if (!count) return;
+        const dot = drawn("circle", { cx: left + step * (column + 0.5), cy: y, r: Math.max(largest * Math.sqrt(count / most), 0.7), fill: "var(--better)" });
+        dot.append(drawn("title", {}, `${cell.clients[place]}, ${labels[column]}: ${count}`));
+        parts.push(dot);
+      });
+    });
+    svg.replaceChildren(...parts);
   });
-  const left = [];
-  if (cell.clients.length > MOST_CLIENTS) left.push(`${cell.clients.length - MOST_CLIENTS} more clients`);
-  if (data.labels.length > MOST_LABELS) left.push(`${data.labels.length - MOST_LABELS} more labels`);
-  const note = left.length ? ` Not drawn: ${left.join(" and ")}.` : "";
-  const lines = clients.map((client, row) => [client, ...counts[row].map(String)]);
+  const ordered = groups ? " Clients of one distribution stand together." : "";
+  const note = `${ordered}${notDrawn(cell, data.labels.length)}`;
+  const lines = shown.map((place, row) => [cell.clients[place], ...counts[row].map(String)]);
   return element("div", {},
-    element("figure", { class: "card chart", tabindex: "0", "aria-label": "Who has what", "data-keep": "who has what" }, element("figcaption", {}, element("strong", {}, "Who has what"), ` The area is the number of samples; the largest are ${most}.${note}`), svg),
+    element("figure", { class: "card chart", tabindex: "0", "aria-label": "Who has what", "data-keep": "who has what" }, element("figcaption", {}, element("strong", {}, "Who has what"), ` The area is the number of training samples; the largest are ${most}.${note}`), svg),
     folded("Counts as a table", table("Training samples", ["client", ...labels], lines)));
 }

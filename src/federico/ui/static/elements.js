@@ -76,6 +76,13 @@ export function folded(title, ...children) {
   return element("details", { "data-keep": `folded ${title}` }, element("summary", { "data-keep": `summary ${title}` }, title), children);
 }
 
+// Which of several columns is shown; nothing where there is one.
+export function columnChoice(found, change) {
+  if (found.columns.length < 2) return null;
+  const options = found.columns.map((column) => [column, column]);
+  return element("div", { class: "controls" }, choice("Column", options, found.chosen, change));
+}
+
 export function choice(title, options, chosen, change) {
   const made = options.map(([value, text]) => {
     return element("option", { value, selected: value === chosen ? "" : null }, text);

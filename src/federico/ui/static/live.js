@@ -12,7 +12,7 @@ export function follow(changed, say) {
       say(LOST);
       return;
     }
-    say(kind === "found" ? "Following" : `Updated ${new Date().toLocaleTimeString("en", { hour12: false })}`);
+    say(kind === "found" ? "Following" : `Updated ${new Date().toLocaleTimeString("en", { hourCycle: "h23" })}`);
     changed(kind === "found" ? null : names);
   };
   // Locks are for this machine, or for encrypted connections: elsewhere each tab listens for itself.

@@ -2,7 +2,7 @@
 import { costOfRounds } from "./cost.js";
 import { choice, coded, element, paragraphs, stacked, table } from "./elements.js";
 import { goTo, load } from "./source.js";
-import { bytesText, listed, secondsText } from "./words.js";
+import { bytesText, listed, secondsText, whenText } from "./words.js";
 
 const SITES = ["site", "state", "round", "last word", "reaches", "alone against together", "trusts", "sent and received", "certificate ends in"];
 const REFUSED = ["site", "refuses", "reputation", "strikes", "messages, and how often", "updates"];
@@ -17,21 +17,48 @@ export async function showNetwork(_, given) {
     ];
   }
   const readable = sites.filter((site) => !site.error);
-  const up = readable.filter((site) => site.well).length;
-  const headline = up === sites.length ? `All ${sites.length} sites are well` : `${up} of ${sites.length} sites are well`;
-  const list = table("Sites", SITES, sites.map(siteLine));
-  list.classList.add("stacked", "worded");
+  const federations = [...new Set(readable.map((site) => site.federation))];
   return [
-    element("h1", {}, headline),
+    element("h1", {}, headline(sites, federations)),
     ...warnings(sites).map((text) => element("p", { class: "note" }, coded(text))),
-    list,
-    element("h2", {}, "Who sees whom"),
-    ...whoSeesWhom(readable),
-    element("h2", {}, "Refused messages"),
-    ...refused(readable),
+    ...federations.flatMap((federation) => ofFederation(federation, readable.filter((site) => site.federation === federation), federations.length > 1)),
+    ...unreadable(sites.filter((site) => site.error)),
     element("h2", {}, "What a site's rounds cost it"),
     ...(await rounds(readable, given)),
   ];
+}
+
+function headline(sites, federations) {
+  const well = sites.filter((site) => site.well);
+  const ended = well.filter((site) => site.ended).length;
+  const of = federations.length > 1 ? ` of ${federations.length} federations` : "";
+  const all = sites.length === 1 ? "The one site" : `All ${sites.length} sites${of}`;
+  const be = sites.length === 1 ? "is" : "are";
+  if (ended === sites.length) return `${all} ${sites.length === 1 ? "has" : "have"} ended`;
+  if (well.length < sites.length) return `${well.length} of ${sites.length} sites${of} are well`;
+  return ended ? `${all} ${be} well; ${ended} of them ${ended === 1 ? "has" : "have"} ended` : `${all} ${be} well`;
+}
+
+// Sites of two federations that lie in one folder have nothing to do with each other.
+function ofFederation(federation, sites, isOneOfSeveral) {
+  const title = isOneOfSeveral ? ` in ${federation}` : "";
+  const list = table(`Sites${title}`, SITES, sites.map(siteLine));
+  list.classList.add("stacked", "worded");
+  return [
+    isOneOfSeveral ? element("h2", {}, `Federation ${federation}`) : null,
+    list,
+    element("h2", {}, `Who sees whom${title}`),
+    ...whoSeesWhom(sites, title),
+    element("h2", {}, `Refused messages${title}`),
+    ...refused(sites, title),
+  ];
+}
+
+function unreadable(sites) {
+  if (!sites.length) return [];
+  const list = table("Sites that cannot be read", ["site", "state"], sites.map((site) => [site.name, "\u2717 broken"]));
+  list.classList.add("stacked", "worded");
+  return [list];
 }
 
 async function rounds(sites, given) {
@@ -54,7 +81,7 @@ function warnings(sites) {
   const found = [];
   for (const site of sites) {
     if (site.error) found.push(`${site.name} cannot be read: ${site.error}. The peer writes its status anew when it is started again.`);
-    else if (!site.well) found.push(`${site.name}: ${site.failure || site.phase}. Last word ${clock(site.updated)}.`);
+    else if (!site.well) found.push(`${site.name}: ${site.failure || site.phase}. Last word ${whenText(site.updated)}.`);
     if (site.renew) found.push(`${site.name}: ${site.certificate}.`);
     for (const member of (site.members || []).filter((each) => each.twice)) {
       found.push(`${site.name} hears two processes with the key of ${member.name}, such as a restored one beside the lost one: stop one of them.`);
@@ -69,12 +96,11 @@ function warnings(sites) {
 }
 
 function siteLine(site) {
-  if (site.error) return [site.name, "\u2717 broken", ...Array(SITES.length - 2).fill("")];
   return [
     site.name,
-    `${site.well ? "\u2713" : "\u2717"} ${site.phase}`,
+    `${site.ended && site.well ? "\u25a0" : site.well ? "\u2713" : "\u2717"} ${site.phase}`,
     `${site.round} of ${site.rounds}`,
-    clock(site.updated),
+    whenText(site.updated),
     site.score || "-",
     site.worth || "-",
     site.trusts || "-",
@@ -84,17 +110,19 @@ function siteLine(site) {
 }
 
 // A row for every site that is alive: what it knows of the others now.
-function whoSeesWhom(sites) {
-  const alive = sites.filter((site) => site.well);
+function whoSeesWhom(sites, title) {
+  const alive = sites.filter((site) => site.well && !site.ended);
+  const over = new Set(sites.filter((site) => site.ended).map((site) => site.name));
+  if (over.size === sites.length) return paragraphs(["All of them have ended: nobody looks for the others any more."]);
   const names = [...new Set(sites.flatMap((site) => [site.name, ...site.members.map((member) => member.name)]))];
   if (!alive.length) return paragraphs(["No site gives a sign of life."]);
   if (names.length > MOST_IN_MATRIX) return paragraphs(alive.map(missing));
   const lines = alive.map((site) => [site.name, ...names.map((name) => {
     if (name === site.name) return "itself";
     const member = site.members.find((each) => each.name === name);
-    return member ? presence(member) : "-";
+    return member ? presence(member, over.has(name)) : "-";
   })]);
-  return [stacked(table("Each row: what this site sees", ["site", ...names], lines))];
+  return [stacked(table(`Each row: what this site sees${title}`, ["site", ...names], lines))];
 }
 
 function missing(site) {
@@ -103,25 +131,22 @@ function missing(site) {
   return `${site.name} does not see ${listed(away)}.`;
 }
 
-function refused(sites) {
+function refused(sites, title) {
   const lines = sites.flatMap((site) => site.members
     .filter((member) => member.strikes || member.refused || member.refused_updates || member.reputation !== "good")
     .map((member) => [site.name, member.name, member.reputation, String(member.strikes), member.refused || "-", member.refused_updates || "-"]));
   if (!lines.length) return paragraphs(["None: no site has refused anything since it was started."]);
-  const made = stacked(table("What was refused since the site was started", REFUSED, lines));
+  const made = stacked(table(`What was refused since the site was started${title}`, REFUSED, lines));
   made.classList.add("worded");
   return [made];
 }
 
-function presence(member) {
+function presence(member, hasEnded) {
   if (member.twice) return "\u2717 two processes have its key";
   if (!member.same_protocol) return "\u2717 another protocol";
   if (!member.same_file) return "\u2717 another federation file";
   if (member.here) return "\u2713 here";
-  if (member.last_seen) return `\u2717 away since ${clock(member.last_seen)}`;
+  if (hasEnded) return "\u25a0 ended";
+  if (member.last_seen) return `\u2717 away since ${whenText(member.last_seen)}`;
   return "\u2717 not seen yet";
-}
-
-function clock(seconds) {
-  return new Date(1000 * seconds).toLocaleTimeString("en", { hour12: false });
 }

@@ -2,16 +2,18 @@
 import { spark } from "./charts.js";
 import { element, paragraphs, table } from "./elements.js";
 import { address, link, load } from "./source.js";
-import { agoText, gainText, goesOn, listed, withUnit } from "./words.js";
+import { agoText, countText, dateText, gainText, goesOn, listed, withUnit } from "./words.js";
 
-const HEADINGS = ["run", "compare", "reaches", "against alone", "better off", "over the rounds", "status", "method", "data"];
+const HEADINGS = ["run", "compare", "reaches", "against alone", "better off", "over the rounds", "status", "last written", "method", "data"];
 
 export async function showRuns() {
-  const runs = await load("runs");
+  const runs = (await load("runs")).sort(newestFirst);
   if (!runs.length) {
+    const { folder } = await load("folder");
     return [
       element("h1", {}, "No runs in this folder yet"),
-      element("p", {}, "Start one with ", element("code", {}, "federico run experiments/digits.toml"), ". It appears here by itself."),
+      element("p", {}, "This page shows ", element("code", {}, folder), ". A run that is started there appears here by itself."),
+      element("p", {}, element("code", {}, "federico init"), " writes an experiment of your own to begin with, and ", element("code", {}, "federico run FILE.toml"), " runs it into the folder ", element("code", {}, "runs"), ". To look at another folder: ", element("code", {}, "federico ui FOLDER"), "."),
     ];
   }
   const compare = element("a", { class: "button", id: "compare", "data-keep": "compare" });
@@ -42,8 +44,13 @@ export async function showRuns() {
   ];
 }
 
+// Those of which nobody knows when they were written come last, by name.
+function newestFirst(one, other) {
+  return (other.when ?? 0) - (one.when ?? 0) || one.name.localeCompare(other.name, "en", { numeric: true });
+}
+
 function line(run, chosen, tick) {
-  if (run.status === "broken") return [run.name, "", "", "", "", "", "\u2717 broken", "", ""];
+  if (run.status === "broken") return [run.name, "", "", "", "", "", "\u2717 broken", "", "", ""];
   const box = element("input", {
     type: "checkbox",
     "aria-label": `Compare ${run.name}`,
@@ -59,6 +66,7 @@ function line(run, chosen, tick) {
     run.compared ? `${run.better} of ${run.compared}` : "-",
     spark(run.spark),
     status(run),
+    run.when === null ? "-" : dateText(run.when),
     methods(run),
     run.data,
   ];
@@ -70,8 +78,9 @@ function methods(run) {
 }
 
 function status(run) {
-  if (run.status === "finished") return `finished, ${run.done} rounds`;
-  const round = `round ${run.done} of ${run.rounds}`;
+  if (run.status === "finished") return `finished, ${countText(run.done, "round")}`;
+  const round = `round ${run.done.toLocaleString("en")} of ${run.rounds.toLocaleString("en")}`;
+  if (!run.pace && run.done === run.rounds) return `${countText(run.missing, "run")} of its table not there`;
   if (!run.pace) return `begun, ${round}`;
   if (goesOn(run.pace)) return `\u25b6 running, ${round}`;
   return `\u25a0 stopped, ${round}; the last came ${agoText(run.pace.last)}`;

@@ -2,6 +2,7 @@
 
 export const LOST = "The server does not answer. Start federico ui again and open its new link.";
 const PARAMETERS = {
+  folder: [],
   runs: [],
   network: [],
   site: ["site"],
@@ -12,8 +13,24 @@ const PARAMETERS = {
 const embedded = document.getElementById("frozen");
 export const frozen = embedded ? JSON.parse(embedded.textContent) : null;
 
+// Runs of which only results were kept: there are no rounds of theirs to look into.
+const withoutRounds = new Set();
+
+export function hasRounds(run) {
+  return !withoutRounds.has(run);
+}
+
 // load("cell", run, cell): the names stand in the order of PARAMETERS.
 export async function load(kind, ...names) {
+  const found = await loaded(kind, names);
+  if (kind === "run") {
+    if (found.cells.length) withoutRounds.delete(names[0]);
+    else withoutRounds.add(names[0]);
+  }
+  return found;
+}
+
+async function loaded(kind, names) {
   if (frozen) return unpacked([kind, ...names].join("\n"));
   const query = new URLSearchParams();
   PARAMETERS[kind].forEach((parameter, place) => query.set(parameter, names[place]));
@@ -97,4 +114,12 @@ export function goTo(name, value) {
 
 export function goToCell(cell) {
   goTo("cell", cell);
+}
+
+// Of runs with several columns, such as problems, one is shown at a time.
+export function chosenColumn(rows) {
+  const columns = [...new Set(rows.map((row) => row.column))];
+  const wanted = address().given.get("column");
+  const chosen = columns.includes(wanted) ? wanted : columns[0];
+  return { columns, chosen, rows: rows.filter((row) => row.column === chosen) };
 }

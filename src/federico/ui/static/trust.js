@@ -3,12 +3,26 @@ import { colorOf, shape } from "./charts.js";
 import { aboutClient } from "./client.js";
 import { choice, drawn, element, folded, paragraphs, table } from "./elements.js";
 import { chosenCell, fromBase64, goToCell, load, NotReachedError, remember } from "./source.js";
-import { countText, percentText, shortened } from "./words.js";
+import { called, countText, listed, percentText, shortened } from "./words.js";
+import { cellOptions } from "./worth.js";
 
 const SIZE = 520;
 const MIDDLE = SIZE / 2;
 const RADIUS = 200;
-const MOST_LABELLED = 70;
+// More names than this around the graph could not be read. From here on they stand on end.
+const MOST_LABELLED = 64;
+const MOST_UPRIGHT = 16;
+// On a phone only so many have room.
+const MOST_ON_A_PHONE = 32;
+const MOST_GROUPS_LABELLED = 24;
+// How far a line is bowed, in parts of its length, and its head, for a node of full size.
+const BOW = 0.14;
+const HEAD = 9;
+const FULL_SIZE = 15;
+// What a finger can hit around a node, where there is room for it.
+const HIT = 27;
+const MOST_SAID = 4;
+const LEAST_SAID = 0.01;
 const MOST_LISTED = 400;
 const MOST_IN_TABLE = 64;
 const PLAY_EVERY = 250;
@@ -22,14 +36,13 @@ const SHADES = { light: [[240, 244, 248], [0, 48, 92]], dark: [[35, 42, 51], [16
 export async function showTrust(name, given) {
   const run = await load("run", name);
   const { wanted, cell } = await chosenCell(run, given);
-  const cells = run.cells.map((each) => [each.cell, each.name]);
   const head = [
     element("h1", {}, "Who learns with whom?"),
     element("p", { class: "soft" }, `${cell.name}, seed ${cell.seed}. ${run.trust}`),
-    element("div", { class: "controls" }, choice("Cell", cells, wanted, goToCell)),
+    element("div", { class: "controls" }, choice("Method and seed", cellOptions(run), wanted, goToCell)),
   ];
   if (!cell.trust) {
-    return [...head, element("p", { class: "note" }, "This method has no weights over clients' models. Choose a cell of FedeRiCo.")];
+    return [...head, element("p", { class: "note" }, "This method has no weights over clients' models. Choose FedeRiCo above.")];
   }
   const view = new TrustView(run.name, wanted, cell, given);
   return [...head, ...(await view.parts())];
@@ -50,6 +63,8 @@ class TrustView {
     this.client = given.get("client");
     this.group = given.has("group") ? this.nodes.findIndex((node) => String(node.group) === given.get("group")) : null;
     this.playing = null;
+    this.found = null;
+    this.note = null;
     this.positions = this.nodes.map((_, number) => this.position(this.order.indexOf(number)));
   }
 
@@ -62,9 +77,14 @@ class TrustView {
     // How much weight stays in each group: no line can show that.
     this.inside = this.nodes.map(() => document.createTextNode(""));
     this.edges = drawn("g", { "aria-hidden": "true" });
+    this.sizes = [];
     this.shapes = this.nodes.map((_, number) => this.node(number));
     this.about = element("section", { id: "about", "aria-label": "What was chosen" });
-    this.said = element("output", { for: "round" });
+    // As wide as the longest of its texts: the slider beside it stays as it is.
+    const longest = this.saying(this.last).length;
+    this.said = element("output", { for: "round", class: "steady" });
+    this.said.style.minWidth = `${longest}ch`;
+    this.sentence = element("p", { class: "chosen", id: "chosen", "aria-live": "polite" });
     this.told = element("p", { class: "told", "aria-live": "polite" });
     this.drawnLines = element("p", { class: "told" });
     this.heat = element("canvas", { width: this.nodes.length, height: this.nodes.length, role: "img", "aria-label": "Weights: a row for who trusts, a column for whose model; the same is in a table below" });
@@ -73,14 +93,13 @@ class TrustView {
     this.paint();
     if (this.client !== null) await this.choose(this.client);
     else if (this.nodes[this.group]) this.chooseGroup(this.group);
-    const hint = this.trust.by_group ? `Choose a ${this.trust.group_word} in the graph, then one of its clients.` : "Choose a client in the graph to read why it trusts whom.";
     return [
       this.controls(),
       this.key(),
+      this.sentence,
       element("div", { class: "beside" },
-        element("figure", { class: "card" }, element("figcaption", {}, element("strong", {}, "Graph"), this.trust.by_group ? ` Beside a node: its number, how many clients it has, and how much of their weight stays inside. A line leads to the ${this.trust.group_word} whose models are trusted.` : " A line leads to the model that is trusted; thicker is more."), this.graph(), this.drawnLines),
+        element("figure", { class: "card" }, element("figcaption", {}, element("strong", {}, "Graph"), this.trust.by_group ? ` Beside a node: its number, how many clients it has, and how much of their weight stays inside. An arrow leads to the ${this.trust.group_word} whose models are trusted.` : " An arrow leads to the model that is trusted; thicker is more."), this.graph(), this.drawnLines),
         element("figure", { class: "card" }, element("figcaption", {}, element("strong", {}, "Weights"), " Row: who trusts. Column: whose model."), this.namedHeat(), scale(), this.told)),
-      element("p", { class: "soft" }, hint),
       ...paragraphs([this.notRecorded()], "soft"),
       this.about,
       this.table,
@@ -118,7 +137,8 @@ class TrustView {
         this.paint();
       },
     });
-    this.least = element("output", {});
+    this.least = element("output", { class: "steady" });
+    this.least.style.minWidth = "5ch";
     this.button = element("button", { type: "button", "data-keep": "play", onclick: () => (this.playing ? this.stop() : this.play()) }, "Play");
     this.say();
     return element("div", { class: "controls" }, this.button, this.slider, this.said, element("label", {}, "Lines from ", threshold), this.least);
@@ -153,23 +173,33 @@ class TrustView {
   }
 
   say() {
-    this.said.textContent = `round ${this.trust.rounds[this.place]} of ${this.trust.rounds[this.last]}`;
+    this.said.textContent = this.saying(this.place);
     if (this.least) this.least.textContent = percentText(this.threshold);
   }
 
+  saying(place) {
+    return `round ${this.trust.rounds[place]} of ${this.trust.rounds[this.last]}`;
+  }
+
+  angle(place) {
+    return (2 * Math.PI * place) / this.nodes.length - Math.PI / 2;
+  }
+
   position(place, radius = RADIUS) {
-    const angle = (2 * Math.PI * place) / this.nodes.length - Math.PI / 2;
+    const angle = this.angle(place);
     return [MIDDLE + radius * Math.cos(angle), MIDDLE + radius * Math.sin(angle)];
   }
 
   node(number) {
     const { name, group, size } = this.nodes[number];
+    this.sizes[number] = this.trust.by_group ? 6 + 14 * Math.sqrt(size / this.cell.clients.length) : nodeSize(this.nodes.length);
     const [x, y] = this.positions[number];
     const choose = () => (this.trust.by_group ? this.chooseGroup(number) : this.choose(name));
-    const radius = this.trust.by_group ? 6 + 14 * Math.sqrt(size / this.cell.clients.length) : nodeSize(this.nodes.length);
-    return shape(group, x, y, radius, {
+    const hit = Math.min(HIT, (Math.PI * RADIUS) / this.nodes.length);
+    const seen = shape(group, x, y, this.sizes[number], { fill: colorOf(group) });
+    const around = drawn("circle", { class: "hit", cx: x, cy: y, r: Math.max(hit, this.sizes[number]) });
+    const made = drawn("g", {
       class: "node",
-      fill: colorOf(group),
       tabindex: "0",
       role: "button",
       "aria-pressed": "false",
@@ -182,11 +212,16 @@ class TrustView {
         choose();
       },
     });
+    made.append(around, seen);
+    return made;
   }
 
   graph() {
-    const labels = this.nodes.length > MOST_LABELLED ? [] : this.nodes.map((each, number) => {
-      const isGroup = this.trust.by_group;
+    const isGroup = this.trust.by_group;
+    const most = isGroup ? MOST_GROUPS_LABELLED : MOST_LABELLED;
+    const areUpright = isGroup || this.nodes.length <= MOST_UPRIGHT;
+    const labels = this.nodes.length > most ? [] : this.nodes.map((each, number) => {
+      if (!areUpright) return this.labelOnEnd(each, this.order.indexOf(number));
       const [x, y] = this.position(this.order.indexOf(number), isGroup ? RADIUS + 36 : RADIUS + 28);
       // The two lines of a group stand above a node at the top.
       const up = isGroup && y < MIDDLE - RADIUS / 2 ? LINE : 0;
@@ -194,7 +229,16 @@ class TrustView {
       return drawn("text", { class: "name", x, y: y + 5 - up, "text-anchor": side, "aria-hidden": "true" },
         each.label, drawn("tspan", { x, dy: "1.2em" }, this.inside[number]));
     });
-    return drawn("svg", { class: "graph", viewBox: `-100 -50 ${SIZE + 200} ${SIZE + 100}`, role: "group", "aria-label": "Collaboration graph" }, this.edges, this.shapes, labels);
+    const above = areUpright ? 50 : 90;
+    return drawn("svg", { class: this.nodes.length > MOST_ON_A_PHONE ? "graph crowded" : "graph", viewBox: `-100 -${above} ${SIZE + 200} ${SIZE + 2 * above}`, role: "group", "aria-label": "Collaboration graph" }, this.edges, this.shapes, labels);
+  }
+
+  // A name that points away from the middle, and is never upside down.
+  labelOnEnd(node, place) {
+    const [x, y] = this.position(place, RADIUS + nodeSize(this.nodes.length) + 8);
+    const isLeft = x < MIDDLE;
+    const degrees = (180 * this.angle(place)) / Math.PI + (isLeft ? 180 : 0);
+    return drawn("text", { class: "name", x, y: y + 5, "text-anchor": isLeft ? "end" : "start", transform: `rotate(${degrees.toFixed(2)} ${x} ${y})`, "aria-hidden": "true" }, node.label);
   }
 
   paint() {
@@ -215,6 +259,8 @@ class TrustView {
     if (this.trust.by_group) this.inside.forEach((text, node) => { text.data = `${percentText(this.weight(node, node))} inside`; });
     this.shapes.forEach((node, number) => node.setAttribute("aria-pressed", String(this.isChosen(number))));
     this.say();
+    this.sayChosen();
+    if (this.note) this.note(this.trust.rounds[this.place]);
     this.tell();
     this.fillTableSoon();
   }
@@ -233,9 +279,28 @@ class TrustView {
   }
 
   line(from, to, value) {
-    const [x1, y1] = this.positions[from];
-    const [x2, y2] = this.positions[to];
-    return drawn("path", { d: `M${x1},${y1} Q${MIDDLE},${MIDDLE} ${x2},${y2}`, class: "edge", stroke: colorOf(this.nodes[to].group), "stroke-width": 0.5 + 6 * value });
+    const d = arrow(this.positions[from], this.positions[to], this.sizes[to], 0.5 + 6 * value);
+    return drawn("path", { d, class: "edge", fill: colorOf(this.nodes[to].group) });
+  }
+
+  // What was chosen, in the round that is shown: it stands where the graph is in sight.
+  sayChosen() {
+    const round = this.trust.rounds[this.place];
+    let text = this.trust.by_group ? `Choose a ${this.trust.group_word} in the graph, then one of its clients.` : "Choose a client in the graph to read whom it trusts, and below why.";
+    if (this.client !== null && this.found) text = `In round ${round}, ${called(this.client)} ${this.trustsInWords(round)}.`;
+    else if (this.client === null && this.nodes[this.group]) text = `${this.nodes[this.group].name} is chosen: its clients are listed below the graph.`;
+    if (this.sentence.textContent !== text) this.sentence.textContent = text;
+  }
+
+  trustsInWords(round) {
+    const place = nearestPlace(this.found.rounds, round);
+    const weights = this.found.series.map((series) => [series.owner, (series.weights[place] ?? 0) / 100]);
+    const own = weights.find(([owner]) => owner === this.client);
+    const others = weights.filter(([owner, weight]) => owner !== this.client && weight >= LEAST_SAID);
+    others.sort((one, other) => other[1] - one[1]);
+    const kept = `${percentText(own ? own[1] : 0)} for its own model`;
+    if (!others.length) return `trusts nobody else: it keeps ${kept}`;
+    return `trusts ${listed(others.map(([owner, weight]) => `${owner} (${percentText(weight)})`), MOST_SAID)} and keeps ${kept}`;
   }
 
   // What the square says that was pointed at last, in the round that is shown.
@@ -274,6 +339,8 @@ class TrustView {
   chooseGroup(number) {
     this.client = null;
     remember("client", null);
+    this.found = null;
+    this.note = null;
     this.group = number;
     remember("group", this.nodes[number].group);
     const members = this.cell.clients.filter((_, place) => this.trust.nodes[place] === number);
@@ -289,10 +356,16 @@ class TrustView {
     this.client = client;
     remember("client", client);
     remember("group", null);
-    const groupOf = (owner) => this.trust.groups[this.cell.clients.indexOf(owner)] ?? 7;
+    this.note = null;
+    this.found = null;
     try {
       const found = await load("client", this.run, this.wanted, client);
-      this.about.replaceChildren(...aboutClient(found, groupOf).filter(Boolean));
+      // Another one was chosen meanwhile.
+      if (this.client !== client) return;
+      const { parts, note } = aboutClient(found);
+      this.about.replaceChildren(...parts.filter(Boolean));
+      this.found = found;
+      this.note = note;
     } catch (error) {
       // Not in sight yet: what was shown before this view stays.
       if (error instanceof NotReachedError && !this.about.isConnected) throw error;
@@ -362,7 +435,32 @@ function nodesOf(cell) {
 
 function nodeSize(count) {
   if (count > 90) return 5;
-  return count > 40 ? 7 : 15;
+  if (count > 40) return 7;
+  return count > 24 ? 10 : FULL_SIZE;
+}
+
+// The outline of an arrow from one node to another, bowed to its left: the one that leads back is bowed to the
+// other side, so that both are seen.
+function arrow([x1, y1], [x2, y2], size, width) {
+  const [dx, dy] = [x2 - x1, y2 - y1];
+  const long = Math.hypot(dx, dy) || 1;
+  // Towards the middle, where there is room, and to the side.
+  const [mx, my] = [(x1 + x2) / 2, (y1 + y2) / 2];
+  const cx = mx + 0.45 * (MIDDLE - mx) + BOW * dy;
+  const cy = my + 0.45 * (MIDDLE - my) - BOW * dx;
+  const end = Math.hypot(x2 - cx, y2 - cy) || 1;
+  const [tx, ty] = [(x2 - cx) / end, (y2 - cy) / end];
+  const head = Math.min(HEAD * (0.45 + (0.55 * size) / FULL_SIZE) + width, long / 3);
+  const half = width / 2;
+  const [px, py] = [x2 - tx * (size + 2), y2 - ty * (size + 2)];
+  const [bx, by] = [px - tx * head, py - ty * head];
+  const begin = Math.hypot(cx - x1, cy - y1) || 1;
+  const [sx, sy] = [(cx - x1) / begin, (cy - y1) / begin];
+  const wing = half + 0.35 * head;
+  const at = (x, y, nx, ny, by) => `${(x - ny * by).toFixed(1)},${(y + nx * by).toFixed(1)}`;
+  return `M${at(x1, y1, sx, sy, half)} Q${at(cx, cy, dx / long, dy / long, half)} ${at(bx, by, tx, ty, half)}`
+    + ` L${at(bx, by, tx, ty, wing)} L${px.toFixed(1)},${py.toFixed(1)} L${at(bx, by, tx, ty, -wing)}`
+    + ` L${at(bx, by, tx, ty, -half)} Q${at(cx, cy, dx / long, dy / long, -half)} ${at(x1, y1, sx, sy, -half)} Z`;
 }
 
 function nearestPlace(rounds, wanted) {

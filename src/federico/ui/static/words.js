@@ -2,6 +2,7 @@
 
 const MINUS = "\u2212";
 const MOST_LETTERS = 14;
+const DIGITS = 4;
 const UNITS = [[1e9, "GB"], [1e6, "MB"], [1e3, "kB"]];
 
 export function figureText(value, metric, signed = false) {
@@ -10,6 +11,21 @@ export function figureText(value, metric, signed = false) {
   if (metric.percent) text = (100 * value).toFixed(1);
   if (signed && value > 0) text = `+${text}`;
   return text.replace("-", MINUS);
+}
+
+// A number as a person reads it: four digits, commas, a minus sign, and its unit.
+export function valueText(value, unit = "") {
+  if (value === null || value === undefined) return "-";
+  const text = value.toLocaleString("en", { maximumSignificantDigits: DIGITS }).replace("-", MINUS);
+  return unit ? `${text} ${unit}` : text;
+}
+
+export function axisText(value) {
+  return value.toLocaleString("en", { maximumSignificantDigits: 6 }).replace("-", MINUS);
+}
+
+export function unitOfMetric(metric) {
+  return metric.percent ? "%" : "";
 }
 
 export function axisName(metric) {
@@ -57,9 +73,37 @@ export function unitOf(counts) {
   return UNITS.find(([size]) => most >= size) || [1, "bytes"];
 }
 
+// Bytes in a given unit, so that all of a column have the same.
+export function bytesIn(count, [size]) {
+  if (count === null) return "-";
+  const value = count / size;
+  if (value > 0 && value < 0.01) return "< 0.01";
+  return value.toLocaleString("en", value < 10 ? { maximumFractionDigits: 2 } : { maximumFractionDigits: 1 });
+}
+
 export function secondsText(seconds) {
-  if (seconds >= 120) return `${(seconds / 60).toFixed(1)} min`;
-  return `${Number(seconds.toPrecision(3))} s`;
+  const short = (value) => Number(value.toPrecision(3)).toString();
+  if (seconds === 0) return "0 s";
+  if (seconds < 1e-3) return `${short(1e6 * seconds)} \u00b5s`;
+  if (seconds < 0.1) return `${short(1e3 * seconds)} ms`;
+  if (seconds < 120) return `${short(seconds)} s`;
+  if (seconds < 7200) return `${short(seconds / 60)} min`;
+  if (seconds < 172800) return `${short(seconds / 3600)} hours`;
+  return `${short(seconds / 86400)} days`;
+}
+
+// When something was: the time, and the date too where that was not today.
+export function whenText(seconds) {
+  const then = new Date(1000 * seconds);
+  const time = then.toLocaleTimeString("en", { hourCycle: "h23" });
+  if (then.toDateString() === new Date().toDateString()) return time;
+  return `${dateText(seconds)} ${time}`;
+}
+
+export function dateText(seconds) {
+  const then = new Date(1000 * seconds);
+  const two = (number) => String(number).padStart(2, "0");
+  return `${then.getFullYear()}-${two(then.getMonth() + 1)}-${two(then.getDate())}`;
 }
 
 // Whether an unfinished run goes on, by when its last round came.
@@ -78,6 +122,11 @@ export function agoText(seconds) {
   if (age < 7200) return `${Math.round(age / 60)} min ago`;
   if (age < 172800) return `${Math.round(age / 3600)} hours ago`;
   return `${Math.round(age / 86400)} days ago`;
+}
+
+// A client whose name is a number needs a noun before it.
+export function called(client) {
+  return /^\d+$/.test(client) ? `client ${client}` : client;
 }
 
 export function countText(count, noun) {
