@@ -62,6 +62,14 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def no_code_trusted_before(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Whatever code the user of this machine has said yes to, tests begin with none."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
+        yield
+
+
 @pytest.fixture
 def trusted() -> Iterator[None]:
     """Somebody has said yes to all code that files name."""

@@ -1,5 +1,10 @@
 """Code that a file names runs only where somebody has said yes."""
 
+import hashlib
+import os
+import py_compile
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -62,28 +67,112 @@ def mine(tmp_path: Path) -> Path:
 @pytest.fixture
 def left(mine: Path) -> Path:
     """What a run of it has left; the code has not run since."""
-    package.run(mine / "mine.toml", directory=mine / "runs")
+    package.run(mine / "mine.toml", directory=mine / "runs", trust=True)
     assert has_run(mine)
     changed(mine / "net.py")
     return mine / "runs" / "mine"
 
 
-def test_running_ones_own_file_runs_the_code_beside_it(federico: Command, mine: Path) -> None:
-    assert federico("run", mine / "mine.toml", "-q").code == 0
+@pytest.fixture
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A user's own folder, in which nothing is noted yet."""
+    folder = tmp_path / "config"
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(folder))
+    return folder
+
+
+def at_a_terminal(answer: str, *command: str | Path) -> tuple[int, str]:
+    """The exit code of a command, and what a terminal has shown, where this is typed."""
+    ours, its = os.openpty()
+    typed = [sys.executable, "-m", "federico", *map(str, command)]
+    running = subprocess.Popen(typed, stdin=its, stdout=its, stderr=its)
+    os.close(its)
+    os.write(ours, f"{answer}\n".encode())
+    shown = b""
+    try:
+        while part := os.read(ours, 4096):
+            shown += part
+    except OSError:  # how a terminal says that nobody writes to it any more
+        pass
+    os.close(ours)
+    return running.wait(), " ".join(shown.decode().split())
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has other terminals")
+def test_a_terminal_asks_once_for_each_content(federico: Command, mine: Path, config: Path) -> None:
+    command = ["run", mine / "mine.toml", "-q"]
+    code, shown = at_a_terminal("n", *command)
+    assert code == 2
+    assert "mine.toml runs the code in" in shown
+    assert "--trust" in shown
+    assert not has_run(mine)
+
+    code, _ = at_a_terminal("y", *command)
+    assert code == 0
     assert has_run(mine)
+    (note,) = (config / "federico").iterdir()
+    assert note.stat().st_mode & 0o077 == 0
+    digest = hashlib.sha256((mine / "net.py").read_bytes()).hexdigest()
+    assert note.read_text().startswith(digest)
+
+    # From now on nobody has to be there, until the code changes.
+    assert federico(*command, "--name", "again").code == 0
+    changed(mine / "net.py")
+    has_run(mine)
+    assert federico(*command, "--name", "changed").code == 2
+    assert not has_run(mine)
 
 
-def test_code_elsewhere_needs_a_yes(federico: Command, mine: Path, tmp_path: Path) -> None:
-    inner = tmp_path / "inner"
-    inner.mkdir()
-    (inner / "mine.toml").write_text(EXPERIMENT.replace("net.py", "../net.py"))
-    answer = federico("run", inner / "mine.toml", "-q")
+@pytest.mark.parametrize("command", [["run", "--dry-run"], ["doctor"], ["data", "show"]])
+def test_looking_at_an_experiment_neither_asks_nor_runs_its_code(
+    federico: Command, mine: Path, config: Path, command: list[str]
+) -> None:
+    loss = ["--set", "training.loss=net.py:Net"]
+    method = ["--set", 'methods=["net.py:Net"]']
+    for setting in ([], loss, method):
+        answer = federico(*command, mine / "mine.toml", *setting)
+        assert answer.code in (0, 2)
+        assert not has_run(mine)
+    assert not config.exists()
+
+
+def test_without_a_terminal_code_needs_a_yes(federico: Command, mine: Path, config: Path) -> None:
+    answer = federico("run", mine / "mine.toml", "-q")
     assert answer.code == 2
     assert "--trust" in answer.err
     assert "net.py:Net" in answer.err
     assert not has_run(mine)
-    assert federico("run", inner / "mine.toml", "-q", "--trust").code == 0
+    with pytest.raises(UntrustedCodeError, match="trust=True"):
+        package.run(mine / "mine.toml")
+    assert not has_run(mine)
+    assert federico("run", mine / "mine.toml", "-q", "--trust").code == 0
     assert has_run(mine)
+    assert not config.exists(), "it was for this command"
+
+
+def test_a_note_that_others_may_have_written_counts_for_nothing(
+    federico: Command, mine: Path, config: Path
+) -> None:
+    digest = hashlib.sha256((mine / "net.py").read_bytes()).hexdigest()
+    note = config / "federico" / "trusted-code.txt"
+    note.parent.mkdir(parents=True)
+    note.write_text(f"{digest} 'net.py'\n")
+    note.chmod(0o666)
+    assert federico("run", mine / "mine.toml", "-q").code == 2
+    assert not has_run(mine)
+    note.chmod(0o600)
+    assert federico("run", mine / "mine.toml", "-q").code == 0
+
+
+def test_bytecode_beside_trusted_code_does_not_run(federico: Command, mine: Path) -> None:
+    harmless = (mine / "net.py").read_text()
+    (mine / "net.py").write_text(harmless + "\nPath(__file__).with_name('evil').touch()\n")
+    unchecked = py_compile.PycInvalidationMode.UNCHECKED_HASH
+    py_compile.compile(str(mine / "net.py"), invalidation_mode=unchecked)
+    (mine / "net.py").write_text(harmless)
+    assert federico("run", mine / "mine.toml", "-q", "--trust").code == 0
+    assert has_run(mine)
+    assert not (mine / "evil").exists()
 
 
 def test_a_module_is_code_elsewhere(federico: Command, mine: Path) -> None:

@@ -60,7 +60,7 @@ def test_the_docs_name_the_files_of_a_stack_that_ends_in_a_gradient(
 ) -> None:
     (tmp_path / "tiny.toml").write_text(EXPERIMENT, encoding="utf-8")
     (tmp_path / "net.py").write_text(NET, encoding="utf-8")
-    assert federico("run", "tiny.toml", "--quiet").code == 0
+    assert federico("run", "tiny.toml", "--quiet", "--trust").code == 0
 
     walks = set()
     for line in (tmp_path / "seen").read_text(encoding="utf-8").splitlines():

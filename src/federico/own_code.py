@@ -1,40 +1,41 @@
 """Classes from people's own code, named as `mine.py:MyClass` or `package.module:MyClass`.
 
 Importing code runs it, and the file that names it may come from a stranger. So nothing is imported
-unless somebody has said yes to it: to all code, or to the code in a folder, see `trusting`.
+unless somebody has said yes to it: to all code for one command or call, see `trusting`, or once and
+for all to a file with this content, see `trusted_code.py`. A file that has changed needs a new yes.
 """
 
-import hashlib
 import importlib
 import importlib.util
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from importlib.abc import SourceLoader
 from pathlib import Path
 from types import ModuleType
+from typing import TypeAlias
 
 from federico.errors import ConfigError, UntrustedCodeError
+from federico.trusted_code import code_hash, is_remembered, remember
+
+LARGEST_FILE = 1 << 24
+"""Bytes of a file of code that are read at most."""
 
 
 @dataclass(frozen=True)
 class Trust:
-    """Which code may run: all of it, or what lies in these folders."""
+    """Which code may run beside what its user has said yes to before."""
 
     everything: bool = False
-    folders: tuple[Path, ...] = ()
+    contents: frozenset[str] = frozenset()
+    """Hashes of the files that may."""
 
-    def covers(self, place: str) -> bool:
-        """Whether the code of this file or module may run; modules lie in no folder."""
-        if self.everything:
-            return True
-        if not place.endswith(".py"):
-            return False
-        file = Path(place).resolve()
-        return any(file.is_relative_to(folder.resolve()) for folder in self.folders)
 
+Question: TypeAlias = Callable[[Path, str], bool]
+"""Asks whether the code in this file, of this hash, may run."""
 
 GIVEN = "python"
 """The place in a reference to what this process was given in Python, see `refer_to`."""
@@ -43,18 +44,30 @@ _given: dict[str, object] = {}
 NOTHING = Trust()
 EVERYTHING = Trust(everything=True)
 _trusted: ContextVar[Trust] = ContextVar("trusted", default=NOTHING)
+_question: ContextVar[Question | None] = ContextVar("question", default=None)
 
 
 @contextmanager
 def trusting(trust: Trust) -> Iterator[None]:
     """Let this code run in the block, beside what may run already."""
     before = _trusted.get()
-    both = Trust(before.everything or trust.everything, before.folders + trust.folders)
+    everything = before.everything or trust.everything
+    both = Trust(everything, before.contents | trust.contents)
     token = _trusted.set(both)
     try:
         yield
     finally:
         _trusted.reset(token)
+
+
+@contextmanager
+def asking(question: Question) -> Iterator[None]:
+    """In the block, ask before code runs that nobody has said yes to; a yes is remembered."""
+    token = _question.set(question)
+    try:
+        yield
+    finally:
+        _question.reset(token)
 
 
 def trust_if(yes: bool) -> Trust:
@@ -67,24 +80,20 @@ def trust_now() -> Trust:
     return _trusted.get()
 
 
-def trust_for_file(file: Path, *, everything: bool = False) -> Trust:
-    """What may run when somebody runs this experiment file of theirs: the code in its folder.
-
-    A run directory holds such a file too, but is made to be passed on: naming it says nothing about
-    the code in it.
-    """
-    folder = file.resolve().parent
-    is_run_directory = (folder / "table.json").exists() or any(folder.glob("*/cell.json"))
-    if everything or is_run_directory:
-        return trust_if(everything)
-    return Trust(folders=(folder,))
+def settle(reference: str, option: str) -> None:
+    """Ask about this code now if it will have to be asked about; nothing of it runs yet."""
+    place, _, _ = reference.rpartition(":")
+    if _question.get() is None or not place.endswith(".py"):
+        return
+    if not _may_run(_read(Path(place), reference, option)):
+        raise _untrusted(reference, option)
 
 
 def import_object(reference: str, option: str) -> object:
     """What has that name in that file or module; `option` is the one that refers to it.
 
-    Code that nobody has said yes to is refused before it is read. The caller must check that it is
-    the class it wants before calling it.
+    Code that nobody has said yes to is refused before it runs. The caller must check that it is the
+    class it wants before calling it.
     """
     place, _, name = reference.rpartition(":")
     if place == GIVEN:
@@ -94,26 +103,23 @@ def import_object(reference: str, option: str) -> object:
                 "function in the place of its name"
             )
         return _given[reference]
-    if not _trusted.get().covers(place):
-        raise UntrustedCodeError(
-            f"{option}: {reference!r} is Python code, and whoever wrote this file chose it; "
-            "nothing of it was run. Read it, and if you trust it say so: --trust "
-            "(in Python: trust=True)"
-        )
+
+    code = None
+    if place.endswith(".py"):
+        code = _read(Path(place), reference, option)
+    if not _may_run(code):
+        raise _untrusted(reference, option)
     try:
-        if place.endswith(".py"):
-            module = _module_from_file(Path(place))
-        else:
-            module = importlib.import_module(place)
+        module = importlib.import_module(place) if code is None else _module_of(code)
         found: object = getattr(module, name)
-    except FileNotFoundError:
-        raise ConfigError(
-            f"{option}: {reference!r} cannot be imported: No such file: {Path(place).absolute()}; "
-            "paths start from the folder of the file that names them"
-        ) from None
     except Exception as error:  # whatever the user's file does when it is run
         raise ConfigError(f"{option}: {reference!r} cannot be imported: {error}") from error
     return found
+
+
+def remember_own(file: Path) -> None:
+    """Say yes to the code in this file, which was just written for the user."""
+    remember(file, code_hash(file.read_bytes()))
 
 
 def refer_to(value: object, name: str, digest: str) -> str:
@@ -143,22 +149,99 @@ def absolute_reference(reference: str, folder: Path) -> str:
     return f"{(folder / place).resolve()}:{name}"
 
 
-def _module_from_file(path: Path) -> ModuleType:
+@dataclass(frozen=True)
+class _Code:
+    """A file of code, as it was when it was read."""
+
+    path: Path
+    content: bytes
+
+    @property
+    def digest(self) -> str:
+        return code_hash(self.content)
+
+
+class _FromContent(SourceLoader):
+    """Runs the content that somebody has said yes to.
+
+    What is in the file by now does not run, nor does bytecode that lies beside it.
+    """
+
+    def __init__(self, code: _Code) -> None:
+        self._code = code
+
+    def get_filename(self, fullname: str) -> str:
+        """Where the code was read."""
+        return str(self._code.path)
+
+    def get_data(self, path: str | bytes) -> bytes:
+        """The code, and nothing else that may lie there."""
+        if path != str(self._code.path):
+            raise OSError(f"{path!r} is not read")
+        return self._code.content
+
+
+def _read(path: Path, reference: str, option: str) -> _Code:
+    """The code in this file, none of which has run."""
+    refused = f"{option}: {reference!r} cannot be imported"
+    try:
+        if not path.is_file():
+            raise ConfigError(
+                f"{refused}: No such file: {path.absolute()}; "
+                "paths start from the folder of the file that names them"
+            )
+        with path.open("rb") as file:
+            content = file.read(LARGEST_FILE + 1)
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{refused}: {error}") from None
+    if len(content) > LARGEST_FILE:
+        raise ConfigError(f"{refused}: it is larger than {LARGEST_FILE} bytes")
+    return _Code(path.resolve(), content)
+
+
+def _untrusted(reference: str, option: str) -> UntrustedCodeError:
+    return UntrustedCodeError(
+        f"{option}: {reference!r} is Python code, and whoever wrote this file chose it; "
+        "nothing of it was run. Read it, and if you trust it say so: --trust "
+        "(in Python: trust=True). `federico run` asks at a terminal, and remembers the answer"
+    )
+
+
+def _may_run(code: _Code | None) -> bool:
+    """Whether somebody has said yes to this code, or does so now; None is an installed module."""
+    trust = _trusted.get()
+    if trust.everything:
+        return True
+    if code is None:
+        return False
+    if code.digest in trust.contents or is_remembered(code.digest):
+        return True
+
+    question = _question.get()
+    if question is None or not question(code.path, code.digest):
+        return False
+    remember(code.path, code.digest)
+    # Where it could not be noted down, processes that work for this one are told.
+    _trusted.set(replace(trust, contents=trust.contents | {code.digest}))
+    return True
+
+
+def _module_of(code: _Code) -> ModuleType:
     """Run the file as a module, once for as long as its content stays the same."""
-    content = path.read_bytes()
-    digest = hashlib.sha256(bytes(path.resolve()) + b"\0" + content).hexdigest()
     # A name of its own: a file named random.py must not take the place of random.
-    name = f"federico_own_{path.stem}_{digest[:16]}"
+    digest = code_hash(bytes(code.path) + b"\0" + code.content)
+    name = f"federico_own_{code.path.stem}_{digest[:16]}"
     if name in sys.modules:
         return sys.modules[name]
 
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{path} is not a Python file")
+    loader = _FromContent(code)
+    spec = importlib.util.spec_from_file_location(name, code.path, loader=loader)
+    if spec is None:
+        raise ImportError(f"{code.path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
+        loader.exec_module(module)
     except BaseException:
         del sys.modules[name]
         raise

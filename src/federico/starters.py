@@ -6,6 +6,7 @@ from pathlib import Path
 
 from federico.config_file import nearest
 from federico.errors import ConfigError
+from federico.own_code import remember_own
 from federico.runs.atomic import disk_errors
 
 EXAMPLES = Path(__file__).parent / "examples"
@@ -68,6 +69,8 @@ def write_starter(kind: str, folder: Path) -> list[Path]:
         folder.mkdir(parents=True, exist_ok=True)
         for source in sources:
             shutil.copyfile(source, folder / source.name)
+            if source.suffix == ".py":  # whoever asks for it wants to run it
+                remember_own(folder / source.name)
         if kind == "images":
             _write_images(folder / "images")
     return written

@@ -367,7 +367,7 @@ class Net(nn.Module):
 """
 
 
-def test_own_module_by_import_path_needs_nothing_but_its_file(
+def test_own_module_by_import_path_needs_nothing_but_its_file_and_a_yes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -377,7 +377,7 @@ def test_own_module_by_import_path_needs_nothing_but_its_file(
         '[partition]\nkind = "iid"\nclients = 4\n'
         '[model]\nkind = "import"\npath = "nets.py:Net"\narguments = { width = 5 }\n'
     )
-    federico.run("own.toml")
+    federico.run("own.toml", trust=True)
     client = federico.load("runs/own", trust=True).client("1")
     found = client.probabilities(np.random.default_rng(0).random((6, 64)))
     np.testing.assert_allclose(found.sum(1), 1)

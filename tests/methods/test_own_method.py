@@ -90,7 +90,7 @@ def test_without_a_pull_it_is_fedavg(method: Build, blobs: Clients, fedprox: typ
 
 
 def test_an_experiment_file_runs_it_and_the_files_it_leaves_run_again(folder: Path) -> None:
-    run = federico.run(folder / "mine.toml", directory=folder / "runs")
+    run = federico.run(folder / "mine.toml", directory=folder / "runs", trust=True)
     assert len(run.records("fedprox")) == 3
     prediction = run.client("0", method="fedprox").predict(np.zeros((2, 64)))
     assert len(prediction) == 2
@@ -105,7 +105,7 @@ def test_an_experiment_file_runs_it_and_the_files_it_leaves_run_again(folder: Pa
 
 def test_python_runs_the_class(folder: Path, fedprox: type[Method]) -> None:
     run = federico.run(folder / "mine.toml", methods=[fedprox], name="class", directory=folder)
-    twin = federico.run(folder / "mine.toml", directory=folder / "runs")
+    twin = federico.run(folder / "mine.toml", directory=folder / "runs", trust=True)
     assert models(run.path) == models(twin.path)
 
 
@@ -135,7 +135,7 @@ def test_a_changed_file_is_not_resumed(folder: Path) -> None:
     file = folder / "fedprox.py"
     file.write_text(file.read_text().replace("self.opt.mu", "2 * self.opt.mu"))
     with pytest.raises(RunError, match=r"source of the method was 'fedprox\.py .*now 'fedprox\.py"):
-        federico.run(folder / "mine.toml", directory=folder / "runs")
+        federico.run(folder / "mine.toml", directory=folder / "runs", trust=True)
 
 
 def test_the_declared_state_of_the_page_is_saved(

@@ -69,6 +69,7 @@ def command(
         "--name",
         name,
         "--quiet",
+        "--trust",
         "--directory",
     ]
     return [*([str(MPIEXEC), "-n", str(ranks)] if ranks > 1 else []), *run, str(folder)]
@@ -136,10 +137,10 @@ def test_two_ranks_share_a_head_and_choose_the_same_round(tmp_path: Path) -> Non
     (tmp_path / "net.py").write_text(HEAD_ONLY)
     file = tmp_path / "head.toml"
     file.write_text(HEAD_ONLY_FILE.replace("FOLDER", str(tmp_path)))
-    run = [sys.executable, "-m", "federico", "run", str(file), "--quiet", "--directory"]
+    run = [sys.executable, "-m", "federico", "run", str(file), "--quiet", "--trust"]
     for ranks, name in ((1, "one"), (2, "two")):
         launcher = [str(MPIEXEC), "-n", str(ranks)] if ranks > 1 else []
-        full = [*launcher, *run, str(tmp_path), "--name", name]
+        full = [*launcher, *run, "--directory", str(tmp_path), "--name", name]
         subprocess.run(full, check=True, timeout=120)
     same(tmp_path / "one", tmp_path / "two")
     kept = [read_records(tmp_path / name / "federico-0")[-1].kept_rounds for name in ("one", "two")]
@@ -221,7 +222,7 @@ def test_more_ranks_than_clients_are_refused(tmp_path: Path) -> None:
 def test_a_bug_on_one_rank_ends_all_of_them_with_its_traceback(tmp_path: Path) -> None:
     (tmp_path / "fragile.py").write_text(FRAGILE)
     model = f"model={{kind='import', path='{tmp_path / 'fragile.py'}:Fragile'}}"
-    broken = [*command(tmp_path, 2, "bug", ("local",)), "--trust", "--set", model]
+    broken = [*command(tmp_path, 2, "bug", ("local",)), "--set", model]
     done = subprocess.run(broken, capture_output=True, text=True, timeout=100, check=False)
     assert done.returncode == 1
     assert "KeyError: 'only on the second rank'" in done.stderr

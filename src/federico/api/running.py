@@ -19,7 +19,7 @@ from federico.experiment.grid import Grid, make_grid
 from federico.experiment.observer import Callback, Observer, Several
 from federico.experiment.runner import run_grid
 from federico.learning.structure import digest_of
-from federico.own_code import EVERYTHING, refer_to, trust_for_file, trust_if, trusting
+from federico.own_code import EVERYTHING, refer_to, trust_if, trusting
 from federico.runs.layout import RunDir
 from federico.runs.lock import LOCK
 from federico.types import Task
@@ -64,12 +64,12 @@ def run(
     `callbacks` are objects of classes derived from `federico.Callback`: they are told of every
     round.
 
-    Python code in the folder of the experiment file may run; `trust=True` lets the file name code
-    elsewhere.
+    Python code that you give in this call may run. Code that an experiment file names may if you
+    say `trust=True`, or have said yes to the same code when `federico run` asked at a terminal.
     """
     may_run = EVERYTHING
     if experiment is not None:
-        may_run = trust_for_file(Path(experiment), everything=trust)
+        may_run = trust_if(trust)
     tables = read(Path(experiment)) if experiment else {}
     if isinstance(model, Mapping):
         settings["model"] = model

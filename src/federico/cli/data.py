@@ -40,9 +40,9 @@ def show_data(file: Path, overrides: list[str], *, trust: bool, as_json: bool) -
     """Print what the data of an experiment looks like; of a grid, that of its first column."""
     from federico.experiment.grid import load_grid
     from federico.experiment.problems import ProblemCache
-    from federico.own_code import trust_for_file, trusting
+    from federico.own_code import trust_if, trusting
 
-    with trusting(trust_for_file(file, everything=trust)):
+    with trusting(trust_if(trust)):
         grid = load_grid(file, overrides)
         row, column = grid.places()[0]
         cell = grid.cells(row, column, "given")[0]

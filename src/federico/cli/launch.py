@@ -15,6 +15,7 @@ from rich.table import Table
 from federico.cli.console import PLAIN, err, out, print_json
 from federico.cli.options import Json, Overrides, Quiet, Trust
 from federico.cli.signals import leave_on_sigterm
+from federico.cli.trust_question import asking_at_terminal
 from federico.errors import NetworkError
 from federico.runs.comparison import share_in_words
 from federico.runs.metric import Metric, metric_of
@@ -49,7 +50,7 @@ def launch(
     """
     from federico.experiment.build import prepare
     from federico.experiment.config import load
-    from federico.own_code import trust_for_file, trusting
+    from federico.own_code import trust_if, trusting
     from federico.site.local_federation import (
         check_peer_count,
         open_federation,
@@ -58,7 +59,7 @@ def launch(
     )
 
     leave_on_sigterm()
-    with trusting(trust_for_file(file, everything=trust)):
+    with trusting(trust_if(trust)), asking_at_terminal(file):
         experiment = with_clients(load(file, overrides), peers)
         setup = prepare(experiment, experiment.seeds[0])
     check_peer_count(setup, peers)

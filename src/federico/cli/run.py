@@ -12,6 +12,7 @@ import typer
 
 from federico.cli.console import PLAIN, err, for_tables, out, print_json
 from federico.cli.run_options import RunOptions, with_run_options
+from federico.cli.trust_question import asking_at_terminal
 
 if TYPE_CHECKING:
     from federico.exchange.processes import ProcessGroup
@@ -31,15 +32,16 @@ def run(
     """Run an experiment: all its methods on all seeds, in all rows and columns of its grid.
 
     An interrupted run resumes from its last checkpoints; a finished one only shows its table.
-    Python code in the file's own folder may run; code elsewhere, or in a run directory, needs
-    --trust.
+    Python code that the file names runs only if you trust it: a terminal asks once for each file
+    of code, and again when it has changed. Elsewhere, and for installed modules, say --trust.
     """
     from federico.experiment.grid import load_grid
-    from federico.own_code import trust_for_file, trusting
+    from federico.own_code import trust_if, trusting
 
     options = RunOptions(**given)
-    trust = trust_for_file(file, everything=options.trust)
-    with trusting(trust), leaving_together() as team:
+    # A dry run does not ask: it is what somebody tries first with a file that is not their own.
+    asks = nullcontext() if options.dry_run else asking_at_terminal(file)
+    with trusting(trust_if(options.trust)), asks, leaving_together() as team:
         perform(load_grid(file, options.settings), options, ["run", str(file)], team)
 
 
@@ -82,6 +84,7 @@ def perform(grid: "Grid", options: RunOptions, typed: list[str], team: "ProcessG
         finished = is_finished(grid, options.directory, options.selection, known)
     finished = team.broadcast(finished)
     if not finished:
+        grid.settle_own_code()  # while nothing is drawn over a question
         command = _command(typed, options)
         with _observer(grid, options, team) as observer:
             run_grid(

@@ -15,6 +15,8 @@ import tomli_w
 from federico.errors import ConfigError
 from federico.experiment.config import Experiment, assign, cell_options, read, validate
 from federico.experiment.grid_options import GridColumn, GridOptions, GridRow
+from federico.learning.model_options import Imported
+from federico.own_code import settle
 from federico.runs.results import Key, RateKind
 from federico.runs.table import LOCAL, ReportedValues, ShownRate, TableDescription, TableRow
 
@@ -131,6 +133,19 @@ class Grid:
     def places(self) -> list[tuple[GridRow, GridColumn]]:
         """Every row in every column, column after column."""
         return [(row, column) for column in self.columns for row in self.rows]
+
+    def settle_own_code(self) -> None:
+        """Ask about models and losses of one's own, where somebody is there to be asked.
+
+        One's own methods have been imported when the experiment was read.
+        """
+        for row, column in self.places():
+            experiment = self._experiment(row, column)
+            model = experiment.located_model
+            if isinstance(model, Imported):
+                settle(model.path, "model.path")
+            if experiment.training.loss is not None:
+                settle(experiment.training.loss, "training.loss")
 
     def cells(
         self, row: GridRow, column: GridColumn, rate_kind: ShownRate, rate: float | None = None
