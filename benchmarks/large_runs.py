@@ -122,7 +122,7 @@ def of_the_browser(runs: Path) -> dict[str, dict[str, float]]:
                 page = chromium.new_page()
                 page.goto(link)
                 page.evaluate(WHEN_SHOWN)
-                found[view] = _shown(page, f"{home_of(link)}#/{address}")
+                found[view] = first_view(page, f"{home_of(link)}#/{address}")
                 if view == "Who learns with whom?":
                     found[view]["worst frame of the slider"] = page.evaluate(SLIDE) / 1000
                 page.close()
@@ -138,20 +138,29 @@ def of_the_report(runs: Path) -> dict[str, float]:
     seconds = time.perf_counter() - began
     with browser() as chromium:
         page = chromium.new_page()
-        opened = _shown(page, path.as_uri())
+        opened = first_view(page, path.as_uri())
     return {"bytes": path.stat().st_size, "seconds to write": seconds} | opened
 
 
-def _shown(page: "Page", address: str) -> dict[str, float]:
+def first_view(page: "Page", address: str) -> dict[str, float]:
     """Seconds in which the page was busy until the view was there, and by the clock."""
     page.goto("about:blank")
+    taken: dict[str, float] = {}
+
+    def show() -> None:
+        page.goto(address)
+        taken["by the clock"] = page.evaluate(WHEN_SHOWN) / 1000
+
+    return {"busy": busy_seconds(page, show)} | taken
+
+
+def busy_seconds(page: "Page", work: Callable[[], object]) -> float:
+    """Seconds of this work in which the page was busy."""
     tools = page.context.new_cdp_session(page)
     tools.send("Performance.enable")
-    busy_before = _metric(tools.send("Performance.getMetrics"), "TaskDuration")
-    page.goto(address)
-    milliseconds = page.evaluate(WHEN_SHOWN)
-    busy = _metric(tools.send("Performance.getMetrics"), "TaskDuration") - busy_before
-    return {"busy": busy, "by the clock": milliseconds / 1000}
+    before = _metric(tools.send("Performance.getMetrics"), "TaskDuration")
+    work()
+    return _metric(tools.send("Performance.getMetrics"), "TaskDuration") - before
 
 
 def _metric(answer: dict[str, Any], name: str) -> float:

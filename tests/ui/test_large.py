@@ -8,13 +8,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from benchmarks.large_runs import SLIDE, WHEN_SHOWN, of_the_server
+from benchmarks.large_runs import SLIDE, WHEN_SHOWN, busy_seconds, first_view, of_the_server
 from federico.ui.frozen import MOST_BYTES, frozen_page
 from tests.support.browser import OpenPage, Serve, home_of
 from tests.support.large_runs import write_large_run
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
+
+
+FIRST_VIEW = 1.5
+"""Seconds in which the browser may be busy with the first look at a view."""
+STEPS = 60
+"""Steps that `SLIDE` takes at least."""
+FRAME = 0.1
+"""Seconds of work for a step of the slider: with more than that people see it stall."""
 
 
 def seconds_until_shown(page: "Page", address: str) -> float:
@@ -37,6 +45,21 @@ def test_a_large_run_is_shown_in_seconds(
     seconds_until_shown(page, f"{home}#/trust?run=large")
     assert page.evaluate(SLIDE) < 1000
     assert len(frozen_page(tmp_path / "large")) < MOST_BYTES + 200_000
+
+
+def test_64_clients_over_400_rounds_take_the_browser_little_work(
+    tmp_path: Path, serve: Serve, open_page: OpenPage
+) -> None:
+    write_large_run(tmp_path / "large", 64, 400)
+    page = open_page(serve(tmp_path))
+    home = home_of(page.url)
+
+    views = ["runs", "worth?run=large", "cost?run=large", "data?run=large", "trust?run=large"]
+    busy = {view: first_view(page, f"{home}#/{view}")["busy"] for view in views}
+    slider = busy_seconds(page, lambda: page.evaluate(SLIDE)) / STEPS
+
+    assert [(view, seconds) for view, seconds in busy.items() if seconds > FIRST_VIEW] == []
+    assert slider < FRAME
 
 
 def test_a_new_round_costs_no_more_than_itself(tmp_path: Path) -> None:
