@@ -5,6 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tests.support.sites import write_site
+
 Command = Callable[..., Any]
 
 
@@ -50,6 +52,15 @@ def test_folder_that_is_no_run_is_named(federico: Command, tmp_path: Path) -> No
     assert answer.code == 4
     assert answer.err.startswith(f"error: {tmp_path}/nothing: ")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_folder_of_a_site_is_answered_with_its_state_folder(
+    federico: Command, tmp_path: Path
+) -> None:
+    state = write_site(tmp_path, "north", {})
+    answer = federico("report", state.parent)
+    assert answer.code == 4
+    assert f"that of the site in it is {state}" in answer.err
 
 
 def test_an_experiment_file_is_answered_with_the_run_directory(

@@ -16,6 +16,7 @@ from federico.report import summarize
 from federico.runs.table import write_table
 from federico.ui.frozen import frozen_page, write_report
 from tests.support.large_runs import write_large_run
+from tests.support.reports import held_by
 from tests.support.results import make_table
 from tests.support.run_folders import learning, write_cell
 
@@ -28,18 +29,6 @@ def run(tmp_path: Path) -> Path:
     write_cell(tmp_path, "federico", *learning(0.5, 0.9))
     write_cell(tmp_path, "local", *[{"figures": {"accuracy": [value] * 3}} for value in (0.4, 0.5)])
     return tmp_path
-
-
-def held_by(page: Path) -> dict[str, Any]:
-    """All that a report holds, by what the scripts ask for."""
-    text = page.read_text(encoding="utf-8")
-    _, _, rest = text.partition('<script type="application/json" id="frozen">')
-    data, _, _ = rest.partition("</script>")
-    frozen = json.loads(data)
-    found = {}
-    for key, packed in frozen["held"].items():
-        found[key] = json.loads(gzip.decompress(base64.b64decode(packed)))
-    return found
 
 
 def packed_size(shown: dict[str, Any]) -> int:

@@ -37,7 +37,15 @@ def report(
 def _state_folder(path: Path) -> Path | None:
     """The state folder that a site file names, or that this is; None for anything else."""
     if path.suffix != ".toml" or path.is_dir():
-        return path if (path / STATUS_FILE).exists() else None
+        if (path / STATUS_FILE).exists():
+            return path
+        inside = path / "state"
+        if (inside / STATUS_FILE).exists():
+            raise RunError(
+                f"{path}: neither a run nor the state folder of a site; that of the site in it is "
+                f"{inside}"
+            )
+        return None
 
     from federico.config_file import read_tables
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from federico.report.clusters import found_clusters
 from federico.report.drawing import true_groups
-from federico.runs.layout import Description
+from federico.runs.layout import CellDir, Description
 from federico.runs.metric import METRICS, Metric
 from federico.runs.records import weights_kept
 from federico.stopwatch import Spent
@@ -35,7 +35,7 @@ def cell_view(shown: ShownCell) -> Plain:
     """All rounds of a cell."""
     about = shown.about
     rounds = shown.rounds
-    spent = _of_rounds(shown.cell.spent, rounds)
+    spent = _of_rounds(CellDir(shown.path).spent, rounds)
     traffic = shown.traffic
     return {
         "name": about.title or about.method,

@@ -56,7 +56,7 @@ def frozen_page(folder: Path, most: int = MOST_BYTES, summary: Summary | None = 
     if len(json.dumps(run["figure"])) > most // 4:
         run["figure"] = None
     held: dict[str, str] = {}
-    room = most - len(_packed(run))
+    room = most - len(packed_view(run))
     left_out = 0
     without_clients = 0
     thinned = 1
@@ -66,11 +66,11 @@ def frozen_page(folder: Path, most: int = MOST_BYTES, summary: Summary | None = 
             shown = read_cell(cell.path)
         except FedericoError:
             continue  # it has no whole round yet, or its records are damaged
-        packed = _packed(cell_view(shown))
+        packed = packed_view(cell_view(shown))
         if len(packed) > room:
             left_out += 1
             continue
-        held[_key("cell", name, cell.path.name)] = packed
+        held[key_of("cell", name, cell.path.name)] = packed
         cells.append(line)
         room -= len(packed)
 
@@ -82,8 +82,8 @@ def frozen_page(folder: Path, most: int = MOST_BYTES, summary: Summary | None = 
         room -= _size(clients)
     run |= {"cells": cells, "left_out": left_out, "without_clients": without_clients}
     run["thinned"] = thinned
-    held[_key("run", name)] = _packed(run)
-    return _page(run["title"], {"home": name, "held": held})
+    held[key_of("run", name)] = packed_view(run)
+    return frozen_document(run["title"], {"home": name, "held": held})
 
 
 def _clients(run: str, shown: ShownCell, room: int) -> tuple[dict[str, str], int]:
@@ -108,15 +108,15 @@ def _clients_at_these_rounds(run: str, shown: ShownCell, room: int) -> dict[str,
     """
     clients = shown.about.clients
     some = thinned(clients, SAMPLE)
-    expected = sum(len(_packed(client_view(shown, client))) for client in some)
+    expected = sum(len(packed_view(client_view(shown, client))) for client in some)
     if expected * len(clients) > SURE * len(some) * room:
         return {}
 
     packed: dict[str, str] = {}
     size = 0
     for client in clients:
-        view = _packed(client_view(shown, client))
-        packed[_key("client", run, shown.cell.path.name, client)] = view
+        view = packed_view(client_view(shown, client))
+        packed[key_of("client", run, shown.path.name, client)] = view
         size += len(view)
         if size > room:
             return {}
@@ -127,12 +127,12 @@ def _size(packed: Mapping[str, str]) -> int:
     return sum(len(each) for each in packed.values())
 
 
-def _key(*parts: str) -> str:
+def key_of(*parts: str) -> str:
     """What the scripts ask for; see `load` in source.js."""
     return "\n".join(parts)
 
 
-def _packed(shown: Plain) -> str:
+def packed_view(shown: Plain | list[Plain]) -> str:
     """Compressed; the browser unpacks what it shows."""
     text = json.dumps(shown, allow_nan=False, separators=(",", ":"))
     # Without a time, so that the same run always gives the same file.
@@ -140,8 +140,12 @@ def _packed(shown: Plain) -> str:
     return base64.b64encode(packed).decode("ascii")
 
 
-def _page(title: str, frozen: Plain) -> str:
-    """The page of the server with everything inside. Nothing from elsewhere is allowed to run."""
+def frozen_document(title: str, frozen: Plain) -> str:
+    """The page of the server with everything inside. Nothing from elsewhere is allowed to run.
+
+    `frozen` has under `held` all that the scripts ask for, packed, and under `home` the run that
+    it is about; none for a site.
+    """
     style = (STATIC / STYLE).read_text(encoding="utf-8")
     script = _one_script()
     policy = (

@@ -5,7 +5,7 @@ kept, so that a new round costs no more than itself.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -147,23 +147,20 @@ class ShownRound:
 
 @dataclass(frozen=True)
 class ShownCell:
-    """A cell that has finished a round at least."""
+    """A cell, or a site, that has finished a round at least."""
 
-    cell: CellDir
+    path: Path
+    about: Description
+    """What the cell says of itself."""
     last: Record
     rounds: list[ShownRound]
     """Some of them, see `shown_rounds`."""
     owners: Owners
     traffic: RoundBytes
     """The bytes of all rounds together."""
-    read: int
+    read: int = 0
     """Bytes of records that were read; what comes after them is newer."""
-    last_line: bytes
-
-    @property
-    def about(self) -> Description:
-        """What the cell says of itself."""
-        return self.cell.description
+    last_line: bytes = b""
 
     @cached_property
     def known_groups(self) -> dict[str, int] | None:
@@ -231,7 +228,8 @@ def _read_on(
         else:
             traffic.append(parsed_part(line, ROUND_BYTES, cell.path))
     return ShownCell(
-        cell=cell,
+        path=cell.path,
+        about=cell.description,
         last=parsed_part(line, RECORD, cell.path),
         rounds=[known[number] for number in shown if number in known],
         owners=owners,
@@ -239,6 +237,32 @@ def _read_on(
         read=start + sum(sizes),
         last_line=line,
     )
+
+
+def read_site(state_folder: Path, about: Description) -> ShownCell:
+    """Read the rounds of a site: its records are about itself alone, the first of these clients."""
+    lines = list(iterate_lines(state_folder, 0))
+    if not lines:
+        raise NoRoundYetError(f"{state_folder.name} has not finished a round yet")
+    owners = Owners(about.clients)
+    wanted = set(shown_rounds(len(lines), clients=1))
+    rounds = []
+    traffic = []
+    for number, line in enumerate(lines, start=1):
+        found = parsed_part(line, ROUND_READ, state_folder)
+        # A peer counts its own bytes only, whatever its number among the members.
+        own = replace(
+            found,
+            sent=[sum(found.sent)],
+            received=[sum(found.received)],
+            evaluation_sent=[sum(found.evaluation_sent)],
+            evaluation_received=[sum(found.evaluation_received)],
+        )
+        traffic.append(_bytes_of(own))
+        if number in wanted:
+            rounds.append(_shown(own, number, owners))
+    last = parsed_part(lines[-1], RECORD, state_folder)
+    return ShownCell(state_folder, about, last, rounds, owners, _sum(traffic))
 
 
 def shown_rounds(count: int, clients: int) -> list[int]:

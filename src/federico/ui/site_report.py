@@ -1,30 +1,23 @@
 """The report of one site: what its peer has said of itself, in one page that opens from disk.
 
-It is read from the state folder alone, while the peer runs or afterwards. Names and reasons that
-others have sent are text in it, never HTML.
+It is read from the state folder alone, while the peer runs or afterwards, and has the same views as
+the page of runs and networks. Names and reasons that others have sent are text in it, never HTML.
 """
 
-import base64
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from html import escape
 from pathlib import Path
 
-from matplotlib.figure import Figure
-
 from federico.report.about_client import ClientEvidence, about_client
-from federico.report.dark import darken
-from federico.report.drawing import render
-from federico.report.site_pictures import site_pictures
-from federico.report.tables import NOTHING
+from federico.report.tables import MISSING, TableCell, TextTable
 from federico.report.text import percent
 from federico.runs.atomic import publish_text
-from federico.runs.comparison import Comparison, shown_figure
+from federico.runs.comparison import shown_figure
+from federico.runs.layout import Description
 from federico.runs.lock import is_locked
 from federico.runs.metric import METRICS, metric_in
-from federico.runs.records import read_records
+from federico.runs.table import OURS
 from federico.site.status import (
     Status,
     describe_phase,
@@ -36,7 +29,12 @@ from federico.site.status import (
     read_status,
 )
 from federico.types import Task
-from federico.ui.static_files import STATIC, STYLE, digest
+from federico.ui import plain
+from federico.ui.client_view import client_view
+from federico.ui.frozen import frozen_document, key_of, packed_view
+from federico.ui.network_view import ENDED, site_rounds, site_view
+from federico.ui.plain import Plain
+from federico.ui.rounds import NoRoundYetError, read_site
 
 REPORT = "report.html"
 
@@ -54,17 +52,63 @@ class SiteReport:
 def write_site_report(state_folder: Path) -> SiteReport:
     """Write `report.html` into the state folder of a site."""
     status = read_status(state_folder)
-    sentence = ""
-    pictures: list[Figure] = []
     evidence = _evidence(status)
-    if evidence is not None:
-        sentence = about_client(evidence)
-        pictures = list(site_pictures(evidence, read_records(state_folder)))
+    sentence = "" if evidence is None else about_client(evidence)
+    running = is_locked(state_folder)
+    headline = _headline(status, running=running)
 
-    headline = _headline(status, running=is_locked(state_folder))
+    own = {
+        "headline": headline,
+        "updated": status.updated,
+        "sentence": plain.typeset(sentence),
+        "remarks": _remarks(status),
+        "figures": plain.table(_figures_table(status)) if status.figures else None,
+        "members": plain.table(_members_table(status)),
+        "client": _client(status, state_folder),
+    }
+    site = site_view(status.name, state_folder)
+    site["phase"] = describe_phase(status, running=running)
+    site["well"] = status.phase != "failed" and (running or status.phase in ENDED)
+    held = {
+        key_of("own"): packed_view(own),
+        key_of("network"): packed_view([site]),
+        key_of("site", status.name): packed_view(site_rounds(state_folder)),
+    }
     page = state_folder / REPORT
-    publish_text(page, _page(status, headline, sentence, pictures))
+    publish_text(page, frozen_document(status.name, {"held": held}))
     return SiteReport(page, headline, sentence)
+
+
+def _client(status: Status, state_folder: Path) -> Plain | None:
+    """Whom the site trusts over the rounds and why; None before its first round."""
+    try:
+        return client_view(read_site(state_folder, _description(status)), status.name)
+    except NoRoundYetError:
+        return None
+
+
+def _description(status: Status) -> Description:
+    """What is known of the site, as a simulation says it of its clients."""
+    clients = [status.name, *status.members]
+    of_others = [0] * len(status.members)
+    return Description(
+        method=OURS,
+        seed=0,
+        task=_task(status),
+        clients=clients,
+        distribution=None,
+        train_samples=[status.train_samples or 0, *of_others],
+        test_samples=[status.test_samples or 0, *of_others],
+        label_names=[],
+        label_counts=[],
+        model_parameters=0,
+        model_bytes=0,
+        data_hash="",
+        partition_hash="",
+        options={OURS: {"evidence": status.judged}},
+        versions={},
+        command="",
+    )
 
 
 def _evidence(status: Status) -> ClientEvidence | None:
@@ -92,44 +136,6 @@ def _headline(status: Status, *, running: bool) -> str:
     )
 
 
-def _page(status: Status, headline: str, sentence: str, pictures: Sequence[Figure]) -> str:
-    style = (STATIC / STYLE).read_text(encoding="utf-8")
-    policy = (
-        f"default-src 'none'; img-src data:; style-src '{digest(style)}'; "
-        "base-uri 'none'; form-action 'none'"
-    )
-    written = datetime.fromtimestamp(status.updated).astimezone()
-    parts = [f"<h1>{escape(headline)}</h1>"]
-    parts.append(f'<p class="soft">As the peer said at {written:%F %T}.</p>')
-    if sentence:
-        parts.append(f'<p class="note">{escape(sentence)}</p>')
-    parts += [f"<p>{escape(line)}</p>" for line in _remarks(status)]
-    if status.figures:
-        parts.append(_figures_table(status))
-    parts += [_picture(figure) for figure in pictures]
-    parts += [_members_table(status), _traffic_table(status)]
-    inside = "\n".join(parts)
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<link rel="icon" href="data:,">
-<title>{escape(status.name)} - FedeRiCo site report</title>
-<style>{style}</style>
-</head>
-<body>
-<header><p class="brand">FedeRiCo</p></header>
-<main>
-{inside}
-</main>
-</body>
-</html>
-"""
-
-
 def _remarks(status: Status) -> list[str]:
     """What else whoever is responsible for the site should know, a line each."""
     now = time.time()
@@ -147,38 +153,32 @@ def _remarks(status: Status) -> list[str]:
     return lines
 
 
-def _figures_table(status: Status) -> str:
+def _figures_table(status: Status) -> TextTable:
     """Every metric on the site's own test data, as used and, where known, alone and together."""
     headings = ["metric", "as it predicts"]
+    columns = [status.figures]
     if status.comparison is not None:
         headings += ["alone", "with collaborators"]
+        columns += [status.comparison.alone, status.comparison.together]
     lines = []
     for metric in METRICS[_task(status)]:
         if metric.recorded_as not in status.figures:
             continue
-        line = [metric.name]
-        for figures in _columns(status, status.comparison):
-            line.append(shown_figure(metric, figures))
+        line = [TableCell(plain.typeset(metric.name))]
+        for figures in columns:
+            line.append(TableCell(shown_figure(metric, figures)))
         lines.append(line)
     title = f"On its own test data after round {status.evaluated}"
     if status.test_samples is not None:
         title += f", {status.test_samples:,} samples"
-    return _table(title, headings, lines)
+    return TextTable(title, headings, lines)
 
 
-def _columns(status: Status, comparison: Comparison | None) -> list[dict[str, float | None]]:
-    columns = [status.figures]
-    if comparison is not None:
-        columns += [comparison.alone, comparison.together]
-    return columns
-
-
-def _members_table(status: Status) -> str:
+def _members_table(status: Status) -> TextTable:
     """The other members: how much they are trusted, whether they are there, their reputation."""
-    lines = []
     own = status.posterior.get(status.name)
-    trust = NOTHING if own is None else percent(own)
-    lines.append([f"{status.name} (this site)", trust, "", "", ""])
+    trust = MISSING if own is None else TableCell(percent(own))
+    lines = [[TableCell(f"{status.name} (this site)"), trust, MISSING, MISSING, MISSING]]
     for name, member in status.members.items():
         weight = status.posterior.get(name)
         here = "here"
@@ -193,56 +193,8 @@ def _members_table(status: Status) -> str:
         refusals = describe_refusals(member)
         if refusals:
             standing += f", {refusals}"
-        trust = "not met yet" if weight is None else percent(weight)
-        lines.append([name, trust, here, standing, describe_refused(member)])
+        trusted = "not met yet" if weight is None else percent(weight)
+        texts = [name, trusted, here, standing, describe_refused(member)]
+        lines.append([TableCell(text) for text in texts])
     headings = ["member", "trust", "presence", "reputation", "what was refused"]
-    return _table("Members", headings, lines)
-
-
-def _traffic_table(status: Status) -> str:
-    lines = [
-        ["to train", _megabytes(status.sent), _megabytes(status.received)],
-        [
-            "to evaluate and predict",
-            _megabytes(status.evaluation_sent),
-            _megabytes(status.evaluation_received),
-        ],
-    ]
-    return _table("Models and updates over the network", ["MB", "sent", "received"], lines)
-
-
-def _megabytes(size: int) -> str:
-    return f"{size / 1e6:.1f}"
-
-
-def _table(title: str, headings: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    head = "".join(f'<th scope="col">{escape(heading)}</th>' for heading in headings)
-    body = []
-    for line in lines:
-        cells = ""
-        for heading, cell in zip(headings[1:], line[1:], strict=True):
-            # Where the page is narrow each cell stands below the last, with its heading beside it.
-            cells += f'<td data-heading="{escape(heading)}">{escape(cell)}</td>'
-        body.append(f'<tr><th scope="row">{escape(line[0])}</th>{cells}</tr>')
-    return (
-        f'<div class="card" tabindex="0" role="region" aria-label="{escape(title)}">'
-        f'<table class="stacked"><caption>{escape(title)}</caption><thead><tr>{head}</tr></thead>'
-        f"<tbody>{''.join(body)}</tbody></table></div>"
-    )
-
-
-def _picture(figure: Figure) -> str:
-    """The figure as it is, and for a dark page."""
-    title = figure.get_suptitle()
-    light = _address(render(figure))
-    darken(figure)
-    dark = _address(render(figure))
-    return (
-        '<figure class="card picture"><picture>'
-        f'<source media="(prefers-color-scheme: dark)" srcset="{dark}">'
-        f'<img src="{light}" alt="{escape(title)}"></picture></figure>'
-    )
-
-
-def _address(image: bytes) -> str:
-    return f"data:image/png;base64,{base64.b64encode(image).decode('ascii')}"
+    return TextTable("Members", headings, lines)

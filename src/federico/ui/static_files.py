@@ -22,6 +22,7 @@ SCRIPTS = (
     "cost.js",
     "data.js",
     "network.js",
+    "site.js",
     "live.js",
     "app.js",
 )

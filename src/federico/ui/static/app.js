@@ -9,10 +9,12 @@ import { showNetwork } from "./network.js";
 import { renewChildren, renewView } from "./renew.js";
 import { showRuns } from "./runs.js";
 import { address, frozen, hasRounds, link, NotReachedError } from "./source.js";
+import { showSite } from "./site.js";
 import { showTrust } from "./trust.js";
 import { showWorth } from "./worth.js";
 
 const OF_THE_FOLDER = [["runs", "Runs", showRuns], ["network", "Is the network well?", showNetwork]];
+const OF_A_SITE = [["site", "This site", showSite], ["network", "Is the network well?", showNetwork]];
 const OF_A_RUN = [
   ["worth", "Is it worth it?", showWorth],
   ["trust", "Who learns with whom?", showTrust],
@@ -26,6 +28,8 @@ const HIDDEN = [["compare", "Compare", showCompare]];
 const main = document.getElementById("main");
 const live = document.getElementById("live");
 const SLOW = 300;
+// What there is beside the views of a run: a report is about one run, or about one site.
+const VIEWS = viewsBeside();
 let drawing = 0;
 let isDrawing = false;
 let isShown = false;
@@ -42,8 +46,8 @@ async function show(again = false) {
   if (!again) isShown = false;
   const { view, given } = address();
   const run = given.get("run") || (frozen ? frozen.home : null);
-  const current = view || (frozen ? "worth" : "runs");
-  const found = [...OF_THE_FOLDER, ...OF_A_RUN, ...HIDDEN].find(([name]) => name === current);
+  const current = view || firstView();
+  const found = [...VIEWS, ...OF_A_RUN, ...HIDDEN].find(([name]) => name === current);
   showLinks(current, current === "compare" ? null : run);
   const slow = again ? null : setTimeout(() => main.setAttribute("aria-busy", "true"), SLOW);
   let made;
@@ -80,8 +84,18 @@ async function show(again = false) {
   isShown = isReached;
 }
 
+function viewsBeside() {
+  if (!frozen) return OF_THE_FOLDER;
+  return frozen.home ? [] : OF_A_SITE;
+}
+
+function firstView() {
+  if (!frozen) return "runs";
+  return frozen.home ? "worth" : "site";
+}
+
 function showLinks(current, run) {
-  const links = frozen ? [] : OF_THE_FOLDER.map(([name, title]) => [name, title, {}]);
+  const links = VIEWS.map(([name, title]) => [name, title, {}]);
   if (run) links.push(...OF_A_RUN.map(([name, title]) => [name, title, { run }]));
   const made = links.map(([name, title, given]) => {
     if (run && OF_ROUNDS.includes(name) && !hasRounds(run)) {

@@ -31,12 +31,12 @@ export async function showNetwork(_, given) {
 function headline(sites, federations) {
   const well = sites.filter((site) => site.well);
   const ended = well.filter((site) => site.ended).length;
+  if (sites.length === 1) return sites[0].ended && sites[0].well ? "This site has ended" : `This site is ${well.length ? "" : "not "}well`;
   const of = federations.length > 1 ? ` of ${federations.length} federations` : "";
-  const all = sites.length === 1 ? "The one site" : `All ${sites.length} sites${of}`;
-  const be = sites.length === 1 ? "is" : "are";
-  if (ended === sites.length) return `${all} ${sites.length === 1 ? "has" : "have"} ended`;
+  const all = `All ${sites.length} sites${of}`;
+  if (ended === sites.length) return `${all} have ended`;
   if (well.length < sites.length) return `${well.length} of ${sites.length} sites${of} are well`;
-  return ended ? `${all} ${be} well; ${ended} of them ${ended === 1 ? "has" : "have"} ended` : `${all} ${be} well`;
+  return ended ? `${all} are well; ${ended} of them ${ended === 1 ? "has" : "have"} ended` : `${all} are well`;
 }
 
 // Sites of two federations that lie in one folder have nothing to do with each other.
@@ -113,7 +113,7 @@ function siteLine(site) {
 function whoSeesWhom(sites, title) {
   const alive = sites.filter((site) => site.well && !site.ended);
   const over = new Set(sites.filter((site) => site.ended).map((site) => site.name));
-  if (over.size === sites.length) return paragraphs(["All of them have ended: nobody looks for the others any more."]);
+  if (over.size === sites.length) return paragraphs(["Who has ended looks for nobody any more."]);
   const names = [...new Set(sites.flatMap((site) => [site.name, ...site.members.map((member) => member.name)]))];
   if (!alive.length) return paragraphs(["No site gives a sign of life."]);
   if (names.length > MOST_IN_MATRIX) return paragraphs(alive.map(missing));

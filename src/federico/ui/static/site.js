@@ -1,0 +1,29 @@
+// The report of one site: what its peer said last, whom it trusts over the rounds and why, and the members.
+import { aboutClient } from "./client.js";
+import { element, givenTable, paragraphs } from "./elements.js";
+import { load } from "./source.js";
+import { dateText } from "./words.js";
+import { usedAndAlone } from "./worth.js";
+
+export async function showSite() {
+  const own = await load("own");
+  const at = new Date(1000 * own.updated).toLocaleTimeString("en", { hourCycle: "h23" });
+  return [
+    element("h1", {}, own.headline),
+    element("p", { class: "soft" }, `As the peer said on ${dateText(own.updated)} at ${at}.`),
+    // The view of the rounds begins with the same sentence.
+    own.sentence && !own.client ? element("p", { class: "note" }, own.sentence) : null,
+    ...paragraphs(own.remarks),
+    own.figures ? givenTable(own.figures) : null,
+    ...overTheRounds(own.client),
+    element("h2", {}, "Members"),
+    givenTable(own.members),
+  ];
+}
+
+function overTheRounds(client) {
+  if (!client) return paragraphs(["It has not finished a round yet."], "soft");
+  const [first] = client.figures;
+  const chart = first ? usedAndAlone(`${first.name} of ${client.client} over the rounds`, first) : null;
+  return [chart, ...aboutClient(client).parts];
+}
