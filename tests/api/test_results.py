@@ -129,6 +129,11 @@ def test_pictures_are_axes_and_drawn_where_asked(run: federico.Run) -> None:
     assert names[0] == "a (own model)"
     assert names[1] == posterior.idxmax(), "the heaviest of the others"
     assert run.plot.accuracy().get_xlabel() == "round"
+    of_each = run.plot.collaborators()
+    assert len(of_each) == 4
+    assert [axes.get_legend() is not None for axes in of_each] == [True] * 4
+    with pytest.raises(ConfigError, match="is for one client; say which"):
+        run.plot.collaborators(ax=grid[0, 0])  # type: ignore[call-overload]
     pyplot.close("all")
     assert dir(run.plot) == ["accuracy", "clients", "collaborators", "posterior"]
 

@@ -34,9 +34,32 @@ def test_json_says_what_goes_in_and_what_comes_out(federico: Command, hospitals:
     )  # fmt: skip
     about = json.loads(answer.out)
     assert about["file"] == "North.safetensors"
-    assert [column["name"] for column in json.loads(about["columns"])] == ["age", "pressure"]
-    assert json.loads(about["labels"]) == ["no", "yes"]
+    assert [column["name"] for column in about["columns"]] == ["age", "pressure"]
+    assert about["columns"][0]["categories"] is None
+    assert about["labels"] == ["no", "yes"]
+    assert about["input_shape"] == [2]
     assert about["target"] == "sick"
+
+
+def test_the_columns_that_go_in_are_named(federico: Command, hospitals: Path) -> None:
+    answer = federico("export", hospitals, "--client", "North", "--to", "safetensors")
+    assert answer.out == (
+        "North.safetensors: takes samples of 2 columns, in this order: age, pressure, "
+        "any number at a time\n"
+    )
+
+
+@pytest.mark.parametrize("command", ["export", "predict"])
+def test_the_shell_completes_the_names_of_clients(
+    federico: Command, digits_run: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    words = f"federico {command} {digits_run} --client 1"
+    monkeypatch.setenv("COMP_WORDS", words)
+    monkeypatch.setenv("COMP_CWORD", str(len(words.split()) - 1))
+    monkeypatch.setenv("_FEDERICO_COMPLETE", "complete_bash")
+    assert federico().out.split() == ["1"]
+    monkeypatch.setenv("COMP_WORDS", words.replace(str(digits_run), "nowhere"))
+    assert federico().out.split() == []
 
 
 @pytest.mark.parametrize("place", ["bundle", "state/clients/North"])

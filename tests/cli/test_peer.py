@@ -102,6 +102,23 @@ def test_status_tells_whether_the_federation_is_worth_it(federico: Command, runn
     assert found["together_share"] == 0.86
 
 
+def test_status_names_no_collaborators_that_a_site_does_not_trust(
+    federico: Command, running: Path
+) -> None:
+    alone = replace(STATUS, posterior={"0": 1.0, "1": 0.0})
+    write_status(running.parent / "state", alone)
+    text = federico("peer", "status", running).out
+    assert "with the model it shares 88.0 % (it trusts no other's): that counts 86 %\n" in text
+
+
+def test_status_takes_a_state_folder_as_report_does(federico: Command, running: Path) -> None:
+    state = running.parent / "state"
+    assert federico("peer", "status", state).out.startswith("0 in tiny: training, round 3 of 30")
+    answer = federico("peer", "status", running.parent)
+    assert answer.code == 4
+    assert "is not the state folder of a site that was started" in answer.err
+
+
 def test_status_claims_nothing_before_the_first_evaluation(
     federico: Command, running: Path
 ) -> None:

@@ -7,6 +7,7 @@ from federico.runs.comparison import (
     Comparisons,
     describe_comparison,
     share_in_words,
+    trusts_only_itself,
 )
 
 BOTH = Comparisons(
@@ -32,6 +33,29 @@ def test_it_is_said_in_plain_words() -> None:
     assert repr(BOTH.of(0)) == f"Comparison(accuracy: {said}, used 83.0 %)"
 
 
+def test_nobody_is_called_a_collaborator_who_is_not_trusted() -> None:
+    said = describe_comparison(BOTH.of(0), only_itself=True)
+    assert said == (
+        "alone 76.0 %, with the model it shares 83.2 % (it trusts no other's): that counts 86 %"
+    )
+
+
+@pytest.mark.parametrize(
+    ("posterior", "only_itself"),
+    [
+        ({"a": 1.0}, True),
+        ({"a": 0.3, "a (alone)": 0.7}, True),
+        ({"a": 0.999, "b": 0.001}, True),
+        ({"a": 0.009, "a (alone)": 0.99, "b": 0.001}, False),
+        ({"a": 0.9, "b": 0.1}, False),
+    ],
+)
+def test_whether_a_client_trusts_only_itself(
+    posterior: dict[str, float], only_itself: bool
+) -> None:
+    assert trusts_only_itself(posterior, "a") is only_itself
+
+
 @pytest.mark.parametrize(
     ("share", "together", "explained"),
     [(0.83, 0.62, True), (0.83, 0.71, False), (0.17, 0.75, True), (0.17, 0.62, False)],
@@ -46,6 +70,7 @@ def test_a_share_that_the_test_data_contradicts_is_explained(
         together_share=share,
     )
     assert ("held out of training" in describe_comparison(compared)) is explained
+    assert "held out of training" not in describe_comparison(compared, explained=False)
 
 
 def test_a_value_is_said_without_a_unit_and_what_has_diverged_as_such() -> None:

@@ -64,6 +64,8 @@ def test_what_is_lost_is_measured_on_samples_kept_apart(client: Bundle, distille
     assert lost.difference > 0
     assert lost.mixture["accuracy"] == pytest.approx((client.predict(x) == y).mean(), abs=0.1)
     assert lost.distilled.keys() == lost.mixture.keys()
+    assert str(lost).startswith("agrees on ")
+    assert "Distillation(" not in repr(distilled) + distilled._repr_html_()
     assert "agrees on" in repr(distilled)
     assert client.distillation is None
 

@@ -22,7 +22,7 @@ from federico.learning.visits import Visits
 from federico.network.exchange import NetworkExchange
 from federico.network.wire.signing import Signer
 from federico.runs.bundle import open_folder
-from federico.runs.comparison import describe_comparison
+from federico.runs.comparison import describe_comparison, trusts_only_itself
 from federico.runs.records import read_records
 from federico.site.certificates import renew_certificate
 from federico.site.prepare import prepare_site
@@ -167,7 +167,11 @@ def test_a_site_learns_what_it_would_be_alone(
     assert status.comparison == comparison
     assert status.evaluated == 3
     assert open_folder(site.state / "clients" / site.name).comparison == comparison
-    assert f"({describe_comparison(comparison)}); trusts " in caplog.text
+    posterior = read_records(site.state)[-1].posterior[0]
+    only_itself = trusts_only_itself(posterior, site.name)
+    said = describe_comparison(comparison, only_itself=only_itself, explained=False)
+    assert f"({said}" in caplog.text
+    assert caplog.text.count("held out of training, not on this test data") <= 1
 
 
 def test_a_status_claims_nothing_before_the_first_evaluation(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
-from federico.errors import RunError
+from federico.errors import ConfigError, RunError
 from federico.report import summarize
 from federico.report.drawing import legend_beside, short
 from federico.report.entry import Entry
@@ -13,6 +14,7 @@ from federico.report.figures import curves, dots_by_client, trust
 from federico.report.posteriors import LABEL, named_lines, read_posteriors
 from federico.report.table_summary import Summary
 from federico.runs.layout import CellDir
+from federico.types import Array
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,6 +22,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from federico.report.posteriors import Posteriors
+
+
+MOST_CLIENTS = 9
+"""Clients in a picture of several."""
+CLIENTS_ACROSS = 3
 
 
 class Plots:
@@ -57,17 +64,40 @@ class Plots:
         trust(ax, posteriors)
         return ax
 
+    @overload
     def collaborators(
         self,
         client: str | int,
         method: str = "federico",
         seed: int | None = None,
         ax: Axes | None = None,
-    ) -> Axes:
-        """How one client finds its collaborators: the weight of each model over the rounds.
+    ) -> Axes: ...
 
-        Lines of the heaviest models have names, heaviest first; those of the others are grey.
+    @overload
+    def collaborators(
+        self,
+        client: None = None,
+        method: str = "federico",
+        seed: int | None = None,
+        ax: None = None,
+    ) -> Array: ...
+
+    def collaborators(
+        self,
+        client: str | int | None = None,
+        method: str = "federico",
+        seed: int | None = None,
+        ax: Axes | None = None,
+    ) -> Axes | Array:
+        """How clients find their collaborators: the weight of each model over the rounds.
+
+        Lines of the heaviest models have names, heaviest first; those of the others are grey. Of
+        one client on one pair of axes; without a client, an array of axes for the first nine.
         """
+        if client is None:
+            if ax is not None:
+                raise ConfigError("ax: is for one client; say which, as in collaborators('north')")
+            return self._collaborators_of_several(method, seed)
         cell = self._cell(method, seed)
         names = cell.description.clients
         if str(client) not in names:
@@ -78,6 +108,23 @@ class Plots:
         ax.set(xlabel="round", ylabel=LABEL)
         legend_beside(ax)
         return ax
+
+    def _collaborators_of_several(self, method: str, seed: int | None) -> Array:
+        """The same picture for each of the first clients, in a grid."""
+        from matplotlib import pyplot
+
+        names = self._cell(method, seed).description.clients[:MOST_CLIENTS]
+        across = min(len(names), CLIENTS_ACROSS)
+        down = ceil(len(names) / across)
+        _, grid = pyplot.subplots(
+            down, across, figsize=(5 * across, 3 * down), layout="constrained", squeeze=False
+        )
+        axes: Array = grid.flatten()
+        for unused in axes[len(names) :]:
+            unused.remove()
+        for name, ax in zip(names, axes, strict=False):
+            self.collaborators(name, method, seed, ax)
+        return axes[: len(names)]
 
     def __dir__(self) -> list[str]:
         return ["accuracy", "clients", "collaborators", "posterior"]

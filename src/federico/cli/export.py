@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,6 +19,12 @@ from federico.cli.personal_model import (
     open_personal_model,
 )
 from federico.errors import ConfigError
+
+if TYPE_CHECKING:
+    from federico.data.dataset import Schema
+
+MOST_LISTED = 20
+"""Columns that are named."""
 
 
 class FileKind(StrEnum):
@@ -55,7 +61,7 @@ def export(
     """Write one client's personal model to a file that other programs can use."""
     from federico.runs.atomic import refuse_existing
     from federico.runs.bundle import folder_name
-    from federico.runs.exporting import ONNX, PROGRAM, STATE, description
+    from federico.runs.exporting import ONNX, PROGRAM, STATE, contents
 
     suffixes = {FileKind.ONNX: ONNX, FileKind.MODULE: PROGRAM, FileKind.SAFETENSORS: STATE}
     suffix = suffixes[to]
@@ -67,7 +73,18 @@ def export(
     refuse_existing(target, overwrite)
     bundle.export(target, overwrite=overwrite)
     if json:
-        print_json({"file": str(target), **description(bundle.header)})
+        print_json({"file": str(target), **contents(bundle.header)})
     elif not quiet:
-        shape = tuple(bundle.header.schema.sample_shape)
-        out.print(f"{target}: takes samples of shape {shape}, any number at a time", **PLAIN)
+        samples = _samples(bundle.header.schema)
+        out.print(f"{target}: takes {samples}, any number at a time", **PLAIN)
+
+
+def _samples(schema: "Schema") -> str:
+    """What a sample is: the columns of a table in their order, or a shape."""
+    if not schema.columns:
+        return f"samples of shape {tuple(schema.sample_shape)}"
+    names = [column.name for column in schema.columns]
+    listed = ", ".join(names[:MOST_LISTED])
+    if len(names) > MOST_LISTED:
+        listed += f" and {len(names) - MOST_LISTED} more (--json lists all)"
+    return f"samples of {len(names)} columns, in this order: {listed}"

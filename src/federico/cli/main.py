@@ -143,7 +143,7 @@ def main() -> None:
     command = typer.main.get_command(app)
     hide_types_of_flags(command)
     try:
-        command()
+        command(prog_name="federico")
     except FedericoError as error:
         for line in str(error).splitlines():
             sys.stderr.write(f"error: {line}\n")

@@ -19,7 +19,12 @@ from federico.cli.options import Json, Quiet, Trust
 from federico.cli.private_files import private_files
 from federico.cli.signals import stop_on_signals
 from federico.errors import PeerDownError
-from federico.runs.comparison import Comparison, describe_comparison, share_in_words
+from federico.runs.comparison import (
+    Comparison,
+    describe_comparison,
+    share_in_words,
+    trusts_only_itself,
+)
 from federico.runs.lock import is_locked
 from federico.site.clocks import describe_clock
 from federico.site.life import peer_fault
@@ -59,6 +64,7 @@ peer_app = typer.Typer(
     cls=PeerCommands, help="Run, check or inspect the peer of one site.", no_args_is_help=True
 )
 SiteFile = Annotated[Path, typer.Argument(help="Site file (TOML).")]
+SiteOrState = Annotated[Path, typer.Argument(help="Site file (TOML), or the site's state folder.")]
 
 
 @peer_app.command("run")
@@ -93,7 +99,7 @@ def run(
 
 @peer_app.command("drain")
 def drain(
-    file: SiteFile,
+    file: SiteOrState,
     within: Annotated[float, typer.Option(help="Seconds to wait for its end.", min=0)] = 90.0,
 ) -> None:
     """Stop the peer as SIGTERM does, and wait until it has saved and left."""
@@ -130,7 +136,7 @@ def _terminate(pid: int) -> None:
 
 @peer_app.command("backup")
 def backup(
-    file: SiteFile,
+    file: SiteOrState,
     target: Annotated[Path, typer.Argument(help="The file to write, such as monday.tar.")],
 ) -> None:
     """Save the state folder in one file, even while the peer runs; keys are not in it."""
@@ -208,7 +214,7 @@ def _raise_first_error(file: Path, findings: "list[Finding]") -> None:
 
 
 @peer_app.command("status")
-def status(file: SiteFile, json: Json = False) -> None:
+def status(file: SiteOrState, json: Json = False) -> None:
     """Show how the peer is doing: round, score, alone or together, who is away or waited for.
 
     Fit for a health check: the exit code is 0 as long as the peer runs and gives signs of life, and
@@ -275,8 +281,11 @@ def _score(status: Status) -> str:
 
 def _worth(status: Status, comparison: Comparison) -> str:
     """What the site would be without the others, and what it uses."""
-    which = share_in_words(comparison.together_share)
-    return f"Is it worth it? {describe_comparison(comparison)}; {status.name} predicts {which}"
+    only_itself = trusts_only_itself(status.posterior, status.name)
+    worth = f"Is it worth it? {describe_comparison(comparison, only_itself=only_itself)}"
+    if only_itself:
+        return worth
+    return f"{worth}; {status.name} predicts {share_in_words(comparison.together_share)}"
 
 
 def _member_table(status: Status, *, running: bool) -> Table:

@@ -14,7 +14,28 @@ RunOrFolder = Annotated[
     Path,
     typer.Argument(help="Run directory, state folder of a site, or folder of one personal model."),
 ]
-Client = Annotated[str, typer.Option(help="Whose personal model; not needed with its own folder.")]
+
+
+def clients_of(context: typer.Context, typed: str) -> list[str]:
+    """What the shell offers when somebody has typed this much of a client's name."""
+    from federico.runs.layout import RunDir
+
+    # An option without its value ends the reading of a line: what stands before it is left over.
+    named = [context.params.get("run"), *context.args]
+    runs = [Path(each) for each in named if each]
+    if not runs:
+        return []
+    cells = RunDir(runs[0]).cells()
+    names = cells[0].description.clients if cells else []
+    return [name for name in names if name.startswith(typed)]
+
+
+Client = Annotated[
+    str,
+    typer.Option(
+        help="Whose personal model; not needed with its own folder.", autocompletion=clients_of
+    ),
+]
 MethodName = Annotated[str, typer.Option(help="The method that trained the model.")]
 Seed = Annotated[int | None, typer.Option(help="The seed of the run (default: the first).")]
 Row = Annotated[str, typer.Option(help="The row, if the run has a grid (default: the first).")]

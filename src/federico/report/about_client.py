@@ -206,9 +206,10 @@ def _what_it_uses(evidence: ClientEvidence) -> str:
     if not evidence.collaborators and comparison.together_share == 0:
         return f"It predicts with the model that it trained alone ({metric.name} {used})."
     together = shown_figure(metric, comparison.together)
+    together_with = "collaborators" if evidence.collaborators else "the model it shares"
     words = (
         f"On its test data it reaches {metric.with_article} of {alone} alone, {together} with "
-        f"collaborators and {used} as it predicts, "
+        f"{together_with} and {used} as it predicts, "
         f"{share_in_words(comparison.together_share)}{_which_has_the_rest(comparison)}."
     )
     if favours_the_worse(comparison):

@@ -50,7 +50,12 @@ from federico.runs.bundle_header import (
     read_json_header,
     validated_header,
 )
-from federico.runs.comparison import Comparison, describe_comparison, private_model_of
+from federico.runs.comparison import (
+    Comparison,
+    describe_comparison,
+    private_model_of,
+    trusts_only_itself,
+)
 from federico.runs.disagreement import Disagreement
 from federico.runs.distilling import Distillation, distance, distilled_row, divided
 from federico.runs.exporting import export
@@ -112,7 +117,7 @@ class Bundle:
         if self.distillation is not None:
             shown += f"; {self.distillation}"
         if self.comparison is not None:
-            shown += f"; {describe_comparison(self.comparison)}"
+            shown += f"; {self._worth(self.comparison)}"
         return f"{shown})"
 
     def _repr_html_(self) -> str:
@@ -126,10 +131,14 @@ class Bundle:
         title = f"Personal model of {client} ({escape(self.header.method)})"
         about = []
         if self.comparison is not None:
-            about.append(f"On its own test data: {describe_comparison(self.comparison)}.")
+            about.append(f"On its own test data: {self._worth(self.comparison)}.")
         if self.distillation is not None:
             about.append(f"{self.distillation}.")
         return f"<p><b>{title}</b></p><p>{escape(' '.join(about))}</p>{table}"
+
+    def _worth(self, comparison: Comparison) -> str:
+        only_itself = trusts_only_itself(self.posterior, self.header.client)
+        return describe_comparison(comparison, only_itself=only_itself)
 
     @property
     def comparison(self) -> Comparison | None:

@@ -81,14 +81,33 @@ def private_model_of(client: str) -> str:
     return f"{client} (alone)"
 
 
-def describe_comparison(comparison: Comparison) -> str:
-    """In plain words: alone 76.0 %, with collaborators 83.2 %: together counts 86 %."""
+def trusts_only_itself(posterior: Mapping[str, float], client: str) -> bool:
+    """Whether nothing but the client's own models weighs anything worth mentioning."""
+    private = posterior.get(private_model_of(client), 0.0)
+    own = posterior.get(client, 0.0)
+    others = sum(posterior.values()) - private - own
+    return others <= (1 - ALL_BUT_NOTHING) * (others + own)
+
+
+def describe_comparison(
+    comparison: Comparison, *, only_itself: bool = False, explained: bool = True
+) -> str:
+    """In plain words: alone 76.0 %, with collaborators 83.2 %: together counts 86 %.
+
+    `only_itself`: the client trusts no other's model, so that nobody's is in the second figure but
+    the one that it shares. `explained`: a share that favours the worse is explained.
+    """
     metric = metric_in(comparison.used)
     alone = shown_figure(metric, comparison.alone)
     together = shown_figure(metric, comparison.together)
     share = comparison.together_share
     words = f"alone {alone}, with collaborators {together}: together counts {100 * share:.0f} %"
-    if favours_the_worse(comparison):
+    if only_itself:
+        words = (
+            f"alone {alone}, with the model it shares {together} (it trusts no other's): "
+            f"that counts {100 * share:.0f} %"
+        )
+    if explained and favours_the_worse(comparison):
         words += f" ({SET_ELSEWHERE})"
     return words
 

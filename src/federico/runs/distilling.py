@@ -45,7 +45,7 @@ class Distillation:
     distilled: dict[str, float] = field(default_factory=dict)
     """What the distilled model reaches on them."""
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         found = f"differs by {self.difference:.3g} on {self.samples} samples"
         if self.agreement is not None:
             found = f"agrees on {100 * self.agreement:.1f} % of {self.samples} samples"
@@ -53,7 +53,10 @@ class Distillation:
             before = describe_figures(self.mixture)
             after = describe_figures(self.distilled)
             found += f"; the mixture has {before}; distilled: {after}"
-        return f"Distillation({found})"
+        return found
+
+    def __repr__(self) -> str:
+        return f"Distillation({self})"
 
 
 def divided(count: int, seed: int, client: str) -> tuple[IntArray, IntArray]:

@@ -43,8 +43,8 @@ def export(header: Header, module: PersonalModel, target: Path) -> None:
     publish(target, lambda partial: write(header, module, partial))
 
 
-def description(header: Header) -> dict[str, str]:
-    """What goes in and what comes out, as texts; lists are JSON."""
+def contents(header: Header) -> dict[str, Any]:
+    """What goes in and what comes out."""
     schema = header.schema
     columns = []
     for column in schema.columns:
@@ -54,12 +54,20 @@ def description(header: Header) -> dict[str, str]:
         "client": header.client,
         "method": header.method,
         "task": schema.task,
-        "input_shape": json.dumps(list(schema.sample_shape)),
+        "input_shape": list(schema.sample_shape),
         "input_dtype": str(_input_dtype(header)).removeprefix("torch."),
-        "columns": json.dumps(columns),
-        "labels": json.dumps(list(schema.label_names)),
+        "columns": columns,
+        "labels": list(schema.label_names),
         "target": target,
     }
+
+
+def description(header: Header) -> dict[str, str]:
+    """The same for a file that holds texts only: lists are JSON."""
+    texts = {}
+    for name, value in contents(header).items():
+        texts[name] = value if isinstance(value, str) else json.dumps(value)
+    return texts
 
 
 def output_name(schema: Schema) -> str:

@@ -132,7 +132,14 @@ TWO_PROCESSES = (
 
 
 def find_state_folder(site_file: Path) -> Path:
-    """The state folder that a site file names, whatever else is in the file."""
+    """The state folder that a site file names, whatever else is in it, or that this is."""
+    if site_file.is_dir():
+        if not (site_file / STATUS_FILE).exists():
+            raise RunError(
+                f"{site_file.absolute()}: is not the state folder of a site that was started (it "
+                f"has no {STATUS_FILE}); name the site file, or the folder that it calls state"
+            )
+        return site_file
     # Takes longer to import than all else here, and the help of commands does not need it.
     from federico.config_file import read_tables
 

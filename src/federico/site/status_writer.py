@@ -14,7 +14,11 @@ from federico.errors import RunError
 from federico.experiment.build import Setup
 from federico.methods.federico_options import FedericoOptions
 from federico.network.exchange import NetworkExchange
-from federico.runs.comparison import describe_comparison
+from federico.runs.comparison import (
+    describe_comparison,
+    favours_the_worse,
+    trusts_only_itself,
+)
 from federico.runs.records import Record
 from federico.site.certificates import read_certificate
 from federico.site.clocks import Clocks, compare_clocks, describe_clock
@@ -66,6 +70,7 @@ class StatusWriter:
         self._warned_of_end = 0.0
         self._warned_of_double = 0.0
         self._warned_of_clocks: dict[str, float] = {}
+        self._share_is_explained = False
         self._phase: Phase = "joining"
         self._last_record: Record | None = None
         self._last_evaluated: Record | None = None
@@ -108,7 +113,34 @@ class StatusWriter:
         with self._lock:
             self._add(record)
         self._write()
-        log.info(_round_line(record, self._site.federation.rounds))
+        log.info(self._round_line(record))
+
+    def _round_line(self, record: Record) -> str:
+        """The line of the log that tells people about a round."""
+        rounds = self._site.federation.rounds
+        trusted = describe_posterior(record.posterior[0])
+        return f"round {record.round}/{rounds}: {self._score(record)}trusts {trusted}"
+
+    def _score(self, record: Record) -> str:
+        """The figure that the task is judged by, and what the site is alone and together.
+
+        Empty if the round was not evaluated.
+        """
+        score = describe_score(_own_figures(record))
+        if not score:
+            return ""
+        comparisons = record.comparisons
+        if comparisons is not None:
+            comparison = comparisons.of(0)
+            words = describe_comparison(
+                comparison,
+                only_itself=trusts_only_itself(record.posterior[0], self._site.name),
+                explained=not self._share_is_explained,
+            )
+            # Once in a log is enough.
+            self._share_is_explained |= favours_the_worse(comparison)
+            score += f" ({words})"
+        return f"{score}; "
 
     def _add(self, record: Record) -> None:
         index = self._site.member_index
@@ -268,28 +300,8 @@ def _with_evaluation(status: Status, record: Record) -> Status:
     )
 
 
-def _round_line(record: Record, rounds: int) -> str:
-    """The line of the log that tells people about a round."""
-    trusted = describe_posterior(record.posterior[0])
-    return f"round {record.round}/{rounds}: {_score(record)}trusts {trusted}"
-
-
 def _own_figures(record: Record) -> dict[str, float | None]:
     """The figures of the one client that a peer records; empty if the round was not evaluated."""
     if record.figures is None:
         return {}
     return {name: by_client[0] for name, by_client in record.figures.items()}
-
-
-def _score(record: Record) -> str:
-    """The figure that the task is judged by, and what the site is alone and with collaborators.
-
-    Empty if the round was not evaluated.
-    """
-    score = describe_score(_own_figures(record))
-    if not score:
-        return ""
-    comparisons = record.comparisons
-    if comparisons is not None:
-        score += f" ({describe_comparison(comparisons.of(0))})"
-    return f"{score}; "
