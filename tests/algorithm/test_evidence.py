@@ -11,7 +11,6 @@ from federico.algorithm.evidence import (
     GATE_SAMPLES,
     TEMPERATURES,
     Evidence,
-    doubted_prior,
     gate,
     judge_classes,
     judge_values,
@@ -21,7 +20,6 @@ from federico.algorithm.evidence import (
 from federico.algorithm.reference_evidence import (
     evidence_from_classes,
     evidence_from_values,
-    prior_in_doubt,
     share_together,
 )
 from federico.types import FloatArray, IntArray
@@ -324,37 +322,6 @@ def test_the_two_sides_of_the_gate_are_alike(
     one = gate(together, alone, prior)
     other = gate(alone, together, 1 - prior)
     assert one + other == pytest.approx(1, abs=1e-9)
-
-
-@given(st.lists(log_likelihoods, max_size=30), priors)
-def test_where_both_say_the_same_no_prior_is_in_doubt(both: list[float], prior: float) -> None:
-    assert doubted_prior(np.array(both), np.array(both), prior) == prior
-
-
-@given(pairs, priors)
-def test_doubt_never_raises_a_prior(pairs: list[tuple[float, float]], prior: float) -> None:
-    together, alone = columns(pairs)
-    assert 0 < doubted_prior(together, alone, prior) <= prior
-
-
-def test_one_surprise_is_no_reason_for_doubt_but_many_small_ones_are() -> None:
-    alone = np.full(24, -0.1)
-    one_surprise = alone.copy()
-    one_surprise[0] = -9.0
-    assert doubted_prior(one_surprise, alone, PRIOR) == PRIOR
-    assert doubted_prior(alone - 0.2, alone, PRIOR) < 0.01
-
-
-def test_a_few_samples_that_agree_are_no_reason_for_doubt() -> None:
-    alone = np.full(4, -0.1)
-    assert doubted_prior(alone - 0.3, alone, PRIOR) == PRIOR
-
-
-@given(pairs, priors)
-def test_the_plain_loops_doubt_as_much(pairs: list[tuple[float, float]], prior: float) -> None:
-    together, alone = columns(pairs)
-    plain = prior_in_doubt(together.tolist(), alone.tolist(), prior)
-    assert doubted_prior(together, alone, prior) == pytest.approx(plain, rel=1e-9)
 
 
 @given(pairs, priors)

@@ -13,8 +13,8 @@ about V, in four steps:
 4. *Gate.* How much the collaborators' mixture counts against the model that a peer trained alone.
    Each sample is explained by the mixture as it would be trusted without this very sample: among
    few samples, chance makes some model look good, and the mixture must not be praised for that.
-   The gate has a prior in favour of collaboration. In what a peer predicts with, the prior gives
-   way where the samples speak against the mixture.
+   The gate has a prior: in favour of collaboration where models are trained, and of neither side in
+   what a peer predicts with.
 
 Values (regression) are judged by a Gaussian around the prediction with a variance fitted to V, and
 guessed by their mean. `federico.algorithm.reference` has the same as plain loops.
@@ -22,7 +22,6 @@ guessed by their mean. `federico.algorithm.reference` has the same as plain loop
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import erfc, sqrt
 
 import numpy as np
 
@@ -43,13 +42,6 @@ GATE_HALVINGS = 50
 """How often the interval that the gate lies in is halved: as exact as numbers are."""
 GATE_SAMPLES = 2.0
 """How many samples the prior of the gate counts for."""
-DOUBT = 0.1
-"""The prior of the gate gives way if chance alone would hardly ever, less often than this, have the
-samples speak as clearly against the mixture."""
-LEAST_PRIOR = 1e-9
-"""What is always left of the gate's prior, so that its logarithm is a number."""
-MOST_OF_SAMPLE = 2.0
-"""How many nats, at most, one sample says about that: a single surprise is no tendency."""
 
 
 @dataclass(frozen=True)
@@ -166,28 +158,6 @@ def gate(together: FloatArray, alone: FloatArray, prior: float) -> float:
         else:
             high = weight
     return (low + high) / 2
-
-
-def doubted_prior(together: FloatArray, alone: FloatArray, prior: float) -> float:
-    """The gate's prior for predictions: less where samples speak against the mixture `together`.
-
-    Both are log-likelihoods of the held-out samples. What the mixture is ahead of training alone is
-    summed over the samples and compared with how far such a sum strays by chance: with the spread
-    of the samples, and one nat more, without which a few samples that agree would look certain.
-    """
-    judged = np.isfinite(together) | np.isfinite(alone)
-    advantage = together[judged] - alone[judged]  # [samples]
-    bounded = np.clip(advantage, -MOST_OF_SAMPLE, MOST_OF_SAMPLE)
-    spread = np.sqrt((bounded**2).sum() + 1.0)
-    chance = normal_below(bounded.sum() / spread)
-    if chance >= DOUBT:
-        return prior
-    return max(prior * chance / DOUBT, LEAST_PRIOR)
-
-
-def normal_below(value: float) -> float:
-    """How probable a standard normal number below this one is."""
-    return erfc(-value / sqrt(2)) / 2
 
 
 def mixed_log_likelihood(log_likelihood: FloatArray, weights: FloatArray) -> FloatArray:

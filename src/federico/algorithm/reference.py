@@ -45,7 +45,6 @@ from federico.algorithm.reference_evidence import (
     evidence_from_values,
     label_frequencies,
     mixture_log_likelihood,
-    prior_in_doubt,
     share_together,
     trust_in,
 )
@@ -103,6 +102,7 @@ class ReferenceFederation:
     solo_rounds: int = 1
     has_private_model: bool = True
     together_prior: float = 0.8
+    predicting_prior: float = 0.5
     say: Say = "mutual"
     acceptance: ReferenceAcceptance = field(default_factory=ReferenceAcceptance)
     """How owners weigh the updates of others against their own."""
@@ -174,7 +174,7 @@ class ReferenceFederation:
         """g_i: how much the collaborators count against the private model."""
         self.predicting_ceiling: list[float] = [1.0 for _ in self.x]
         """What g'_i may be at most."""
-        self.predicting: list[float] = [self.together_prior for _ in self.x]
+        self.predicting: list[float] = [self.predicting_prior for _ in self.x]
         """g'_i: how much they count in what peer i predicts with."""
         self.private_temperature: list[float] = [1.0 for _ in self.x]
         """How peer i reads its private model."""
@@ -433,7 +433,10 @@ class ReferenceFederation:
             # Without collaborators a peer is alone, and its private model has seen more data.
             return 0.0, 0.0
         share = share_together(together, alone.log_likelihood, self.together_prior)
-        prior = prior_in_doubt(together, alone.log_likelihood, self.together_prior)
+        prior = self.predicting_prior
+        if len(self.for_judging[i]) < FEW_SAMPLES:
+            # It has judged the models of others by all its samples.
+            prior = self.together_prior
         predicting = share_together(together, alone.log_likelihood, prior)
         return min(share, self.together_ceiling[i]), min(predicting, self.predicting_ceiling[i])
 
@@ -448,8 +451,6 @@ class ReferenceFederation:
         """From now on peer i trains on all its samples, and its trust in no model rises."""
         samples = len(self.x[i])
         self.for_training[i] = list(range(samples))
-        # The twin was there to be judged by samples that it had not seen.
-        self.trainer.forget(i, "twin")
         self.ceiling[i] = dict(self.gain[i])
         if self.together[i] > 0:
             self.together_ceiling[i] = self.together[i]
@@ -484,18 +485,20 @@ class ReferenceFederation:
         return updates
 
     def train_alone(self, i: int, t: int) -> None:
-        """Train the private model on all samples and, while models are judged, its twin."""
+        """Train the private model on all samples, and its twin on those not held out."""
         if not self.has_private_model:
             return
 
         moved = self.trainer.local_epoch(i, "private", self.private[i], self.x[i], self.y[i], t)
         self.private[i] = self.private[i] + moved
 
-        if t <= self.last_judging_round:
-            x = self.x[i][self.for_training[i]]
-            y = self.y[i][self.for_training[i]]
-            moved = self.trainer.local_epoch(i, "twin", self.twin[i], x, y, t)
-            self.twin[i] = self.twin[i] + moved
+        # The twin never sees what is held out: it tells how good training alone is.
+        unseen = set(self.for_judging[i])
+        seen = [s for s in range(len(self.x[i])) if s not in unseen]
+        x = self.x[i][seen]
+        y = self.y[i][seen]
+        moved = self.trainer.local_epoch(i, "twin", self.twin[i], x, y, t)
+        self.twin[i] = self.twin[i] + moved
 
     def update(self, b: int, received: list[ReferenceUpdate]) -> None:
         """Move model b by the average of what has come, each update by what it counts for."""

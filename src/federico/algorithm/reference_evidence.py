@@ -5,14 +5,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import erfc, exp, inf, isfinite, log, pi, sqrt
+from math import exp, inf, isfinite, log, pi
 
 from federico.algorithm.evidence import (
-    DOUBT,
     GATE_HALVINGS,
     GATE_SAMPLES,
-    LEAST_PRIOR,
-    MOST_OF_SAMPLE,
     PRIOR_SAMPLES,
     TEMPERATURES,
 )
@@ -205,24 +202,6 @@ def share_together(together: Numbers, alone: Numbers, prior: float) -> float:
         else:
             high = weight
     return (low + high) / 2
-
-
-def prior_in_doubt(together: Numbers, alone: Numbers, prior: float) -> float:
-    """The gate's prior for predictions: it gives way where samples speak against `together`."""
-    total = 0.0
-    variance = 1.0
-    for log_together, log_alone in zip(together, alone, strict=True):
-        if log_together > -inf or log_alone > -inf:
-            advantage = log_together - log_alone
-            bounded = max(-MOST_OF_SAMPLE, min(MOST_OF_SAMPLE, advantage))
-            total += bounded
-            variance += bounded**2
-
-    # How often a normal number would be below this by chance.
-    chance = erfc(-total / sqrt(variance) / sqrt(2)) / 2
-    if chance < DOUBT:
-        prior = max(prior * chance / DOUBT, LEAST_PRIOR)
-    return prior
 
 
 def share_of_sample(weight: float, advantage: float) -> float:

@@ -32,9 +32,10 @@ from federico.learning.workers import WorkerPool, Workspace
 from federico.rng import key, stream
 from federico.types import Array, FloatArray, IntArray, Task
 
-Subset = Literal["train", "held_out", "all", "test", "set aside", "marked"]
-"""Which of a client's samples: `all` are those for training and those held out of it. Those set
-aside belong to neither: the round to keep is chosen by them. Those that are marked are for testing,
+Subset = Literal["train", "held_out", "not held out", "all", "test", "set aside", "marked"]
+"""Which of a client's samples: `all` are those for training and those held out of it. `train` are
+all again once models are not judged any more, `not held out` never are. Those set aside belong to
+neither: the round to keep is chosen by them. Those that are marked are for testing,
 with the mark of a backdoor."""
 
 S = TypeVar("S")
@@ -361,6 +362,7 @@ class Learner:
 
         self.held_out = held_counts
         self.data["train"] = everything.choose(training)
+        self.data["not held out"] = self.data["train"]
         if self.account is not None:
             self.account.hold_out(self.data["train"].counts)
         self.data["held_out"] = everything.choose(judging)

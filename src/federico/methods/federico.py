@@ -294,12 +294,15 @@ class Federico(Method):
         return Updates(visits.owners, visits.clients, coefficients, deltas)
 
     def train_alone(self, round_index: int) -> None:
-        """Train the private models on all samples, and their twins without what is held out."""
+        """Train the private models on all samples, and their twins without what is held out.
+
+        The twins never see these samples, not even when trust is final: what a private model learns
+        in later rounds must count against the collaborators, too.
+        """
         if self.private is None:
             return
         self.train_private_models(round_index, self.private.visits, subset="all")
-        if self.evidence.is_judging:
-            self.train_private_models(round_index, self.private.visits_to_twins)
+        self.train_private_models(round_index, self.private.visits_to_twins, subset="not held out")
 
     def _visit_weights(self, visits: Visits) -> FloatArray:
         """w_ib of each visit, [visits]."""

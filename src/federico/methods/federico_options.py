@@ -66,8 +66,11 @@ class FedericoOptions(Options):
     without the others, and a part of what it predicts with as far as the held-out samples ask for
     it. Needs `evidence = "held_out"`."""
     together_prior: float = Field(default=0.8, gt=0, lt=1)
-    """How much the collaborators' models count against the private model before there is evidence;
-    worth two held-out samples."""
+    """How much the collaborators' models count against the private model before there is evidence,
+    where they move a peer's own model; worth two held-out samples."""
+    predicting_prior: float = Field(default=0.5, gt=0, lt=1)
+    """The same in what a peer predicts with. A peer that holds out fewer than eight samples takes
+    `together_prior` for both: it has judged the models of others by all its samples."""
     say: Say = "mutual"
     """Who decides how much an update counts for. `mutual`: the sender, but not more than the owner
     of the model trusts the sender; `owner`: the owner's trust alone; `sender`: the sender alone, as

@@ -3,6 +3,10 @@
 A private model is trained on all of its peer's samples. Its twin has the same start, but is trained
 without those that are held out, so that these can tell how good training alone is. Nobody else ever
 sees either.
+
+The twin never sees these samples, not even once trust is final and the other models are trained on
+them. So from then on they speak for the collaborators rather than for training alone: where they
+still show that training alone has become better, it has.
 """
 
 from collections.abc import Sequence
@@ -10,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from federico.algorithm.evidence import doubted_prior, gate, mixed_log_likelihood
+from federico.algorithm.evidence import FEW_SAMPLES, gate, mixed_log_likelihood
 from federico.learning.calibration import Calibration
 from federico.learning.visits import Visits
 from federico.methods.federico_evidence import HeldOutEvidence
@@ -62,7 +66,7 @@ class PrivateModels:
 
         self.together = np.full(len(hosted), self.opt.together_prior)
         self.together_ceiling = np.ones(len(hosted))
-        self.predicting = np.full(len(hosted), self.opt.together_prior)
+        self.predicting = np.full(len(hosted), self.opt.predicting_prior)
         self.predicting_ceiling = np.ones(len(hosted))
         self.private_temperature = np.ones(len(hosted))
 
@@ -83,7 +87,7 @@ class PrivateModels:
         """
         explained, temperatures = self._explained(visits, weights, judgement, collaborates)
         self.together = self._gate(explained, self.together_ceiling)
-        self.predicting = self._gate(explained, self.predicting_ceiling, doubts=True)
+        self.predicting = self._gate(explained, self.predicting_ceiling, predicting=True)
         if self.evidence.is_judging:
             self.private_temperature[:] = temperatures
             return
@@ -101,7 +105,7 @@ class PrivateModels:
         with_collaborators = visits.clients[to_collaborator]
         collaborates = np.isin(self.visits.clients, with_collaborators)  # [hosted]
         explained, _ = self._explained(visits, weights, judgement, collaborates)
-        return self._gate(explained, self.predicting_ceiling, doubts=True)
+        return self._gate(explained, self.predicting_ceiling, predicting=True)
 
     def _explained(
         self, visits: Visits, weights: FloatArray, judgement: Judgement, collaborates: BoolArray
@@ -129,30 +133,26 @@ class PrivateModels:
         return explained, alone.temperature
 
     def _gate(
-        self, explained: list[Explained | None], ceilings: FloatArray, *, doubts: bool = False
+        self, explained: list[Explained | None], ceilings: FloatArray, *, predicting: bool = False
     ) -> FloatArray:
-        """How much each hosted peer's mixture counts against its private model, [hosted].
-
-        With `doubts` the prior gives way where samples speak against the mixture.
-        """
+        """How much each hosted peer's mixture counts against its private model, [hosted]."""
         together = np.zeros(len(explained))
         for place, samples in enumerate(explained):
             if samples is None:
                 continue
             prior = self.opt.together_prior
-            if doubts:
-                prior = doubted_prior(samples.together, samples.alone, prior)
+            # Who holds out few samples has judged the models of others by all it has.
+            if predicting and len(samples.alone) >= FEW_SAMPLES:
+                prior = self.opt.predicting_prior
             found = gate(samples.together, samples.alone, prior)
             together[place] = min(found, ceilings[place])
         return together
 
     def end_judging(self) -> None:
-        """From now on collaboration may only count for less, and the twins are not needed."""
+        """From now on collaboration may only count for less."""
         collaborates = self.together > 0
         self.together_ceiling = np.where(collaborates, self.together, 1.0)
         self.predicting_ceiling = np.where(collaborates, self.predicting, 1.0)
-        for pair in self.visits_to_twins.pairs:
-            self.learner.states.drop(pair)
 
     def trained_alone(self, together: FloatArray) -> TrainedAlone:
         """The private models and what they count for; nothing if they are not finite."""
