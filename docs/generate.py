@@ -20,6 +20,7 @@ import federico
 from federico.api.plots import Plots
 from federico.cli.main import app
 from federico.experiment.config import experiment_type
+from federico.report.methods_measured import with_measured_figures
 from federico.report.section import section
 from federico.runs.bundle import Bundle
 from federico.runs.comparison import Comparison
@@ -294,12 +295,15 @@ PAGES = {
 def main() -> int:
     """Write the pages, or check them."""
     stale = []
-    for name, page in PAGES.items():
-        path, text = DOCS / name, page()
-        if "--check" in sys.argv:
-            stale += [name] if not path.exists() or path.read_text(encoding="utf-8") != text else []
-        else:
+    written = {DOCS / name: page() for name, page in PAGES.items()}
+    for path in sorted(DOCS.glob("explanation-method-*.md")):
+        written[path] = with_measured_figures(path, RESULTS)
+
+    for path, text in written.items():
+        if "--check" not in sys.argv:
             path.write_text(text, encoding="utf-8")
+        elif not path.exists() or path.read_text(encoding="utf-8") != text:
+            stale.append(path.name)
     for name in stale:
         sys.stderr.write(f"docs/{name} is not what the code says: run `make docs`\n")
     return bool(stale)
