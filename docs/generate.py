@@ -20,6 +20,7 @@ import federico
 from federico.api.plots import Plots
 from federico.cli.main import app
 from federico.experiment.config import experiment_type
+from federico.experiment.observer import Observer
 from federico.report.methods_measured import with_measured_figures
 from federico.report.section import section
 from federico.runs.bundle import Bundle
@@ -230,8 +231,10 @@ PYTHON_CLASSES: dict[str, type] = {
 
 
 def _public_members(cls: type) -> Iterator[tuple[str, Any]]:
-    """The methods and properties that this class defines, in the order of its file."""
-    for name, member in vars(cls).items():
+    """The methods and properties of this class, in the order of its file."""
+    # What a callback may override is what every observer has.
+    defining = Observer if cls is federico.Callback else cls
+    for name, member in vars(defining).items():
         is_shown = inspect.isfunction(member) or isinstance(member, property)
         if is_shown and not name.startswith("_"):
             yield name, member

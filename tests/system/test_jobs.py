@@ -1,4 +1,4 @@
-"""Kill a run and all its workers stop; start it again and it ends as if nothing had happened."""
+"""Stop a run and all its workers stop; start it again and it ends as if nothing had happened."""
 
 import signal
 import subprocess
@@ -6,6 +6,8 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+
+import pytest
 
 from federico.experiment.grid import load_grid
 from federico.experiment.observer import Callback
@@ -70,32 +72,37 @@ def gone(pid: int) -> bool:
         return True
 
 
-def test_a_killed_run_resumes(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run that nobody stopped."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    (folder / "study.toml").write_text(EXPERIMENT)
+    run_grid(load_grid(folder / "study.toml"), folder / "runs", Callback())
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("number", "jobs"),
+    [(signal.SIGKILL, 2), (signal.SIGTERM, 2), (signal.SIGTERM, 1)],
+    ids=["killed with workers", "told to end with workers", "told to end alone"],
+)
+def test_a_run_that_is_stopped_resumes(
+    undisturbed: Path, tmp_path: Path, number: signal.Signals, jobs: int
+) -> None:
     (tmp_path / "study.toml").write_text(EXPERIMENT)
-    command = [
-        sys.executable,
-        "-m",
-        "federico",
-        "run",
-        "study.toml",
-        "-q",
-        "--jobs",
-        "2",
-    ]
+    command = [sys.executable, "-m", "federico", "run", "study.toml", "-q", "--jobs", str(jobs)]
     queue = subprocess.Popen(command, cwd=tmp_path)
     until(lambda: len(done(tmp_path)) > 0 or queue.poll() is not None, "a finished run")
     workers = children(queue.pid)
-    queue.kill()
-    assert queue.wait() == -signal.SIGKILL
-    assert len(workers) >= 2
+    queue.send_signal(number)
+    assert queue.wait() == -number
+    assert len(workers) >= jobs or jobs == 1
     until(lambda: all(map(gone, workers)), "workers to leave with their queue")
     before = done(tmp_path)
-    assert len(before) < 4, "killed in the middle"
+    assert len(before) < 4, "stopped in the middle"
     subprocess.run(command, cwd=tmp_path, check=True, timeout=PATIENCE)
     assert before.items() <= done(tmp_path).items(), "what was finished is not run again"
-    grid = load_grid(tmp_path / "study.toml")
-    run_grid(grid, tmp_path / "undisturbed" / "runs", Callback())
-    for one, other in zip(cells(tmp_path), cells(tmp_path / "undisturbed"), strict=True):
+    for one, other in zip(cells(tmp_path), cells(undisturbed), strict=True):
         assert (one.path / "records.jsonl").read_bytes() == (
             other.path / "records.jsonl"
         ).read_bytes()

@@ -2,7 +2,7 @@
 
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -163,7 +163,9 @@ def _run(
     )
 
 
-def _observing(observer: Observer | None, progress: bool | None):  # type: ignore[no-untyped-def]
+def _observing(
+    observer: Observer | None, progress: bool | None
+) -> AbstractContextManager[Observer]:
     """The given observer, else bars where somebody looks on."""
     if observer is not None:
         return nullcontext(observer)

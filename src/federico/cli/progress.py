@@ -20,6 +20,7 @@ from rich.progress import (
 from federico.cli.console import PLAIN, print_lines
 from federico.data.summary import DataSummary
 from federico.experiment.grid import Cell
+from federico.experiment.observer import Observer
 from federico.experiment.tuning import final_figure
 from federico.report.aggregate import aggregate
 from federico.report.tables import ForTerminal, result_tables
@@ -30,7 +31,7 @@ from federico.runs.results import CellResult, metric_of_result
 from federico.runs.table import TableDescription
 
 
-class LiveProgress:
+class LiveProgress(Observer):
     """The table so far, a bar for the whole experiment and one for every cell at work.
 
     Where the console is no terminal, one line for every cell that resumes or is finished.

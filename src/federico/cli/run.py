@@ -3,7 +3,7 @@
 import math
 import shlex
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from federico.exchange.processes import ProcessGroup
     from federico.experiment.estimate import Estimate
     from federico.experiment.grid import Grid
+    from federico.experiment.observer import Observer
     from federico.experiment.selection import KnownResults
     from federico.report.table_summary import Summary
 
@@ -150,7 +151,9 @@ def _check_jobs(jobs: int, team: "ProcessGroup") -> None:
         raise ConfigError(f"--jobs {jobs}: under mpiexec all ranks work on one run; leave it out")
 
 
-def _observer(grid: "Grid", options: RunOptions, team: "ProcessGroup"):  # type: ignore[no-untyped-def]
+def _observer(
+    grid: "Grid", options: RunOptions, team: "ProcessGroup"
+) -> AbstractContextManager["Observer"]:
     from federico.api.progress import Quiet as QuietObserver
     from federico.cli.progress import LiveProgress
 

@@ -1,8 +1,10 @@
 """What SIGTERM, Ctrl-C and a closed pipe do to commands.
 
 `peer` and `relay` end what they are doing first; `launch` ends its peers. `run` and `reproduce`
-have no handler: the process ends at once, and the same command resumes from the last checkpoint.
-All others end at once too. On Ctrl-C, `main.py` adds a sentence and the exit code.
+have no handler for SIGTERM: the process ends at once, and the same command resumes from the last
+checkpoint. Workers of `--jobs` end with it (`experiment/workers.py`, `leave_with_parent`). `ui` is
+stopped by its web server, which gives open requests a second. All others end at once. On Ctrl-C,
+`main.py` adds a sentence and the exit code; workers ignore Ctrl-C, and are ended by their parent.
 """
 
 import os

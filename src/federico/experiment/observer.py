@@ -1,7 +1,6 @@
 """Who is told how a run goes."""
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from federico.data.summary import DataSummary
 from federico.experiment.grid import Cell
@@ -10,38 +9,8 @@ from federico.runs.records import Record
 from federico.runs.results import CellResult
 
 
-class Observer(Protocol):
-    """Is told how the run goes, to show it to somebody."""
-
-    def data_loaded(self, summary: DataSummary) -> None:
-        """The data of the first cell that is to be run is loaded, and looks like this."""
-
-    def started(self, cells: Sequence[Cell], finished: Sequence[CellResult]) -> None:
-        """These cells are asked for; some may have their results already."""
-
-    def cell_started(self, cell: CellDir, rounds_before: int) -> None:
-        """A cell starts, or resumes after this many rounds."""
-
-    def round_done(self, cell: CellDir, record: Record) -> None:
-        """A round is over and recorded."""
-
-    def cell_finished(self, cell: CellDir, results: Sequence[CellResult]) -> None:
-        """A cell has all its rounds; it may stand in several rows of the table."""
-
-    def say(self, message: str) -> None:
-        """Something a person should know."""
-
-
-class Callback:
-    """Is told how a run goes: derive a class and override what you want to be told of.
-
-    `federico.run(callbacks=[...])` takes objects of such classes. A cell is one method on one seed;
-    `cell.description` names it. For example:
-
-        class Rounds(federico.Callback):
-            def round_done(self, cell, record):
-                print(cell.description.method, record.round, record.figures)
-    """
+class Observer:
+    """Is told how the run goes, to show it to somebody; does nothing that is not overridden."""
 
     def data_loaded(self, summary: DataSummary) -> None:
         """The data of the first cell that is to be run is loaded, and looks like this."""
@@ -62,7 +31,19 @@ class Callback:
         """Something a person should know, in one line."""
 
 
-class Several:
+class Callback(Observer):
+    """Is told how a run goes: derive a class and override what you want to be told of.
+
+    `federico.run(callbacks=[...])` takes objects of such classes. A cell is one method on one seed;
+    `cell.description` names it. For example:
+
+        class Rounds(federico.Callback):
+            def round_done(self, cell, record):
+                print(cell.description.method, record.round, record.figures)
+    """
+
+
+class Several(Observer):
     """Tells several observers, one after the other."""
 
     def __init__(self, observers: Sequence[Observer]) -> None:

@@ -16,7 +16,6 @@ from multiprocessing.process import BaseProcess
 from typing import NoReturn, TypeAlias
 
 from federico import compat
-from federico.data.summary import DataSummary
 from federico.errors import FedericoError, RunError
 from federico.exchange.processes import ProcessGroup, SingleProcess
 from federico.experiment.grid import Cell
@@ -25,7 +24,6 @@ from federico.experiment.problems import ProblemCache
 from federico.own_code import Trust, trust_now, trusting
 from federico.runs.layout import CellDir
 from federico.runs.records import Record
-from federico.runs.results import CellResult
 
 
 @dataclass(frozen=True)
@@ -186,17 +184,11 @@ def leave_with_parent() -> None:
     os._exit(1)
 
 
-class _Reporter:
-    """The observer of one cell: tells the process that started this one."""
+class _Reporter(Observer):
+    """The observer of one cell: tells the process that started this one what it cannot know."""
 
     def __init__(self, pipe: Connection) -> None:
         self._pipe = pipe
-
-    def data_loaded(self, summary: DataSummary) -> None:
-        """The other process has loaded it too."""
-
-    def started(self, cells: Sequence[Cell], finished: Sequence[CellResult]) -> None:
-        """The other process knows which cells there are."""
 
     def cell_started(self, cell: CellDir, rounds_before: int) -> None:
         """Pass it on."""
@@ -205,9 +197,6 @@ class _Reporter:
     def round_done(self, cell: CellDir, record: Record) -> None:
         """Pass it on."""
         self._pipe.send(RoundDone(CellDir(cell.path), record))
-
-    def cell_finished(self, cell: CellDir, results: Sequence[CellResult]) -> None:
-        """The other process writes the results."""
 
     def say(self, message: str) -> None:
         """Pass it on."""
