@@ -1,13 +1,16 @@
 """Whether two trees of this package compute the same numbers, bit for bit.
 
-Usage: python -m benchmarks.same_numbers BEFORE [AFTER] [--method NAME] [--set KEY=VALUE]
+Usage: python -m benchmarks.same_numbers BEFORE [AFTER] [--method NAME] [--ranks N]
+           [--set KEY=VALUE] [--set-before KEY=VALUE] [--set-after KEY=VALUE]
 
 BEFORE and AFTER are folders with a checkout of the repository (`git worktree add --detach FOLDER
-COMMIT` makes one); AFTER is this one unless it is named. Each tree runs the same experiments of its
-own command line, in a process that imports nothing of the other. Then the records of every round,
-the last checkpoint (models, optimizers, posteriors and whatever else a method keeps) and the
-personal models are compared, number by number. A number that only one tree writes is named, not
-compared. The exit code is 1 where any number differs.
+COMMIT` makes one); AFTER is this one unless it is named. Each tree runs the same experiments with
+its own command line, in a process that imports nothing of the other, or in `--ranks` processes of
+MPI. Then the records of every round, the last checkpoint (models, optimizers, posteriors and
+whatever else a method keeps) and the personal models are compared, number by number. A number that
+only one tree writes is named, not compared. The exit code is 1 where any number differs.
+
+Where a default has changed between the two, `--set-after` gives the newer tree the older default.
 """
 
 import argparse
@@ -63,8 +66,8 @@ def compare_cells(before: Path, after: Path) -> Comparison:
 
     found.compare(_last_checkpoint(before), _last_checkpoint(after), "checkpoint: ")
 
-    models_before = {path.name: path for path in (before / "clients").rglob("*.safetensors")}
-    models_after = {path.name: path for path in (after / "clients").rglob("*.safetensors")}
+    models_before = _personal_models(before)
+    models_after = _personal_models(after)
     found.only_before |= models_before.keys() - models_after.keys()
     found.only_after |= models_after.keys() - models_before.keys()
     for name in sorted(models_before.keys() & models_after.keys()):
@@ -72,7 +75,7 @@ def compare_cells(before: Path, after: Path) -> Comparison:
     return found
 
 
-def run(tree: Path, experiment: str, settings: Sequence[str], folder: Path) -> Path:
+def run(tree: Path, experiment: str, settings: Sequence[str], folder: Path, ranks: int = 1) -> Path:
     """Run an experiment of this repository with the code of a tree; returns the run directory."""
     project = tomllib.loads((tree / "pyproject.toml").read_text(encoding="utf-8"))
     module, function = project["project"]["scripts"]["federico"].split(":")
@@ -81,6 +84,8 @@ def run(tree: Path, experiment: str, settings: Sequence[str], folder: Path) -> P
     command += ["--directory", str(folder), "--name", experiment, "--quiet"]
     for setting in settings:
         command += ["--set", setting]
+    if ranks > 1:
+        command = [str(Path(sys.executable).with_name("mpiexec")), "-n", str(ranks), *command]
 
     environment = {**os.environ, "PYTHONPATH": str(tree / "src")}
     subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)
@@ -93,12 +98,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     all_equal = True
     methods = json.dumps(asked.method or list(BUILT_IN))
     settings = [f"methods={methods}", "seeds=[0]", f"rounds={asked.rounds}", *asked.set]
+    trees = (
+        ("before", asked.before, asked.set_before),
+        ("after", asked.after, asked.set_after),
+    )
     with TemporaryDirectory() as scratch:
         for experiment in asked.experiment or EXPERIMENTS:
             folders = []
-            for label, tree in (("before", asked.before), ("after", asked.after)):
+            for label, tree, of_tree in trees:
                 target = Path(scratch) / label
-                folders.append(run(tree, experiment, settings, target))
+                folders.append(run(tree, experiment, settings + of_tree, target, asked.ranks))
             before, after = folders
             for cell in sorted(path.parent.name for path in before.glob("*/cell.json")):
                 found = compare_cells(before / cell, after / cell)
@@ -120,16 +129,29 @@ def _say(cell: str, found: Comparison) -> None:
 
 
 def _records(cell: Path) -> Iterator[dict[str, Any]]:
+    """What each round has left; figures under their own names, as they once were."""
     for line in (cell / "records.jsonl").read_text(encoding="utf-8").splitlines():
-        yield json.loads(line)
+        record = json.loads(line)
+        yield record | record.pop("figures", {})
+
+
+def _personal_models(cell: Path) -> dict[str, Path]:
+    """The files with clients' models, by where they are."""
+    found = {}
+    for path in (cell / "clients").rglob("*.safetensors"):
+        found[str(path.relative_to(cell))] = path
+    return found
 
 
 def _last_checkpoint(cell: Path) -> dict[str, Any]:
-    """All arrays of the newest checkpoint by name; none where the cell keeps no checkpoint."""
+    """All arrays of the newest checkpoint by name; none where the cell keeps no checkpoint.
+
+    A method's own state is under its own names, as it was before these began with "state.".
+    """
     files = sorted((cell / "checkpoint").glob("round-*.safetensors"))
     if not files:
         return {}
-    return dict(load_file(files[-1]))
+    return {name.removeprefix("state."): values for name, values in load_file(files[-1]).items()}
 
 
 def _bits(value: Any) -> object:
@@ -146,7 +168,15 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--experiment", action="append", help=f"default: {', '.join(EXPERIMENTS)}")
     parser.add_argument("--method", action="append", help="default: all that are built in")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--ranks", type=int, default=1, help="processes of MPI for each run")
+    for option, where in (
+        ("--set", "both trees"),
+        ("--set-before", "BEFORE"),
+        ("--set-after", "AFTER"),
+    ):
+        parser.add_argument(
+            option, action="append", default=[], metavar="KEY=VALUE", help=f"a setting for {where}"
+        )
     return parser
 
 

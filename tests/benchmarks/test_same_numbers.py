@@ -40,3 +40,29 @@ def test_what_only_one_tree_writes_is_named(tmp_path: Path) -> None:
     found = compare_cells(before, after)
     assert found.only_after == {"epsilon"}
     assert found.different == []
+
+
+def test_names_that_have_changed_are_the_same_numbers(tmp_path: Path) -> None:
+    before = tmp_path / "before"
+    after = tmp_path / "after"
+    for folder, name in ((before, "losses"), (after, "state.losses")):
+        (folder / "checkpoint").mkdir(parents=True)
+        save_file({name: np.array([2.0])}, folder / "checkpoint" / "round-000001-0.safetensors")
+    (before / "records.jsonl").write_text(json.dumps({"round": 1, "accuracy": [0.5]}) + "\n")
+    figures = {"accuracy": [0.25]}
+    (after / "records.jsonl").write_text(json.dumps({"round": 1, "figures": figures}) + "\n")
+    found = compare_cells(before, after)
+    assert found.different == ["round 1: accuracy"]
+    assert found.numbers == 2
+    assert found.only_before | found.only_after == set()
+
+
+def test_the_models_of_every_client_are_compared(tmp_path: Path) -> None:
+    folders = [cell(tmp_path / label, row=[1.0], posterior=0.5) for label in ("before", "after")]
+    for folder, changed in zip(folders, (0.0, 1.0), strict=True):
+        for client in ("a", "b"):
+            (folder / "clients" / client).mkdir(parents=True)
+            model = {"weight": np.array([changed if client == "a" else 0.0])}
+            save_file(model, folder / "clients" / client / "models.safetensors")
+    found = compare_cells(*folders)
+    assert found.different == ["clients/a/models.safetensors: weight"]

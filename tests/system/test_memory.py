@@ -7,6 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from federico.experiment.build import prepare
+from federico.experiment.config import load
+from federico.experiment.memory_plan import plan_simulation
+
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/status").exists(), reason="needs Linux to bound memory alone"
 )
@@ -34,6 +38,21 @@ resource.setrlimit(resource.RLIMIT_DATA, (bound, bound))
 main()
 """
 """Bounds memory of its own, and not the maps of files: what lies on the disk does not count."""
+
+
+PEAK = """
+import atexit
+from pathlib import Path
+from federico.cli.main import main
+
+def say_peak():
+    # The accounts of the system count what the process was before it became this program, too.
+    print(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0])
+
+atexit.register(say_peak)
+main()
+"""
+"""The command line, which at last says how many kilobytes its process has held at most."""
 
 
 def run(folder: Path, name: str, bound: int, *settings: str) -> "subprocess.CompletedProcess[str]":
@@ -65,3 +84,20 @@ def test_models_that_do_not_fit_take_no_memory_and_change_no_byte(
     assert bounded.returncode == 0, bounded.stderr
     assert "are kept on disk" in bounded.stderr
     assert outcome_of(tmp_path / "runs" / "bounded") == outcome_of(tmp_path / "runs" / "free")
+
+
+@pytest.mark.parametrize("hidden", [8, 8000], ids=["small models", "large models"])
+def test_a_run_takes_no_more_memory_than_is_planned(tmp_path: Path, hidden: int) -> None:
+    (tmp_path / "wide.toml").write_text(WIDE)
+    setting = f"model.hidden=[{hidden}]"
+    command = [sys.executable, "-c", PEAK, "run", "wide.toml", "-q", "--set", setting]
+    ended = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+    peak = int(ended.stdout.split()[-1]) * 1024
+
+    experiment = load(tmp_path / "wide.toml", [setting])
+    planned = plan_simulation(prepare(experiment, 0)).total
+    assert planned >= peak
+    assert planned <= 2 * peak, "what is planned keeps no run from starting that would fit"

@@ -10,9 +10,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from peers import PATIENCE, Federation, Site, small, until
+from safetensors.torch import load_file
 
 from federico.api.progress import Quiet
 from federico.cli.main import main
@@ -44,18 +46,32 @@ def lock_step(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_lock_step_is_the_simulation(lock_step: Path) -> None:
-    simulated = read_records(lock_step / "runs" / "small" / "federico-0")
+    """To the last bit, in what peers record and in their models."""
+    cell = lock_step / "runs" / "small" / "federico-0"
+    simulated = read_records(cell)
+    simulated_models = models_by_owner(cell)
     for place, name in enumerate(("0", "1", "2", "3")):
-        played = read_records(lock_step / name / "state")
-        assert [record.neighbors[0] for record in played] == [
-            record.neighbors[place] for record in simulated
-        ]
+        state = lock_step / name / "state"
+        played = read_records(state)
         for mine, theirs in zip(played, simulated, strict=True):
-            assert mine.posterior[0] == pytest.approx(theirs.posterior[place], abs=1e-6)
+            assert mine.neighbors[0] == theirs.neighbors[place]
+            assert mine.posterior[0] == theirs.posterior[place]
             assert mine.together_share is not None
             assert theirs.together_share is not None
-            assert mine.together_share[0] == pytest.approx(theirs.together_share[place], abs=1e-6)
+            assert mine.together_share[0] == theirs.together_share[place]
+
+        models = models_by_owner(state)
+        assert len(models) == 3, "its own, its private one, and that one's twin"
+        for owner, model in models.items():
+            assert torch.equal(model, simulated_models[owner])
     assert any(record.neighbors[0] for record in played)
+
+
+def models_by_owner(folder: Path) -> dict[int, torch.Tensor]:
+    """All models of the newest checkpoint."""
+    newest = max((folder / "checkpoint").glob("*.safetensors"))
+    saved = load_file(newest)
+    return dict(zip(saved["bank.owners"].tolist(), saved["bank.rows"], strict=True))
 
 
 def test_a_state_folder_holds_a_personal_model(
