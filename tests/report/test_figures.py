@@ -8,7 +8,15 @@ from matplotlib.figure import Figure
 from federico.report.aggregate import aggregate
 from federico.report.details import RunDetails, read_details, summarize
 from federico.report.drawing import render
-from federico.report.figures import CAPTIONS, cost, draw_all, overview, partition, rounds
+from federico.report.figures import (
+    CAPTIONS,
+    caption,
+    cost,
+    draw_all,
+    overview,
+    partition,
+    rounds,
+)
 from federico.report.posteriors import panels, read_posteriors
 from federico.runs.table import write_table
 from tests.support.results import STORED, make_aggregate, make_cell, make_table, two_columns
@@ -75,6 +83,47 @@ def test_the_overview_has_a_panel_for_each_column_and_says_every_mean() -> None:
     assert [label.get_text() for label in left.get_yticklabels()] == ["FedeRiCo", "Local", "FedAvg"]
     assert texts(left) == ["96.0", "76.0", "56.0"], "at the best rates"
     assert texts(right) == ["86.0", "76.0", "66.0"]
+
+
+def keys(figure: Figure) -> list[str]:
+    (legend,) = figure.legends
+    return [entry.get_text() for entry in legend.get_texts()]
+
+
+def test_a_single_run_is_called_one_and_has_no_deviation() -> None:
+    cells = [make_cell("federico", 0.5, 0.884), make_cell("local", 0.5, 0.881)]
+    single = aggregate(make_table(rounds=2), cells)
+    assert keys(overview(single)) == ["a single run"]
+    assert "single run" in caption("overview", single)
+    assert keys(overview(two_columns()))[:2] == ["mean, standard deviation", "a run"]
+    assert caption("overview", two_columns()) == CAPTIONS["overview"]
+
+
+def test_a_tenth_of_a_point_does_not_look_like_a_difference() -> None:
+    cells = [make_cell("federico", 0.5, 0.884), make_cell("local", 0.5, 0.881)]
+    (axes,) = drawn(overview(aggregate(make_table(rounds=2), cells)))
+    low, high = axes.get_xlim()
+    assert high - low == pytest.approx(5)
+    assert low < 88.1
+    assert high > 88.4
+    far_apart = [make_cell("federico", 0.5, 0.9), make_cell("local", 0.5, 0.7)]
+    (axes,) = drawn(overview(aggregate(make_table(rounds=2), far_apart)))
+    low, high = axes.get_xlim()
+    assert 20 < high - low < 26
+
+
+def test_the_key_names_only_distributions_that_are_drawn(tmp_path: Path) -> None:
+    rounds_played = []
+    for weights in ({"a": 1.0}, {"a": 0.6, "b": 0.4}):
+        posterior = [weights, {"a": 0.5, "b": 0.5}, {"c": 1.0}]
+        rounds_played.append({"posterior": posterior, "figures": {"accuracy": [0.5] * 3}})
+    cell = write_cell(tmp_path, "federico", *rounds_played)
+    of_all = read_posteriors(cell)
+    of_first = read_posteriors(cell, [0])
+    assert of_all is not None
+    assert of_first is not None
+    assert keys(panels(of_all, "all")) == ["own model", "distribution 0", "distribution 1"]
+    assert keys(panels(of_first, "first")) == ["own model", "distribution 0"]
 
 
 def test_columns_still_to_come_take_no_room() -> None:

@@ -74,7 +74,16 @@ def test_gains_rates_and_costs_of_every_row(summary: Summary) -> None:
     assert cell(given, "Local", "two, against Local").text == ""
     assert cell(given, "FedAvg", "two, against Local").text == "\N{MINUS SIGN}20.0 (0 of 2)"
     assert cell(best, "FedAvg", "learning rates").text == "0.1, 0.1"
-    assert cell(best, "FedAvg", "MB moved").text == "0.0001"
+    assert cell(best, "FedAvg", "MB moved").text == "0.00010"
+
+
+def test_megabytes_of_a_column_have_as_many_decimals_each() -> None:
+    cells = []
+    for row, moved in (("federico", 100_000), ("local", 0), ("fedavg", 28_000)):
+        cells.append(make_cell(row, 0.5, bytes_by_round=[moved]))
+    (table,) = tables.result_tables(aggregate(make_table("federico", "local", "fedavg"), cells))
+    shown = [cell(table, row, "MB moved").text for row in ("FedeRiCo", "Local", "FedAvg")]
+    assert shown == ["0.100", "0.000", "0.028"]
 
 
 def test_a_row_without_results_is_a_row_of_dashes(summary: Summary) -> None:

@@ -2,7 +2,15 @@ import math
 
 import pytest
 
-from federico.runs.metric import ACCURACY, R2, SQUARED_ERROR, metric_in, metric_of, tuning_metric
+from federico.runs.metric import (
+    ACCURACY,
+    LOG_LOSS,
+    R2,
+    SQUARED_ERROR,
+    metric_in,
+    metric_of,
+    tuning_metric,
+)
 
 
 def test_every_task_has_its_figure() -> None:
@@ -63,6 +71,7 @@ def test_differences_carry_their_sign(difference: float, text: str) -> None:
 
 def test_a_deviation_follows_only_where_there_is_one() -> None:
     assert ACCURACY.spread(0.012) == " ± 1.2"
+    assert R2.spread(0.44) == " ± 0.440"
     assert ACCURACY.spread(None) == ""
     assert ACCURACY.spread(0.0) == ""
 
@@ -71,3 +80,24 @@ def test_lower_errors_are_gains() -> None:
     assert SQUARED_ERROR.gain(-0.1) == 0.1
     assert ACCURACY.gain(-0.1) == -0.1
     assert ACCURACY.distance(-0.069) == "6.9 points"
+
+
+@pytest.mark.parametrize(
+    ("values", "shown"),
+    [
+        ([0.622, 0.59], ["0.622", "0.590"]),
+        ([0.815, 17.0], ["0.815", "17.000"]),
+        ([0.0021, 0.00213], ["0.00210", "0.00213"]),
+        ([1234.5, 0.0], ["1234", "0"]),
+        ([math.inf, 0.5], ["diverged", "0.500"]),
+        ([1e9, 0.5], ["1e+09", "0.5"]),
+        ([math.nan], ["-"]),
+    ],
+)
+def test_a_column_of_figures_has_one_number_of_decimals(
+    values: list[float], shown: list[str]
+) -> None:
+    decimals = LOG_LOSS.decimals(values)
+    assert [LOG_LOSS.bare(value, decimals) for value in values] == shown
+    assert ACCURACY.decimals([0.5]) is None
+    assert R2.decimals([0.5]) is None

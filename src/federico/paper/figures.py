@@ -111,8 +111,8 @@ def variants(
         title = f"{row.title}: client {client}"
         axes.set_title(title, loc="left", fontsize=9.5, color=INK, parse_math=False)
     grid[0, 0].set_ylabel(LABEL)
-    _, first, _ = places[0]
-    legend_below(figure, legend_lines(first), 6)
+    first, *others = [shown for _, shown, _ in places]
+    legend_below(figure, legend_lines(first, *others), 6)
     return figure
 
 

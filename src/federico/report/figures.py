@@ -1,6 +1,6 @@
 """The pictures of a report. Each function returns one matplotlib figure."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -50,6 +50,10 @@ MOST_HEAT = 256
 """Clients of a heat-map."""
 MOST_CURVES = 10
 """Rows of a picture of curves."""
+LEAST_RANGE_IN_PERCENT = 5.0
+"""Points that an axis shows at least: a tenth of a point must not look like a difference."""
+LEAST_RANGE = 0.05
+"""The same for an R2."""
 ROOM_ABOVE_R2 = 0.2
 """How far an axis of R2 goes on above the best row."""
 ORDERED_BY = {"distribution": "by true distribution", "cluster": "by the clusters found"}
@@ -80,6 +84,18 @@ CAPTIONS = {
     "is dashed. Lines that rise are collaborators being found.",
     "partition": "How many training samples each client has; darker is more.",
 }
+OF_ONE_RUN = {
+    "overview": "A dot is a single run, which does not tell how far runs differ.",
+    "rounds": "A line is a single run.",
+}
+"""What is said instead where there is no more than one run of anything."""
+
+
+def caption(name: str, summary: Summary) -> str:
+    """What the picture of this name shows."""
+    if summary.of_single_runs and name in OF_ONE_RUN:
+        return OF_ONE_RUN[name]
+    return CAPTIONS[name]
 
 
 def draw_all(summary: Summary, details: RunDetails) -> Iterator[tuple[str, Figure]]:
@@ -163,6 +179,7 @@ def _column_of_dots(axes: Axes, summary: Summary, column: str, rows: Sequence[Ta
     axes.set(xlabel=summary.metric.axis, ylim=(len(rows) - 0.4, -0.6))
     axes.set_yticks(range(len(rows)), names, parse_math=False)
     axes.margins(x=0.12)
+    _keep_in_proportion(axes.get_xlim, axes.set_xlim, summary.metric)
     clean(axes, "x")
     axes.tick_params(axis="y", length=0, labelsize=9.5)
     subtitle(axes, column or _direction(summary))
@@ -303,6 +320,7 @@ def dots_by_client(axes: Axes, summary: Summary) -> None:
             alpha=0.9,
         )
     axes.set(ylim=(len(names) - 0.4, -0.6), xlabel=summary.metric.axis, ylabel="client")
+    _keep_in_proportion(axes.get_xlim, axes.set_xlim, summary.metric)
     clean(axes, "x")
     ticks(axes, "y", names)
     legend_beside(axes)
@@ -542,16 +560,18 @@ def _dots(axes: Axes, summary: Summary, entry: Entry, place: int) -> None:
 
 
 def _overview_legend(summary: Summary) -> list[Line2D]:
-    mean = Line2D(
+    """What dots and lines stand for, of those that are drawn."""
+    has_deviation = any(entry.sd(summary.table.spread) for entry in summary.entries)
+    large = Line2D(
         [],
         [],
         color=SOFT,
         marker="o",
         markersize=8,
-        linewidth=2,
-        label="mean, standard deviation",
+        linewidth=2 if has_deviation else 0,
+        label="mean, standard deviation" if has_deviation else "mean",
     )
-    run = Line2D(
+    small = Line2D(
         [],
         [],
         color=SOFT,
@@ -561,8 +581,13 @@ def _overview_legend(summary: Summary) -> list[Line2D]:
         alpha=0.6,
         label="a run",
     )
+    handles = [large, small]
+    if summary.of_single_runs:
+        over = " (line: standard deviation over clients)" if has_deviation else ""
+        large.set_label(f"a single run{over}")
+        handles = [large]
     if not summary.table.paper.values:
-        return [mean, run]
+        return handles
     paper = Line2D(
         [],
         [],
@@ -573,7 +598,7 @@ def _overview_legend(summary: Summary) -> list[Line2D]:
         linewidth=1,
         label="the paper",
     )
-    return [mean, run, paper]
+    return [*handles, paper]
 
 
 def _cost_line(
@@ -598,6 +623,7 @@ def _limit(axes: Axes, summary: Summary, entries: Sequence[Entry]) -> None:
     """Cut off what untrained models reach in regression: it would leave no room for the rest."""
     metric = summary.metric
     if metric.in_percent:
+        _keep_in_proportion(axes.get_ylim, axes.set_ylim, metric)
         return
     finite = []
     for entry in entries:
@@ -613,6 +639,21 @@ def _limit(axes: Axes, summary: Summary, entries: Sequence[Entry]) -> None:
         axes.set_ylim(bottom, top)
     else:
         axes.set_ylim(0, 1.5 * max(finite))
+
+
+def _keep_in_proportion(
+    limits: Callable[[], tuple[float, float]], limit: Callable[[float, float], Any], metric: Metric
+) -> None:
+    """Widen an axis that would show a difference of next to nothing as a large one."""
+    least = LEAST_RANGE
+    if metric.in_percent:
+        least = LEAST_RANGE_IN_PERCENT
+    elif not metric.explains_variance:
+        return
+    low, high = limits()
+    if high - low < least:
+        middle = (low + high) / 2
+        limit(middle - least / 2, middle + least / 2)
 
 
 def trust(axes: Axes, shown: Posteriors) -> None:

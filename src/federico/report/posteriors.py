@@ -253,11 +253,19 @@ def weights_in_percent(rows: Sequence[Mapping[str, float]], owner: str) -> list[
     return [100 * row.get(owner, 0.0) for row in rows]
 
 
-def legend_lines(shown: Posteriors) -> list[Line2D]:
-    """What the colours of the panels stand for."""
+def legend_lines(shown: Posteriors, *beside: Posteriors) -> list[Line2D]:
+    """What the colours of the panels stand for, of those that are drawn.
+
+    `beside` are posteriors of the same clients that are drawn in the same figure.
+    """
+    drawn: set[str] = set()
+    for each in (shown, *beside):
+        for rows in each.by_client.values():
+            drawn |= _visible_owners(rows)
+
     lines = []
     if not shown.of_clients:
-        for owner in shown.owners:
+        for owner in sorted(drawn & set(shown.owners)):
             name = short(owner.lstrip("*"))
             lines.append(Line2D([], [], color=shown.colors[owner], label=name))
         return lines
@@ -269,7 +277,11 @@ def legend_lines(shown: Posteriors) -> list[Line2D]:
         lines.append(Line2D([], [], color=NO_GROUP, label="a peer"))
         return lines
 
-    color_of = dict(zip(groups.of_clients, groups.colors, strict=True))
-    for group, name in list(groups.names.items())[:MOST_PANELS]:
-        lines.append(Line2D([], [], color=color_of[group], label=name))
+    color_of: dict[int, str] = {}
+    for client, group, color in zip(shown.clients, groups.of_clients, groups.colors, strict=True):
+        if client in drawn:
+            color_of[group] = color
+    named = [group for group in groups.names if group in color_of]
+    for group in named[:MOST_PANELS]:
+        lines.append(Line2D([], [], color=color_of[group], label=groups.names[group]))
     return lines

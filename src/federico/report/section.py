@@ -6,7 +6,7 @@ from pathlib import Path
 
 from federico.report import text
 from federico.report.details import summarize
-from federico.report.figures import CAPTIONS
+from federico.report.figures import caption
 from federico.report.table_summary import Summary
 from federico.report.tables import all_tables, markdown
 from federico.report.writing import DARK
@@ -46,7 +46,7 @@ def _parts(summary: Summary, folder: Path, address: str) -> Iterator[str]:
         yield f"{written.strip()}\n"
     for name in PICTURES:
         if (folder / f"{name}.png").exists():
-            yield picture(f"{address}/{name}", CAPTIONS[name])
+            yield picture(f"{address}/{name}", caption(name, summary))
 
     for table in all_tables(summary):
         yield f"{table.title}:\n\n{markdown(table)}"

@@ -96,6 +96,11 @@ class Summary:
         return metric_of(self.task)
 
     @property
+    def of_single_runs(self) -> bool:
+        """Whether nothing was run more than once, so that nobody knows how far runs differ."""
+        return bool(self.entries) and all(len(entry.by_seed) == 1 for entry in self.entries)
+
+    @property
     def unfinished(self) -> int:
         """Runs that the table asks for and that are not finished."""
         table = self.table

@@ -109,9 +109,9 @@ def _other_metrics(summary: Summary, rate_kind: ShownRate) -> TextTable | None:
     headings = [""]
     shown: list[tuple[str, Metric]] = []
     for column in columns:
-        entries = summary.column(column, rate_kind)
+        begun = summary.column(column, rate_kind)
         for metric in METRICS[summary.task][1:]:
-            if all(entry.other_figure(metric) is None for entry in entries):
+            if all(entry.other_figure(metric) is None for entry in begun):
                 continue
             shown.append((column, metric))
             heading = metric.axis
@@ -121,23 +121,25 @@ def _other_metrics(summary: Summary, rate_kind: ShownRate) -> TextTable | None:
     if not shown:
         return None
 
+    by_column = []
+    entries: Sequence[Entry | None]
+    for column, metric in shown:
+        entries = [summary.entry(row.name, column, rate_kind) for row in summary.table.rows]
+        by_column.append(_other_metric(entries, metric))
     lines = []
-    for row in summary.table.rows:
-        line = [TableCell(row.title)]
-        for column, metric in shown:
-            entry = summary.entry(row.name, column, rate_kind)
-            line.append(_other_metric(entry, metric))
-        lines.append(line)
+    for place, row in enumerate(summary.table.rows):
+        lines.append([TableCell(row.title), *[cells[place] for cells in by_column]])
     return TextTable(f"Other metrics, {text.rate(summary, rate_kind)}", headings, lines)
 
 
-def _other_metric(entry: Entry | None, metric: Metric) -> TableCell:
-    value = None
-    if entry is not None:
-        value = entry.other_figure(metric)
-    if value is None:
-        return MISSING
-    return TableCell(metric.bare(value))
+def _other_metric(entries: Sequence[Entry | None], metric: Metric) -> list[TableCell]:
+    """A column of figures with as many decimals each."""
+    values = [None if entry is None else entry.other_figure(metric) for entry in entries]
+    decimals = metric.decimals(value for value in values if value is not None)
+    cells = []
+    for value in values:
+        cells.append(MISSING if value is None else TableCell(metric.bare(value, decimals)))
+    return cells
 
 
 def gain_tables(summary: Summary) -> list[TextTable]:
@@ -261,6 +263,12 @@ def tuning_tables(summary: Summary) -> list[TextTable]:
     for rate in rates:
         headings.append(f"{rate:g}")
 
+    metric = tuning_metric(summary.task)
+    decimals_of = {}
+    for rate in rates:
+        scores = [tuned.scores[rate] for tuned in summary.tuned if rate in tuned.scores]
+        decimals_of[rate] = metric.decimals(scores)
+
     rows = Counter(tuned.row.name for tuned in summary.tuned)
     lines = []
     for tuned in summary.tuned:
@@ -269,11 +277,10 @@ def tuning_tables(summary: Summary) -> list[TextTable]:
             name += f", {tuned.column}"
         line = [TableCell(name)]
         for rate in rates:
-            line.append(_tried(summary, tuned, rate))
+            line.append(_tried(summary, tuned, rate, decimals_of[rate]))
         lines.append(line)
 
-    figure = tuning_metric(summary.task).axis
-    title = f"How learning rates were chosen: {figure} on the clients' validation parts"
+    title = f"How learning rates were chosen: {metric.axis} on the clients' validation parts"
     return [TextTable(title, headings, lines)]
 
 
@@ -478,12 +485,17 @@ def _versus_as_json(versus: Difference) -> dict[str, Any]:
     }
 
 
-def megabytes(count: float) -> str:
-    """One decimal, more only for what would otherwise read as nothing."""
-    moved = count / 1e6
-    if 0 < moved < 0.05:
-        return f"{moved:.2g}"
-    return f"{moved:,.1f}"
+def megabyte_decimals(counts: Sequence[float]) -> int:
+    """Decimals of a column of megabytes: one, more only where one would read as nothing."""
+    moved = [count / 1e6 for count in counts if count > 0]
+    if not moved or min(moved) >= 0.05:
+        return 1
+    return 1 - math.floor(math.log10(min(moved)))
+
+
+def megabytes(count: float, decimals: int) -> str:
+    """A number of bytes in megabytes."""
+    return f"{count / 1e6:,.{decimals}f}"
 
 
 class ForTerminal:
@@ -587,7 +599,8 @@ def _single_column(summary: Summary, rate_kind: ShownRate) -> TextTable:
         shown["on own distribution"] = _on_own_distribution
     if rate_kind == "best":
         shown["learning rate"] = lambda entry: TableCell(f"{entry.rate:g}")
-    shown[MOVED] = lambda entry: _megabytes_moved([entry])
+    decimals = megabyte_decimals([entry.bytes_moved[-1] for entry in entries])
+    shown[MOVED] = lambda entry: _megabytes_moved([entry], decimals)
     shown[SECONDS] = lambda entry: _processor_seconds([entry])
 
     lines = []
@@ -644,6 +657,9 @@ def _gain_and_cost(summary: Summary, rate_kind: ShownRate) -> TextTable:
         headings.append("learning rates")
     headings += [MOVED, SECONDS]
 
+    of_rows = [summary.row(row.name, rate_kind) for row in summary.table.rows]
+    decimals = megabyte_decimals([_mean_moved(known) for known in of_rows if known])
+
     lines = []
     for row in summary.table.rows:
         line = [TableCell(row.title)]
@@ -657,7 +673,7 @@ def _gain_and_cost(summary: Summary, rate_kind: ShownRate) -> TextTable:
         if rate_kind == "best":
             line.append(_best_rates(summary, row))
         known = summary.row(row.name, rate_kind)
-        line += [_megabytes_moved(known), _processor_seconds(known)]
+        line += [_megabytes_moved(known, decimals), _processor_seconds(known)]
         lines.append(line)
     return TextTable(f"Gain and cost, {text.rate(summary, rate_kind)}", headings, lines)
 
@@ -701,12 +717,12 @@ def _figure(summary: Summary, entry: Entry | None) -> TableCell:
     return TableCell(shown, bold=entry is best)
 
 
-def _tried(summary: Summary, tuned: TunedRate, rate: float) -> TableCell:
+def _tried(summary: Summary, tuned: TunedRate, rate: float, decimals: int | None) -> TableCell:
     score = tuned.scores.get(rate)
     if score is None:
         return MISSING
     metric = tuning_metric(summary.task)
-    return TableCell(metric.bare(score), bold=rate == tuned.rate)
+    return TableCell(metric.bare(score, decimals), bold=rate == tuned.rate)
 
 
 def _paper_knows(summary: Summary, column: str) -> bool:
@@ -755,13 +771,16 @@ def _on_own_distribution(entry: Entry) -> TableCell:
     return TableCell(text.percent(share))
 
 
-def _megabytes_moved(entries: Sequence[Entry]) -> TableCell:
+def _mean_moved(entries: Sequence[Entry]) -> float:
+    """Bytes of one run, mean over columns."""
+    return float(np.mean([entry.bytes_moved[-1] for entry in entries]))
+
+
+def _megabytes_moved(entries: Sequence[Entry], decimals: int) -> TableCell:
     """Megabytes of one run, mean over columns."""
     if not entries:
         return MISSING
-    moved = [entry.bytes_moved[-1] for entry in entries]
-    mean = float(np.mean(moved))
-    return TableCell(megabytes(mean))
+    return TableCell(megabytes(_mean_moved(entries), decimals))
 
 
 def _processor_seconds(entries: Sequence[Entry]) -> TableCell:

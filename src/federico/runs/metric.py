@@ -4,7 +4,7 @@ The status of a peer is shown with this file, and must be quick: numpy is import
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,8 @@ TRIGGER_SUCCESS = "trigger_success"
 """The name in records and results of how often the mark of a backdoor decides."""
 TOO_LARGE_FOR_DECIMALS = 100
 """An R2 as bad as this or worse is written without decimals."""
+TOO_LARGE_FOR_A_COLUMN = 1e6
+"""From here on figures of a column are written one by one, with an exponent."""
 SPOKEN_WITH_A_VOWEL = "aeioAEIMR"
 """First letters of names that are said with a vowel: an R2, an accuracy."""
 
@@ -123,13 +125,27 @@ class Metric:
             return f"{self.text(value)} {self.name}"
         return f"{self.name} {self.text(value)}"
 
-    def bare(self, value: float) -> str:
-        """The value without its unit, where a heading gives it."""
+    def decimals(self, values: Iterable[float]) -> int | None:
+        """How many decimals all figures of a column have; None where `bare` alone says it.
+
+        The largest has three digits that count, and up to three decimals the smallest as well.
+        """
+        sizes = [abs(value) for value in values if math.isfinite(value) and value != 0]
+        if self.in_percent or self.explains_variance or not sizes:
+            return None
+        if max(sizes) >= TOO_LARGE_FOR_A_COLUMN:
+            return None
+        for_largest = max(0, 2 - math.floor(math.log10(max(sizes))))
+        for_smallest = max(0, 2 - math.floor(math.log10(min(sizes))))
+        return max(for_largest, min(3, for_smallest))
+
+    def bare(self, value: float, decimals: int | None = None) -> str:
+        """The value without its unit, where a heading gives it; `decimals` as in its column."""
         if math.isnan(value):
             return UNDEFINED
         if math.isinf(value):
             return "diverged"
-        shown = f"{value:.3g}"
+        shown = f"{value:.3g}" if decimals is None else f"{value:.{decimals}f}"
         if self.explains_variance and abs(value) < TOO_LARGE_FOR_DECIMALS:
             shown = f"{value:.3f}"
         if self.in_percent:
@@ -144,6 +160,8 @@ class Metric:
             return ""
         if self.in_percent:
             return f" ± {self.scaled(sd):.1f}"
+        if self.explains_variance and sd < TOO_LARGE_FOR_DECIMALS:
+            return f" ± {sd:.3f}"
         return f" ± {sd:.2g}"
 
     def distance(self, difference: float) -> str:
