@@ -294,6 +294,10 @@ def test_sites_of_two_federations_are_not_merged(
     assert seen.get_by_role("row").count() == 2
     assert page.get_by_role("table", name="Sites in money").get_by_role("row").count() == 2
 
+    # A copy of a folder is another federation of the same name.
+    shutil.copytree(tmp_path / "north", tmp_path / "copy" / "north")
+    page.get_by_role("table", name="Sites in hospitals in copy").wait_for()
+
 
 def test_a_mailed_report_opens_without_server_and_network(
     folder: Path, tmp_path: Path, open_page: OpenPage

@@ -20,6 +20,11 @@ REFUSED = {f"an update that is not finite {EVIL}": 3, "no room for it": 12}
 TO_REACH = """[...document.querySelectorAll(
   "a[href], button, input, select, summary, [tabindex='0']"
 )].filter((each) => each.checkVisibility())"""
+TOO_SMALL = """[...document.querySelectorAll("button, select, input, summary, nav a, .hit")]
+  .filter((each) => each.checkVisibility() && each.getBoundingClientRect().height < 24)
+  .map((each) => each.outerHTML)"""
+TWO_LINES = 80
+"""The height of two lines of the head."""
 NOTE_FOCUS = """() => {
   const focused = document.activeElement;
   if (getComputedStyle(focused).outlineStyle !== "none") window.reached.add(focused.outerHTML);
@@ -127,8 +132,14 @@ def test_everything_is_reached_with_the_keyboard_and_seen_to_be(
 
 
 def is_readable(page: "Page", width: int) -> None:
-    """Nothing is wider than the screen, axe finds nothing serious, and names are text."""
+    """Nothing is wider than the screen, axe finds nothing serious, and names are text.
+
+    On a phone the head leaves room for the page, and a finger hits what can be pressed.
+    """
     assert page.evaluate("document.documentElement.scrollWidth") == width
+    if width == WIDTHS["phone"]:
+        assert page.evaluate("document.querySelector('header').offsetHeight") <= TWO_LINES
+        assert page.evaluate(TOO_SMALL) == []
     found = Axe().run(page).response["violations"]
     serious = [each for each in found if each["impact"] in ("serious", "critical")]
     assert [(each["id"], each["nodes"][0]["html"]) for each in serious] == []

@@ -6,6 +6,7 @@ import { axisName, bytesIn, bytesText, called, figureText, percentText, scaled, 
 import { cellOptions, rowColor } from "./worth.js";
 
 const MOST_CLIENTS = 200;
+const MOST_IN_WORDS = 3;
 const EVERYONE = "";
 
 export async function showCost(name, given) {
@@ -29,7 +30,7 @@ export async function showCost(name, given) {
   ]);
   return [
     element("h1", {}, "What does it cost?"),
-    ...paragraphs(rows.map((row) => whatItBuys(row, metric))),
+    ...paragraphs(inWords(rows).map((row) => whatItBuys(row, metric))),
     columnChoice(column, (chosen) => goTo("column", chosen)),
     element("div", { class: "beside", "data-lasting": "" },
       against("What bytes buy", `${unit} moved so far`, unit, (row) => row.bytes.map((count) => count / size)),
@@ -38,6 +39,12 @@ export async function showCost(name, given) {
     stacked(table("One run of each method", ["method", axisName(metric), `moved to train (${unit})`, "processor time"], lines)),
     ...(await ofCell(run, given)),
   ];
+}
+
+// Of many methods only FedeRiCo is put into words.
+function inWords(rows) {
+  const ours = rows.filter((row) => row.method === "federico");
+  return rows.length > MOST_IN_WORDS && ours.length ? ours : rows;
 }
 
 // The answer in words, for a method that is not training alone itself.

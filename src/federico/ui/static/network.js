@@ -17,15 +17,33 @@ export async function showNetwork(_, given) {
     ];
   }
   const readable = sites.filter((site) => !site.error);
-  const federations = [...new Set(readable.map((site) => site.federation))];
+  const federations = apart(readable);
   return [
     element("h1", {}, headline(sites, federations)),
     ...warnings(sites).map((text) => element("p", { class: "note" }, coded(text))),
-    ...federations.flatMap((federation) => ofFederation(federation, readable.filter((site) => site.federation === federation), federations.length > 1)),
+    ...federations.flatMap(({ name, members }) => ofFederation(name, members, federations.length > 1)),
     ...unreadable(sites.filter((site) => site.error)),
     element("h2", {}, "What a site's rounds cost it"),
-    ...(await rounds(readable, given)),
+    ...(await rounds(federations, given)),
   ];
+}
+
+// The federations that the sites are of, by name. Two of one name, such as a copy of a folder, are told apart by
+// the folder that they lie in: no federation has two members of one name.
+function apart(sites) {
+  const found = new Map();
+  for (const site of sites) {
+    const namesakes = sites.filter((each) => each.federation === site.federation);
+    const areSeveral = new Set(namesakes.map((each) => each.name)).size < namesakes.length;
+    const name = areSeveral ? `${site.federation} in ${folderOf(site)}` : site.federation;
+    found.set(name, [...(found.get(name) || []), site]);
+  }
+  return [...found].map(([name, members]) => ({ name, members }));
+}
+
+// The folder around that of a site, which holds its state folder.
+function folderOf(site) {
+  return site.site.split("/").slice(0, -2).join("/") || "this folder";
 }
 
 function headline(sites, federations) {
@@ -61,11 +79,12 @@ function unreadable(sites) {
   return [list];
 }
 
-async function rounds(sites, given) {
-  const played = sites.filter((site) => site.round);
+async function rounds(federations, given) {
+  const played = federations.flatMap(({ members }) => members).filter((site) => site.round);
   if (!played.length) return paragraphs(["No site has finished a round yet."]);
   const chosen = played.find((site) => site.site === given.get("site")) || played[0];
-  const names = played.map((site) => [site.site, site.name]);
+  const ofSeveral = federations.length > 1;
+  const names = federations.flatMap(({ name, members }) => members.filter((site) => site.round).map((site) => [site.site, ofSeveral ? `${site.name}, ${name}` : site.name]));
   const controls = element("div", { class: "controls" }, choice("Site", names, chosen.site, (name) => goTo("site", name)));
   const found = await load("site", chosen.site);
   if (!found.rounds.length) return [controls, ...paragraphs([`The records of ${chosen.name} are not in its state folder.`])];
@@ -113,7 +132,7 @@ function siteLine(site) {
 function whoSeesWhom(sites, title) {
   const alive = sites.filter((site) => site.well && !site.ended);
   const over = new Set(sites.filter((site) => site.ended).map((site) => site.name));
-  if (over.size === sites.length) return paragraphs(["Who has ended looks for nobody any more."]);
+  if (sites.every((site) => site.ended)) return paragraphs(["Who has ended looks for nobody any more."]);
   const names = [...new Set(sites.flatMap((site) => [site.name, ...site.members.map((member) => member.name)]))];
   if (!alive.length) return paragraphs(["No site gives a sign of life."]);
   if (names.length > MOST_IN_MATRIX) return paragraphs(alive.map(missing));
