@@ -336,23 +336,24 @@ const MARK = 5;
 const DOT_STEP = 24;
 
 // A row for each client: what it is alone, with FedAvg where that is known, and here, and what it gains. Each row
-// is {name, alone, fedavg, used, gain, text} in the unit of the axis.
-export function gainChart(title, yName, rows) {
+// is {name, alone, fedavg, used, gain, text} in the unit of the axis; gainName stands above the gains.
+export function gainChart(title, yName, gainName, rows) {
   const height = DOT_STEP * rows.length + RULER + 26;
   const knowsFedavg = rows.some((row) => row.fedavg !== null);
   const [low, high] = extent(rows.flatMap((row) => [row.alone, row.fedavg, row.used]).filter((value) => value !== null));
   const svg = drawn("svg", { role: "img", "aria-label": `${title}; the same is in a table` });
   fitted(svg, height, (width) => {
     const names = Math.min(BAR_NAMES, BAR_NAMES_PART * width);
-    const figures = 48;
+    const figures = 62;
     const left = names + 14;
     const right = (value) => left + MARK + ((value - low) / (high - low)) * (width - left - figures - 3 * MARK);
     const bottom = height - 26;
-    const parts = ticks(low, high, width < 500 ? 3 : 6).flatMap((value) => [
+    const fitting = ticks(low, high, width < 500 ? 3 : 6).filter((value) => right(value) < width - 110);
+    const parts = fitting.flatMap((value) => [
       drawn("line", { class: "grid", x1: right(value), x2: right(value), y1: RULER, y2: bottom }),
       drawn("text", { x: right(value), y: RULER - 8, "text-anchor": "middle" }, axisText(value)),
     ]);
-    parts.push(drawn("text", { x: width, y: RULER - 8, "text-anchor": "end" }, "gain"));
+    parts.push(drawn("text", { x: width, y: RULER - 8, "text-anchor": "end" }, gainName));
     parts.push(drawn("text", { x: width - figures, y: height - 6, "text-anchor": "end" }, yName));
     rows.forEach((row, place) => parts.push(...gainRow(row, RULER + DOT_STEP * (place + 0.5), names, right, width)));
     svg.replaceChildren(...parts);

@@ -29,6 +29,8 @@ const PLAY_EVERY = 250;
 const MOST_NAMES = 40;
 const MOST_LINES = 1000;
 const LINE = 16;
+// The width of a letter on a phone, where they are the largest.
+const LETTER = 11;
 const TABLE_AFTER = 150;
 // From no weight to all of it, on a light and on a dark page.
 const SHADES = { light: [[240, 244, 248], [0, 48, 92]], dark: [[35, 42, 51], [160, 220, 255]] };
@@ -229,8 +231,11 @@ class TrustView {
       return drawn("text", { class: "name", x, y: y + 5 - up, "text-anchor": side, "aria-hidden": "true" },
         each.label, drawn("tspan", { x, dy: "1.2em" }, this.inside[number]));
     });
-    const above = areUpright ? 50 : 90;
-    return drawn("svg", { class: this.nodes.length > MOST_ON_A_PHONE ? "graph crowded" : "graph", viewBox: `-100 -${above} ${SIZE + 200} ${SIZE + 2 * above}`, role: "group", "aria-label": "Collaboration graph" }, this.edges, this.shapes, labels);
+    // As much room around as the longest name takes: the graph has the rest.
+    const longest = Math.max(...this.nodes.map((each) => each.label.length));
+    const side = isGroup ? 100 : Math.min(110, 34 + LETTER * longest);
+    const above = areUpright ? 50 : side - 10;
+    return drawn("svg", { class: this.nodes.length > MOST_ON_A_PHONE ? "graph crowded" : "graph", viewBox: `-${side} -${above} ${SIZE + 2 * side} ${SIZE + 2 * above}`, role: "group", "aria-label": "Collaboration graph" }, this.edges, this.shapes, labels);
   }
 
   // A name that points away from the middle, and is never upside down.

@@ -13,10 +13,12 @@ export function figureText(value, metric, signed = false) {
   return text.replace("-", MINUS);
 }
 
-// A number as a person reads it: four digits, commas, a minus sign, and its unit.
+// A number as a person reads it: a few digits, commas, a minus sign, and its unit.
 export function valueText(value, unit = "") {
   if (value === null || value === undefined) return "-";
-  const text = value.toLocaleString("en", { maximumSignificantDigits: DIGITS }).replace("-", MINUS);
+  if (unit === "s") return secondsText(value);
+  const digits = unit === "%" ? { maximumFractionDigits: 1 } : { maximumSignificantDigits: unit ? DIGITS - 1 : DIGITS };
+  const text = value.toLocaleString("en", digits).replace("-", MINUS);
   return unit ? `${text} ${unit}` : text;
 }
 

@@ -153,7 +153,7 @@ function gains(run, row) {
   const title = `${row.name}${overSeeds(row)}: ${better} of ${countText(row.clients.length, "client")} ${verb} better off than alone`;
   const more = row.clients.length - shown.length;
   return [
-    gainChart(title, axisName(metric), values),
+    gainChart(title, axisName(metric), metric.percent ? "gain (points)" : "gain", values),
     ...paragraphs([more > 0 ? `${more} more are in the table.` : ""], "soft"),
     folded("Each client: alone, FedAvg, together", table(`Each client, ${axisName(metric)}`, ["client", "alone", "FedAvg", "with collaborators", "used", metric.percent ? "gain (points)" : "gain", "share of collaborators"], lines)),
   ];
