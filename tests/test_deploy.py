@@ -1,6 +1,6 @@
 """The files under deploy/ fit the program, the repository and each other.
 
-Where a container engine is there, `make soak` builds the image and runs it and the compose file.
+Where a container engine answers, the image is built, and it and the compose file are run.
 Without one the files are linted, and what they say is done: the steps of the image in a clean
 folder and a changed root, the commands of the compose file as processes.
 """
@@ -118,6 +118,12 @@ def test_compose_has_three_sites_and_a_relay_each_locked_down() -> None:
                 assert mode == "ro"
             else:
                 assert source in COMPOSE["volumes"]
+
+
+def test_the_page_says_how_to_install_where_the_unit_and_the_image_look() -> None:
+    page = (ROOT / "docs" / "how-to-operate.md").read_text()
+    assert "python3 -m venv /opt/federico\n" in page
+    assert "/opt/federico/bin/pip install -c constraints.txt " in page
 
 
 def test_the_unit_is_one_that_systemd_understands(tmp_path: Path) -> None:
@@ -371,7 +377,6 @@ def docker() -> str:
     return program
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "code", "said"),
     [
@@ -392,7 +397,6 @@ def test_the_image_runs_locked_down(docker: str, command: list[str], code: int, 
     assert done.returncode == code
 
 
-@pytest.mark.slow
 def test_the_image_runs_as_the_user_it_names(docker: str) -> None:
     (user,) = arguments_of("USER")
     command = [docker, "run", "--rm", *LOCKED_DOWN, "--entrypoint=id", IMAGE, "-u"]
@@ -400,7 +404,6 @@ def test_the_image_runs_as_the_user_it_names(docker: str) -> None:
     assert done.stdout.strip() == user.partition(":")[0]
 
 
-@pytest.mark.slow
 def test_compose_plays_the_trial_to_the_end(docker: str, tmp_path: Path) -> None:
     deploy = tmp_path / "deploy"
     shutil.copytree(DEPLOY, deploy, ignore=shutil.ignore_patterns("sites"))

@@ -1,6 +1,8 @@
 """Sharing only what is trainable: a head on a frozen backbone, and LoRA on a small transformer."""
 
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -22,6 +24,7 @@ from federico.network.wire.schema import ModelSchema
 from federico.runs.bundle import open_folder
 from federico.types import Array
 
+ROOT = Path(__file__).parents[2]
 Clients = dict[str, tuple[Array, Array]]
 
 
@@ -40,6 +43,24 @@ class FrozenBackbone(nn.Module):
 
 
 HEAD_BYTES = (32 * 2 + 2) * 4
+
+
+BASE_BYTES = 4 * 1000 * 1000
+"""What the benchmark's frozen layer takes."""
+
+
+def test_the_memory_of_a_process_holds_the_base_once_for_all_clients() -> None:
+    """Measured in processes of their own: a peak never falls."""
+    peaks = []
+    for clients_of_process in (2, 8):
+        command = [sys.executable, "-m", "benchmarks.base_memory", "trainable"]
+        told = subprocess.run(
+            [*command, str(clients_of_process)],
+            cwd=ROOT, check=True, capture_output=True, text=True,
+        )  # fmt: skip
+        peaks.append(int(told.stdout.splitlines()[-1]))
+    # Six more clients have several models each: a base for every client would take six of it.
+    assert peaks[1] - peaks[0] < 6 * BASE_BYTES, [peak >> 20 for peak in peaks]
 
 
 START_APART = "the part of one does not go with the rest of another; set federico.start = 'same'"

@@ -1,10 +1,13 @@
 """What is tracked beside the records: every round once, however often a run is killed."""
 
 import json
+import os
 import signal
+import sqlite3
 import struct
 import subprocess
 import sys
+from contextlib import closing
 from contextvars import ContextVar
 from pathlib import Path
 from types import ModuleType
@@ -168,6 +171,23 @@ def test_after_sigkill_the_real_wandb_has_every_round_once_in_one_run(tmp_path: 
     assert rounds_in(of_run) == ROUNDS
     (of_killed,) = set(logs.glob("offline-run-*/run-*.wandb")) - {of_run}
     assert of_killed.name != of_run.name
+
+
+def test_after_sigkill_the_real_trackio_has_every_round_once_in_one_run(tmp_path: Path) -> None:
+    pytest.importorskip("trackio", reason="pip install trackio")
+    program = KILLED.replace('"to": ["wandb"]', '"to": ["wandb"], "module": "trackio"')
+    where = {**os.environ, "TRACKIO_DIR": str(tmp_path / "trackio"), "HF_HUB_OFFLINE": "1"}
+    for how, code in (("killed", -signal.SIGKILL), ("whole", 0)):
+        command = [sys.executable, "-c", program, how]
+        done = subprocess.run(command, cwd=tmp_path, env=where, capture_output=True, check=False)
+        assert done.returncode == code
+        assert done.stdout == b"", "standard output is for results"
+
+    note = json.loads((tmp_path / "runs/tracked/local-0/tracked-wandb.json").read_text())
+    with closing(sqlite3.connect(tmp_path / "trackio" / "tracked.db")) as stored:
+        name = f"local-0-{note['identity']}"
+        asked = "select step from metrics where run_name = ? order by id"
+        assert [step for (step,) in stored.execute(asked, [name])] == ROUNDS
 
 
 def rounds_in(file: Path) -> list[int]:
