@@ -161,6 +161,8 @@ def test_a_chart_is_read_and_zoomed_with_the_keyboard(
     link = serve(folder)
     page = open_page(link)
     show(page, link, "worth?run=one")
+    # What goes on is said once.
+    assert page.locator(".note").count() == 1
     chart = page.get_by_label("All methods: accuracy")
     chart.press("ArrowLeft")
     figure = page.locator("figure").filter(has=chart)

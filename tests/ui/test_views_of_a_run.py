@@ -77,12 +77,14 @@ def test_bytes_of_a_client_are_known_by_round(tmp_path: Path) -> None:
 def test_what_records_say_of_collaborators_is_shown_over_the_rounds(tmp_path: Path) -> None:
     first, second = learning(0.5, 0.9)
     alike = {"accuracy": [0.5] * 3, "loss": [1.0] * 3}
-    second |= {"alone": alike, "together": alike, "together_share": [0.9, 0.6, 0.3]}
+    together = {"accuracy": [0.4] * 3, "loss": [1.0] * 3}
+    second |= {"alone": alike, "together": together, "together_share": [0.9, 0.6, 0.3]}
     second["on_own_distribution"] = [1.0, 1.0, 0.4]
     cell = write_cell(tmp_path, "federico", first, second)
 
     shown = {each["key"]: each for each in cell_view(read_cell(cell.path))["figures"]}
 
+    assert (shown["accuracy"]["alone"], shown["accuracy"]["together"]) == ([0.5], [0.4])
     assert shown["together_share"]["rounds"] == [2]
     assert shown["together_share"]["used"] == pytest.approx([0.6])
     assert shown["on_own_distribution"]["used"] == pytest.approx([0.8])

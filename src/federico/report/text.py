@@ -515,8 +515,11 @@ def beside(summary: Summary) -> str:
     return "Not as in the paper"
 
 
-def differences(summary: Summary) -> list[str]:
-    """Where this is not what the paper did, or not all that was asked for."""
+def differences(summary: Summary, *, beside_progress: bool = False) -> list[str]:
+    """Where this is not what the paper did, or not all that was asked for.
+
+    What goes on is left out where `progress` is shown beside it and says all of that.
+    """
     table = summary.table
     paper = table.paper
     found = list(paper.differs)
@@ -532,7 +535,8 @@ def differences(summary: Summary) -> list[str]:
         used = rate(summary, "given").capitalize()
         found.append(f"{used}; the paper has {paper.rate:g}.")
 
-    if summary.unfinished:
+    is_told = beside_progress and len(summary.pending) == summary.unfinished
+    if summary.unfinished and not is_told:
         verb = _is_or_are(summary.unfinished)
         found.append(f"{count(summary.unfinished, 'run')} of this table {verb} not finished.")
     return found

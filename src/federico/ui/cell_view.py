@@ -76,13 +76,14 @@ def _data(about: Description) -> Plain:
 
 
 def _figures(about: Description, rounds: Sequence[ShownRound]) -> list[Plain]:
-    """Every metric over the evaluated rounds: what is used, and what the same clients are alone."""
+    """Every metric over the evaluated rounds: of what is used, alone and with collaborators."""
     found = []
     for metric in METRICS[about.task]:
         places = []
         used = []
         alone_rounds = []
         alone: list[float | None] = []
+        together: list[float | None] = []
         for each in rounds:
             if each.figures is None or metric.recorded_as not in each.figures:
                 continue
@@ -92,9 +93,11 @@ def _figures(about: Description, rounds: Sequence[ShownRound]) -> list[Plain]:
             if len(means) > 1:
                 alone_rounds.append(each.round)
                 alone.append(means[1])
+                together.append(means[2])
         if places:
             line = plain.metric(metric)
             line |= {"rounds": places, "used": used, "alone_rounds": alone_rounds, "alone": alone}
+            line["together"] = together
             found.append(line)
     return found + _shares(about, rounds)
 
@@ -122,16 +125,22 @@ def _shares(about: Description, rounds: Sequence[ShownRound]) -> list[Plain]:
                     "used": means,
                     "alone_rounds": [],
                     "alone": [],
+                    "together": [],
                 }
             )
     return found
 
 
 def _means(shown: ShownRound, about: Description, metric: Metric) -> tuple[float | None, ...]:
-    """The mean over clients of what is used, and of what they are alone where that is known."""
+    """The mean over clients of what is used, and of what they are alone and with collaborators.
+
+    Only the first where the others are not known.
+    """
     made: tuple[float | None, ...] | None = shown.made.get(metric.recorded_as)
     if made is None:
-        parts = [shown.figures] if shown.alone is None else [shown.figures, shown.alone]
+        parts = [shown.figures]
+        if shown.alone is not None and shown.together is not None:
+            parts += [shown.alone, shown.together]
         made = tuple(plain.number(about.mean(metric, part or {})) for part in parts)
         shown.made[metric.recorded_as] = made
     return made

@@ -155,23 +155,26 @@ def _or_least(gain: float | None) -> float:
 
 
 def _figures(shown: ShownCell, place: int) -> list[Plain]:
-    """Every metric over the evaluated rounds: of what the client uses, and of it alone."""
+    """Every metric over the evaluated rounds: of what it uses, alone and with collaborators."""
     found = []
     for metric in METRICS[shown.about.task]:
         places = []
         used = []
         alone_rounds = []
         alone = []
+        together = []
         for each in shown.rounds:
             if each.figures is None or metric.recorded_as not in each.figures:
                 continue
             places.append(each.round)
             used.append(plain.number(each.figures[metric.recorded_as][place]))
-            if each.alone is not None:
+            if each.alone is not None and each.together is not None:
                 alone_rounds.append(each.round)
                 alone.append(plain.number(each.alone[metric.recorded_as][place]))
+                together.append(plain.number(each.together[metric.recorded_as][place]))
         if places:
             line = plain.metric(metric)
             line |= {"rounds": places, "used": used, "alone_rounds": alone_rounds, "alone": alone}
+            line["together"] = together
             found.append(line)
     return found

@@ -44,6 +44,7 @@ class RoundRead:
     evaluation_sent: list[int]
     evaluation_received: list[int]
     alone: dict[str, list[float | None]] | None = None
+    together: dict[str, list[float | None]] | None = None
     gains: list[dict[str, float | None]] | None = None
     together_share: list[float] | None = None
     effective_collaborators: list[float] | None = None
@@ -131,6 +132,7 @@ class ShownRound:
     round: int
     figures: dict[str, list[float | None]] | None
     alone: dict[str, list[float | None]] | None
+    together: dict[str, list[float | None]] | None
     trust: TrustOfRound
     neighbors: list[list[str]]
     gains: list[dict[str, float | None]] | None
@@ -285,6 +287,7 @@ def _shown(found: RoundRead, number: int, owners: Owners) -> ShownRound:
         round=number,
         figures=found.figures,
         alone=found.alone,
+        together=found.together,
         trust=owners.trust(found.posterior),
         neighbors=found.neighbors,
         gains=found.gains,

@@ -43,7 +43,7 @@ def run_view(name: str, path: Path, summary: Summary | None = None) -> Plain:
         "pace": pace(path) if summary.unfinished else None,
         "warning": plain.typeset(text.worse_than_mean(summary)),
         "beside": text.beside(summary),
-        "differences": text.differences(summary),
+        "differences": text.differences(summary, beside_progress=True),
         "paper": _paper(summary),
         "worth": text.worth(summary),
         "worth_note": plain.typeset(_worth_note(summary)),

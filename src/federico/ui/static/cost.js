@@ -2,7 +2,7 @@
 import { LINE_COLORS, lineChart } from "./charts.js";
 import { choice, columnChoice, element, paragraphs, stacked, table } from "./elements.js";
 import { chosenCell, chosenColumn, goTo, goToCell, load } from "./source.js";
-import { axisName, bytesIn, bytesText, called, figureText, percentText, scaled, secondsText, unitOf, unitOfMetric } from "./words.js";
+import { axisName, inUnit, bytesText, called, figureText, percentText, scaled, secondsText, timeUnitOf, unitOf, unitOfMetric } from "./words.js";
 import { cellOptions, rowColor } from "./worth.js";
 
 const MOST_CLIENTS = 200;
@@ -22,11 +22,13 @@ export async function showCost(name, given) {
   })), { whole: false, unit: unitOfMetric(metric), xUnit });
   const moved = rows.map((row) => row.bytes.at(-1) ?? 0);
   const [size, unit] = unitOf(rows.flatMap((row) => row.bytes));
+  const spent = rows.map((row) => row.seconds.at(-1) ?? 0);
+  const [time, timeName] = timeUnitOf(spent);
   const lines = rows.map((row, place) => [
     row.title,
     figureText(row.value, metric),
-    bytesIn(moved[place], [size]),
-    secondsText(row.seconds.at(-1) ?? 0),
+    inUnit(moved[place], [size]),
+    inUnit(spent[place], [time]),
   ]);
   return [
     element("h1", {}, "What does it cost?"),
@@ -36,7 +38,7 @@ export async function showCost(name, given) {
       against("What bytes buy", `${unit} moved so far`, unit, (row) => row.bytes.map((count) => count / size)),
       against("What seconds buy", "processor seconds so far", "s", (row) => row.seconds)),
     ...paragraphs(["A dot is where a line that is shorter than others ends."], "soft"),
-    stacked(table("One run of each method", ["method", axisName(metric), `moved to train (${unit})`, "processor time"], lines)),
+    stacked(table("One run of each method", ["method", axisName(metric), `moved to train (${unit})`, `processor time (${timeName})`], lines)),
     ...(await ofCell(run, given)),
   ];
 }
@@ -115,14 +117,15 @@ function phaseTable(phases) {
   if (!phases.length) return paragraphs(["What each phase took was not written down."], "soft");
   const sums = phases.map(([phase, seconds]) => [phase, seconds.reduce((one, other) => one + other, 0)]);
   const total = sums.reduce((sum, [, seconds]) => sum + seconds, 0);
-  const lines = sums.map(([phase, seconds]) => [phase, secondsText(seconds), percentText(total ? seconds / total : 0)]);
-  return [table("Seconds by phase", ["phase", "time", "share"], lines)];
+  const [time, name] = timeUnitOf(sums.map(([, seconds]) => seconds));
+  const lines = sums.map(([phase, seconds]) => [phase, inUnit(seconds, [time]), percentText(total ? seconds / total : 0)]);
+  return [table("Seconds by phase", ["phase", `time (${name})`, "share"], lines)];
 }
 
 function clientTable(cell) {
   const columns = [cell.sent, cell.received, cell.evaluation_sent, cell.evaluation_received];
   const [size, unit] = unitOf(columns.flat());
-  const lines = cell.clients.slice(0, MOST_CLIENTS).map((client, place) => [client, ...columns.map((counts) => bytesIn(counts[place], [size]))]);
+  const lines = cell.clients.slice(0, MOST_CLIENTS).map((client, place) => [client, ...columns.map((counts) => inUnit(counts[place], [size]))]);
   const more = cell.clients.length - MOST_CLIENTS;
   return [
     stacked(table(`${unit} by client, in all rounds`, ["client", "sent to train", "received to train", "sent to evaluate", "received to evaluate"], lines)),

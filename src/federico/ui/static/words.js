@@ -3,6 +3,8 @@
 const MINUS = "\u2212";
 const MOST_LETTERS = 14;
 const DIGITS = 4;
+// Seconds of a unit, from how many on it is used, and its name.
+const TIME_UNITS = [[3600, 7200, "hours"], [60, 120, "min"], [1, 10, "s"], [1e-3, 0, "ms"]];
 const UNITS = [[1e9, "GB"], [1e6, "MB"], [1e3, "kB"]];
 
 export function figureText(value, metric, signed = false) {
@@ -75,8 +77,14 @@ export function unitOf(counts) {
   return UNITS.find(([size]) => most >= size) || [1, "bytes"];
 }
 
-// Bytes in a given unit, so that all of a column have the same.
-export function bytesIn(count, [size]) {
+// The unit that fits the longest of these times: its seconds and name.
+export function timeUnitOf(times) {
+  const most = Math.max(0, ...times);
+  return TIME_UNITS.find(([, least]) => most >= least).filter((_, place) => place !== 1);
+}
+
+// Bytes or seconds in a given unit, so that all of a column have the same.
+export function inUnit(count, [size]) {
   if (count === null) return "-";
   const value = count / size;
   if (value > 0 && value < 0.01) return "< 0.01";

@@ -74,11 +74,9 @@ function curves(rows, metric) {
   }));
 }
 
-// What is not finished is said where the progress is, and not twice.
 function differences(run) {
-  const found = run.differences.filter((each) => !run.progress || !each.endsWith("not finished."));
-  if (!found.length) return [];
-  const items = found.map((each) => element("li", {}, each));
+  if (!run.differences.length) return [];
+  const items = run.differences.map((each) => element("li", {}, each));
   return [element("div", { class: "note" }, element("p", {}, `${run.beside}:`), element("ul", {}, items))];
 }
 
@@ -207,7 +205,8 @@ function meanFigures(cells) {
     if (others.includes(undefined)) continue;
     const used = meanSeries(others.map((each) => [each.rounds, each.used]));
     const alone = meanSeries(others.map((each) => [each.alone_rounds, each.alone]));
-    found.push({ ...metric, rounds: used.rounds, used: used.values, sd: used.sd, alone_rounds: alone.rounds, alone: alone.values });
+    const together = meanSeries(others.map((each) => [each.alone_rounds, each.together]));
+    found.push({ ...metric, rounds: used.rounds, used: used.values, sd: used.sd, alone_rounds: alone.rounds, alone: alone.values, together: together.values });
   }
   return found;
 }
@@ -263,6 +262,7 @@ export function usedAndAlone(title, metric) {
   const lines = [{ name: "used", color: "var(--better)", x: metric.rounds, y: scaled(metric.used, metric), sd }];
   if (metric.alone.length > 0) {
     lines.push({ name: "alone", color: "var(--soft)", x: metric.alone_rounds, y: scaled(metric.alone, metric) });
+    lines.push({ name: "with collaborators", color: "#cc79a7", x: metric.alone_rounds, y: scaled(metric.together, metric) });
   }
   return lineChart(title, "round", axisName(metric), lines, { unit: unitOfMetric(metric) });
 }
