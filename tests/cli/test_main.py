@@ -106,6 +106,15 @@ def test_the_shell_completes_what_is_typed(
     assert federico().out.split() == offered
 
 
+def test_line_breaks_of_the_source_are_not_those_of_the_help(
+    federico: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "500")
+    lines = federico("peer", "status", "--help").out.splitlines()
+    about_health = [line for line in lines if "Suitable for a health check" in line]
+    assert about_health[0].rstrip().endswith("has died or hangs.")
+
+
 def test_exit_codes_are_in_the_help(federico: Command) -> None:
     text = " ".join(federico("--help").out.split())
     for words in (

@@ -11,7 +11,7 @@ from typer.core import TyperGroup
 from federico import compat
 from federico.cli.doctor import doctor
 from federico.cli.export import export
-from federico.cli.flags import hide_types_of_flags
+from federico.cli.help import tidy_help
 from federico.cli.init import init
 from federico.cli.launch import launch
 from federico.cli.methods import methods
@@ -141,7 +141,7 @@ def main() -> None:
     """Entry point: errors a user can act on become one line and an exit code."""
     compat.let_idle_threads_sleep()
     command = typer.main.get_command(app)
-    hide_types_of_flags(command)
+    tidy_help(command)
     try:
         command(prog_name="federico")
     except FedericoError as error:

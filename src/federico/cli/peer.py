@@ -217,8 +217,8 @@ def _raise_first_error(file: Path, findings: "list[Finding]") -> None:
 def status(file: SiteOrState, json: Json = False) -> None:
     """Show how the peer is doing: round, score, alone or together, who is away or waited for.
 
-    Fit for a health check: the exit code is 0 as long as the peer runs and gives signs of life, and
-    after it has finished or was told to stop; it is 8 for a peer that has died or hangs.
+    Suitable for a health check: the exit code is 0 as long as the peer runs and gives signs of
+    life, and after it has finished or was told to stop; it is 8 for a peer that has died or hangs.
     """
     state_folder = find_state_folder(file)
     current = read_status(state_folder)

@@ -112,7 +112,7 @@ class Experiment(Options):
     figure: FigureOptions | None = None
     """A figure in the style of the paper, in addition to the usual ones."""
     origin: str = ""
-    """Where the data can be had, in a sentence: it is said when a file of the data is missing."""
+    """Where to get the data, in one sentence; shown when a file is missing."""
     folder: Path = Field(default=Path(), validate_default=True)
     """Folder that the files named here are looked for in first, relative to this file; data that is
     not there is looked for in the folder that FEDERICO_DATA names, or else in `data`."""

@@ -39,7 +39,7 @@ class Training(Options):
     that support it; results differ by more than rounding. Models, losses, optimizers and messages
     keep their precision, and `federico predict` does not use it."""
     shared: Shared = "all"
-    """What of a model clients exchange: `all`; with `trainable` the parameters that have
+    """Which part of a model clients exchange: `all`; with `trainable` the parameters that have
     `requires_grad`, such as a head on a frozen backbone, or LoRA; `head` (the last module with
     parameters of its own) or `body` (all but the head); or a list of names of modules and tensors.
     What is not `all` leaves out what is frozen: it is the same for all clients and held once. The
