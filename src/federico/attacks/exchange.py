@@ -14,6 +14,7 @@ from torch import Tensor
 
 from federico.attacks.hostile_updates import HOSTILE_DELTAS, OF_THEIR_OWN_MODEL_TOO, Opportunity
 from federico.attacks.options import AttackOptions
+from federico.attacks.shown_models import ShownEchoes, ShownNanElsewhere
 from federico.exchange.protocol import Exchange, Updates
 from federico.learning.bank import Bank
 from federico.learning.rows import Rows
@@ -87,9 +88,9 @@ class HostileExchange:
             self._poison()
             self._is_poisoned = True
         if self._attack.kind == "echo":
-            self._bank.echoing = self._members
+            self._bank.shown = ShownEchoes(self._members)
         if self._attack.kind == "nan-elsewhere":
-            self._bank.nan_elsewhere = self._members
+            self._bank.shown = ShownNanElsewhere(self._members)
 
     def _possible(self, round_index: int, visits: Visits) -> Visits:
         """The visits without those to and by members that are absent."""

@@ -14,6 +14,7 @@ from federico.learning.layout import ModelLayout, RowLayout
 from federico.learning.parts import ModelPart
 from federico.learning.personal_parts import PersonalParts
 from federico.learning.rows import Rows, RowStorage
+from federico.learning.shown_models import ShownModels
 from federico.learning.visits import Visits
 from federico.types import BoolArray, FloatArray, IntArray
 
@@ -50,11 +51,8 @@ class Bank:
         self.storage = storage or RowStorage()
         self.counters = layout.initial_counters().repeat(len(rows), 1)
         self._private = private or {}
-        self.echoing: IntArray = np.empty(0, np.int64)
-        """Owners that serve every visitor its own model: only hostile members of a simulation."""
-        self.nan_elsewhere: IntArray = np.empty(0, np.int64)
-        """Owners whose models are no number for samples that others neither train nor judge on:
-        only hostile members of a simulation."""
+        self.shown = ShownModels()
+        """Which models visitors are shown; hostile members of a simulation replace this."""
 
         # All owners whose models are here, sorted, and the place of each one's row.
         self._known_owners = owners
@@ -142,14 +140,8 @@ class Bank:
         return torch.from_numpy(found).to(self.rows.device)
 
     def places_met(self, visits: Visits) -> Tensor:
-        """The places of the models that these visits meet: those of the owners, or of an echo."""
-        owners = visits.owners
-        if len(self.echoing):
-            # Visitors get their own model back; those who give echoes see what is true.
-            meets_echo = np.isin(owners, self.echoing)
-            echoes_itself = np.isin(visits.clients, self.echoing)
-            owners = np.where(meets_echo & ~echoes_itself, visits.clients, owners)
-        return self.places(owners)
+        """The places of the models that these visits meet, as they are shown."""
+        return self.places(self.shown.owners_met(visits))
 
     @contextmanager
     def parts_put_back(self) -> Iterator[PersonalParts | None]:
@@ -190,21 +182,19 @@ class Bank:
             self.load(visits[np.array([position])], row)
             yield row[0]
 
-    def are_nan_elsewhere(self, visits: Visits) -> BoolArray:
-        """Which visits meet a model that is no number for samples it was not measured on."""
-        by_others = ~np.isin(visits.clients, self.nan_elsewhere)
-        meets_one: BoolArray = np.isin(visits.owners, self.nan_elsewhere) & by_others
-        return meets_one
-
     def are_finite(self, owners: IntArray) -> BoolArray:
         """Whether all numbers of each of these owners' models are finite, [owners].
 
         Models are looked at one by one: side by side they might not fit into memory.
         """
         distinct, which = np.unique(owners, return_inverse=True)
+        places = self.places(distinct).tolist()
+
+        # One row at a time: a mask of all would take a quarter of their memory.
         finite = np.zeros(len(distinct), dtype=bool)
-        for position, place in enumerate(self.places(distinct).tolist()):
-            finite[position] = bool(self.rows[place].isfinite().all())
+        for position, place in enumerate(places):
+            row = self.rows[place]
+            finite[position] = bool(row.isfinite().all())
         return finite[which]
 
     def replace_visiting_rows(self, owners: IntArray) -> Tensor:

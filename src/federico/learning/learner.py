@@ -540,7 +540,7 @@ class Learner:
             stack_calibration = None
             if calibration is not None:
                 stack_calibration = calibration.take(stack.positions)
-            are_nan = torch.from_numpy(bank.are_nan_elsewhere(stack.visits)).to(self.device)
+            are_nan = torch.from_numpy(bank.shown.are_nan_elsewhere(stack.visits)).to(self.device)
             parts = []
             for batch in self._evaluation_batches(data, stack.visits):
                 inputs = data.inputs(batch.index)
