@@ -32,12 +32,13 @@ def test_methods_of_ones_own_get_colours_of_their_own() -> None:
     assert len({look.color for look in found.values()}) == len(rows)
 
 
-def test_variants_of_one_method_share_its_colour() -> None:
+def test_variants_of_one_method_share_its_colour_and_differ_in_their_lines() -> None:
     rows = [make_row("a", method="mine"), make_row("b", method="mine")]
 
     found = looks(rows)
 
-    assert found["a"] == found["b"]
+    assert found["a"].color == found["b"].color
+    assert found["a"].line != found["b"].line
 
 
 @pytest.mark.parametrize("distribution", [None, [0, 1, 2], [4, 4, 4]])

@@ -77,6 +77,25 @@ def test_variants_of_one_method_are_not_compared_by_cost() -> None:
     assert "cost" not in dict(draw_all(summary, NO_CELLS))
 
 
+def test_pictures_of_several_columns_can_be_read_on_a_telephone() -> None:
+    for figure in (overview(two_columns()), cost(two_columns())):
+        above, *_, below = drawn(figure)
+        assert figure.get_figwidth() < 6.5, "inches: 390 pixels of a page leave 6 for a letter"
+        assert above.get_position().y0 > below.get_position().y1, "below each other"
+
+
+def test_methods_of_which_one_has_two_rows_are_compared_by_cost() -> None:
+    rows = [make_cell("federico", 0.5, 0.6), make_cell("local", 0.5, 0.6)]
+    rows.append(make_cell("the paper's rule", 0.5, 0.6, method="federico"))
+    table = make_table("federico", "local", "the paper's rule", rounds=2)
+    first, second, third = table.rows
+    changed = (first, second, third.model_copy(update={"method": "federico"}))
+    summary = aggregate(table.model_copy(update={"rows": changed}), rows)
+    left, _ = drawn(dict(draw_all(summary, NO_CELLS))["cost"])
+    of_federico = [line for line in left.get_lines() if line.get_color() == "#0072B2"]
+    assert len({str(line.get_linestyle()) for line in of_federico}) == 2
+
+
 def test_the_overview_has_a_panel_for_each_column_and_says_every_mean() -> None:
     left, right = drawn(overview(two_columns()))
 

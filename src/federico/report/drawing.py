@@ -54,6 +54,8 @@ LINE_STYLES: tuple[LineStyle, ...] = (
     (0, (1, 1)),
     (0, (8, 2)),
 )
+LINES_APART = 3
+"""How far apart the styles of two rows of one method are; 3 meets all eight before the first."""
 GROUP_COLORS = (
     "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#0072B2", "#000000",
 )  # fmt: skip
@@ -86,14 +88,15 @@ class Look:
 
 
 def looks(rows: Sequence[TableRow]) -> dict[str, Look]:
-    """The look of every row by its name; rows of one method have one colour."""
+    """The look of every row by its name; rows of one method have one colour and other lines."""
     known = list(METHOD_COLORS)
     others: list[str] = []
     for row in rows:
         if row.method not in known and row.method not in others:
             others.append(row.method)
 
-    found = {}
+    found: dict[str, Look] = {}
+    methods: list[str] = []
     for row in rows:
         if row.method in known:
             place = known.index(row.method)
@@ -102,7 +105,9 @@ def looks(rows: Sequence[TableRow]) -> dict[str, Look]:
             number = others.index(row.method)
             place = len(known) + number
             color = OTHER_COLORS[number % len(OTHER_COLORS)]
-        found[row.name] = Look(color, LINE_STYLES[place % len(LINE_STYLES)])
+        further = LINES_APART * methods.count(row.method)
+        methods.append(row.method)
+        found[row.name] = Look(color, LINE_STYLES[(place + further) % len(LINE_STYLES)])
     return found
 
 

@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
 
 from federico.report import text
 from federico.report.details import RunDetails
@@ -44,6 +45,9 @@ from federico.runs.metric import Metric
 from federico.runs.table import TableRow
 from federico.types import FloatArray
 
+NARROW = 6.2
+"""Inches of a picture that can still be read on a telephone."""
+MOST_TICKS_OF_COST = 4
 MOST_ROWS = 32
 """Clients of a dot plot or bar chart."""
 MOST_HEAT = 256
@@ -115,8 +119,7 @@ def draw_all(summary: Summary, details: RunDetails) -> Iterator[tuple[str, Figur
         yield "rounds", rounds(summary)
 
     # Methods are compared by what they cost, variants of one method are not.
-    all_differ = len(methods) == len(table.rows)
-    if summary.entries and all_differ and len(methods) > 1:
+    if summary.entries and few_rows and len(methods) > 1:
         yield "cost", cost(summary)
 
     by_client = any(entry.by_client for entry in summary.entries)
@@ -151,18 +154,21 @@ def overview(summary: Summary, trusted: Posteriors | None = None) -> Figure:
         if summary.row(row.name, summary.shown_rate):
             rows.append(row)
 
-    height = 1.9 + 0.4 * len(rows)
+    height = 0.4 * len(rows)
     if trusted is not None:
         title = text.headline(summary, short=True).rstrip(".")
-        figure = sheet(11, max(height, 4.8), title)
+        figure = sheet(11, max(1.9 + height, 4.8), title)
         left, right = figure.subplots(1, 2, width_ratios=[1, 1.05])
         trust(right, trusted)
         panels_of_columns = [left]
     else:
-        width = max(2.6 + 3.3 * len(columns), 8)
-        figure = sheet(width, height, summary.table.title)
-        grid = figure.subplots(1, len(columns), sharey=True, squeeze=False)
+        # Below each other: side by side they would be too small to read on a telephone.
+        of_panel = height + (1.0 if len(columns) > 1 else 0.7)
+        figure = sheet(NARROW, 1.2 + of_panel * len(columns), summary.table.title)
+        grid = figure.subplots(len(columns), 1, squeeze=False, sharex=True)
         panels_of_columns = list(grid.flat)
+        for axes in panels_of_columns:
+            axes.tick_params(labelbottom=True)
 
     for axes, column in zip(panels_of_columns, columns, strict=True):
         _column_of_dots(axes, summary, column, rows)
@@ -245,7 +251,7 @@ def cost(summary: Summary) -> Figure:
     """The figure over the megabytes moved and the processor seconds spent, a line for each row."""
     columns = _begun(summary)
     height = 0.9 + 3.0 * len(columns)
-    figure = sheet(10, height, f"{summary.table.title}: what it costs")
+    figure = sheet(NARROW, height, f"{summary.table.title}: what it costs")
     grid = figure.subplots(len(columns), 2, squeeze=False, sharey="row")
     for (left, right), column in zip(grid, columns, strict=True):
         _cost_of_column(left, right, summary, column)
@@ -255,7 +261,7 @@ def cost(summary: Summary) -> Figure:
     for axes in grid[:, 1]:
         handles, labels = axes.get_legend_handles_labels()
         by_label.update(zip(labels, handles, strict=True))
-    across = int(np.clip(len(by_label), 1, 7))
+    across = int(np.clip(len(by_label), 1, 4))
     legend_below(figure, list(by_label.values()), across)
     return figure
 
@@ -274,6 +280,7 @@ def _cost_of_column(left: Axes, right: Axes, summary: Summary, column: str) -> N
     right.set_xlabel("processor seconds")
     for axes in (left, right):
         axes.set_xlim(0, None)
+        axes.xaxis.set_major_locator(MaxNLocator(MOST_TICKS_OF_COST))
         clean(axes, "y")
     left.set_ylabel(summary.metric.axis)
     _limit(left, summary, entries)
@@ -509,8 +516,7 @@ def _direction(summary: Summary) -> str:
     better = "lower"
     if summary.metric.higher_is_better:
         better = "higher"
-    name = summary.metric.name.capitalize()
-    return f"{name} on the clients' own test data ({better} is better)"
+    return f"On the clients' own test data ({better} is better)"
 
 
 def _styles(summary: Summary, entries: Sequence[Entry]) -> dict[str, Look]:
