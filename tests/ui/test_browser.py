@@ -1,5 +1,6 @@
 """The page as a person uses it, in a real browser; skipped where there is none."""
 
+import json
 import shutil
 import subprocess
 import sys
@@ -9,7 +10,7 @@ import pytest
 
 from federico.report import summarize
 from federico.runs.table import write_table
-from federico.ui.frozen import write_report
+from federico.ui.frozen import frozen_page, write_report
 from tests.support.browser import OpenPage, Serve, picture, show
 from tests.support.results import make_table
 from tests.support.run_folders import EVIL, going_on, learning, next_round, write_cell
@@ -277,6 +278,21 @@ def finished_and_kept(folder: Path) -> None:
     kept.mkdir()
     for name in ("table.json", "results.jsonl"):
         shutil.copy(run / name, kept / name)
+
+
+def test_a_report_without_clients_says_so_and_shows_the_rest(
+    tmp_path: Path, open_page: OpenPage
+) -> None:
+    finished_and_kept(tmp_path)
+    whole = frozen_page(tmp_path / "run").split('id="frozen">')[1].split("</script>")[0]
+    held = json.loads(whole)["held"]
+    room = len(held["run\nrun"]) + len(held["cell\nrun\nfederico-0"]) + 20
+    report = tmp_path / "small.html"
+    report.write_text(frozen_page(tmp_path / "run", room), encoding="utf-8")
+
+    page = open_page(f"{report.as_uri()}#/cost?run=run&peer=b", offline=True)
+    page.get_by_text("This report does not hold that").wait_for()
+    page.get_by_label("What bytes buy").wait_for()
 
 
 def test_sites_of_two_federations_are_not_merged(

@@ -1,7 +1,7 @@
 // What does it cost? Bytes and seconds by round, phase and client, and what they buy.
 import { LINE_COLORS, lineChart } from "./charts.js";
 import { choice, columnChoice, element, paragraphs, stacked, table } from "./elements.js";
-import { chosenCell, chosenColumn, goTo, goToCell, load } from "./source.js";
+import { chosenCell, chosenColumn, goTo, goToCell, load, NotReachedError } from "./source.js";
 import { axisName, inUnit, bytesText, called, figureText, percentText, scaled, secondsText, timeUnitOf, unitOf, unitOfMetric } from "./words.js";
 import { cellOptions, rowColor } from "./worth.js";
 
@@ -81,7 +81,14 @@ async function ofPeer(run, wanted, cell, peer) {
   if (peer === EVERYONE) {
     return costOfRounds(cell, "of all messages", [["to train", cell.moved], ["to evaluate", cell.evaluation_moved]], isKnown);
   }
-  const client = await load("client", run.name, wanted, peer);
+  let client;
+  try {
+    client = await load("client", run.name, wanted, peer);
+  } catch (error) {
+    if (error instanceof NotReachedError) throw error;
+    // Such as a report that had no room for its clients: the rest is there.
+    return paragraphs([error.message], "note");
+  }
   const [sent, received, evaluationSent, evaluationReceived] = client.traffic;
   return costOfRounds({ rounds: client.rounds, phases: cell.phases, phaseRounds: cell.rounds }, `of ${called(peer)}`, [
     ["sent to train", sent],
