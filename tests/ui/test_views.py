@@ -8,6 +8,7 @@ from axe_playwright_python.sync_playwright import Axe
 
 from federico.report import summarize
 from federico.ui.frozen import write_report
+from federico.ui.site_report import write_site_report
 from tests.support.browser import WIDTHS, OpenPage, Serve, picture, show
 from tests.support.large_runs import write_large_run
 from tests.support.run_folders import EVIL, going_on
@@ -89,9 +90,12 @@ def test_everybody_can_read_every_view(
 def test_everybody_can_read_the_report(
     folder: Path, open_page: OpenPage, device: str, scheme: str
 ) -> None:
-    report = write_report(folder / "one", summarize(folder / "one"))
-    page = open_page(report.as_uri(), WIDTHS[device], scheme, offline=True)
-    for name in ("worth", "trust", "cost", "data"):
+    of_run = write_report(folder / "one", summarize(folder / "one"))
+    of_site = write_site_report(folder / "sites" / "north" / "state").page
+    page = open_page(of_run.as_uri(), WIDTHS[device], scheme, offline=True)
+    views = [(of_run, name) for name in ("worth", "trust", "cost", "data")]
+    views += [(of_site, name) for name in ("site", "network")]
+    for report, name in views:
         page.goto("about:blank")
         page.goto(f"{report.as_uri()}#/{name}")
         page.locator("main h1").wait_for()
