@@ -24,16 +24,22 @@ export function aboutClient(client) {
   const figures = client.figures.map((metric) => usedAndAlone(`${metric.name} of ${client.client}`, metric));
   const parts = [
     element("h2", {}, /^client\b/i.test(client.client) ? client.client : `Client ${client.client}`),
-    element("p", { id: "sentence" }, client.sentence ? `After round ${client.last_round}: ${client.sentence}` : "This method has no weights over clients' models."),
+    element("p", { id: "sentence" }, client.sentence ? `After round ${client.last_round}: ${client.sentence}` : "The records have no weights of it over clients' models."),
     chart,
     element("h3", {}, "Why its trust moved"),
     ...moves(client),
     element("h3", {}, "Its data and bytes"),
-    element("p", {}, `${countText(client.train, "training sample")}, ${countText(client.test, "test sample")}; it sent ${bytesText(client.sent)} and received ${bytesText(client.received)} to train, and sent ${bytesText(client.evaluation_sent)} and received ${bytesText(client.evaluation_received)} to evaluate.`),
+    element("p", {}, `${samples(client)}It sent ${bytesText(client.sent)} and received ${bytesText(client.received)} to train, and sent ${bytesText(client.evaluation_sent)} and received ${bytesText(client.evaluation_received)} to evaluate.`),
     ...histogram(client),
     figures.length ? folded("Its figures over the rounds", figures) : null,
   ];
   return { parts, note: chart?.note };
+}
+
+// Nothing of the samples where nobody wrote down how many there are.
+function samples(client) {
+  if (!client.train) return "";
+  return `${countText(client.train, "training sample")}, ${countText(client.test, "test sample")}. `;
 }
 
 function moves(client) {

@@ -1,6 +1,6 @@
 // The report of one site: what its peer said last, whom it trusts over the rounds and why, and the members.
 import { aboutClient } from "./client.js";
-import { element, givenTable, paragraphs } from "./elements.js";
+import { coded, element, givenTable, paragraphs } from "./elements.js";
 import { load } from "./source.js";
 import { dateText } from "./words.js";
 import { usedAndAlone } from "./worth.js";
@@ -12,13 +12,20 @@ export async function showSite() {
     element("h1", {}, own.headline),
     element("p", { class: "soft" }, `As the peer said on ${dateText(own.updated)} at ${at}.`),
     // The view of the rounds begins with the same sentence.
-    own.sentence && !own.client ? element("p", { class: "note" }, own.sentence) : null,
-    ...paragraphs(own.remarks),
+    own.sentence && !own.client?.sentence ? element("p", { class: "note" }, own.sentence) : null,
+    ...own.remarks.map((remark) => element("p", {}, coded(remark))),
     own.figures ? givenTable(own.figures) : null,
     ...overTheRounds(own.client),
     element("h2", {}, "Members"),
-    givenTable(own.members),
+    members(own.members),
   ];
+}
+
+// What was refused may be long.
+function members(given) {
+  const made = givenTable(given);
+  made.classList.add("worded");
+  return made;
 }
 
 function overTheRounds(client) {
