@@ -16,8 +16,10 @@ from federico.experiment.runner import simulate
 from federico.learning.bank import Bank
 from federico.learning.layout import ModelLayout
 from federico.learning.visits import Visits
-from federico.methods.echoes import REMEMBERED, Echoes
+from federico.methods.answers import AnswerSketches, no_sketches
+from federico.methods.echoes import REMEMBERED, STEPS_TO_COMPARE, Echoes
 from federico.runs.records import Record, read_records
+from federico.types import FloatArray
 
 NAMES = ("reader", "other")
 SIZE = 5000
@@ -35,6 +37,7 @@ class Reader:
         self.bank = Bank.start(layout, 0, {0: "reader", 1: "other"}, torch.device("cpu"))
         self.echoes = Echoes(self.bank, HOSTED, NAMES, seed=0)
         self.trail = self.echoes.nothing_yet()
+        self.answers = self.echoes.nothing_answered_yet()
         self.models: list[Tensor] = []
         self._random = torch.Generator().manual_seed(0)
         self.play(rounds)
@@ -51,7 +54,7 @@ class Reader:
 
     def takes_for_echo(self, model: Tensor) -> bool:
         self.bank.rows[1].copy_(model)
-        (is_echo,) = self.echoes.among(OTHER_VISITS, self.trail)
+        (is_echo,) = self.echoes.among(OTHER_VISITS, self.trail, no_sketches(1), self.answers)
         return bool(is_echo)
 
 
@@ -88,7 +91,9 @@ def test_models_that_differ_in_a_single_number_are_told_apart() -> None:
 
 def test_ones_own_visit_is_no_echo() -> None:
     reader = Reader()
-    assert reader.echoes.among(Visits.to_own(HOSTED), reader.trail).tolist() == [False]
+    own = Visits.to_own(HOSTED)
+    is_echo = reader.echoes.among(own, reader.trail, no_sketches(1), reader.answers)
+    assert is_echo.tolist() == [False]
 
 
 def test_who_has_not_moved_yet_finds_no_echo() -> None:
@@ -105,6 +110,67 @@ def test_a_model_of_fewer_numbers_than_a_sketch_is_compared_number_by_number() -
     reader = Reader(size=3)
     assert reader.takes_for_echo(reader.models[-2])
     assert not reader.takes_for_echo(reader.models[-1] + torch.tensor([0.0, 0.0, 0.05]))
+
+
+class Answering(Reader):
+    """The same peer, whose models answer some questions; other models have quite other numbers."""
+
+    def __init__(
+        self, rounds: int = 2 * STEPS_TO_COMPARE, samples: int = 20, classes: int = 10
+    ) -> None:
+        super().__init__(0)
+        self.sketches = AnswerSketches(NAMES, seed=0)
+        self._rng = np.random.default_rng(0)
+        self.logits = 5 * self._rng.standard_normal((samples, classes))
+        for _ in range(rounds):
+            self.play(1)
+            self.logits = self.logits + self.change()
+            self.echoes.remember_answers(self.answers, self.sketched(self.logits))
+
+    def change(self) -> FloatArray:
+        """What a round changes in the answers, one like another."""
+        return 0.5 * self._rng.standard_normal(self.logits.shape)
+
+    def sketched(self, logits: FloatArray) -> FloatArray:
+        likelihood = np.exp(logits).sum(axis=1, keepdims=True)
+        outputs: FloatArray = (logits - np.log(likelihood))[None]
+        return self.sketches.of(outputs, HOSTED)
+
+    def takes_answers_for_its_own(self, logits: FloatArray) -> bool:
+        self.bank.rows[1].copy_(10 * self.direction())
+        answers = self.sketched(logits)
+        (is_echo,) = self.echoes.among(OTHER_VISITS, self.trail, answers, self.answers)
+        return bool(is_echo)
+
+
+def test_other_numbers_do_not_hide_a_model_that_answers_as_ones_own() -> None:
+    reader = Answering()
+    assert reader.takes_answers_for_its_own(reader.logits)
+    assert reader.takes_answers_for_its_own(reader.logits + 0.2 * reader.change())
+
+
+def test_neither_being_surer_nor_liking_a_class_hides_an_echo() -> None:
+    """A judge evens out both, so both are free for who disguises an echo."""
+    reader = Answering()
+    assert reader.takes_answers_for_its_own(3 * reader.logits)
+    assert reader.takes_answers_for_its_own(reader.logits + np.arange(10))
+
+
+def test_an_honest_model_that_answers_about_the_same_is_no_echo() -> None:
+    reader = Answering()
+    for _ in range(20):
+        assert not reader.takes_answers_for_its_own(reader.logits + reader.change())
+
+
+@pytest.mark.parametrize("few", [{"samples": 2}, {"rounds": STEPS_TO_COMPARE}])
+def test_few_answers_or_rounds_make_no_echo(few: dict[str, int]) -> None:
+    reader = Answering(**few)
+    assert not reader.takes_answers_for_its_own(reader.logits)
+
+
+def test_an_answer_to_all_samples_alike_is_close_to_nothing() -> None:
+    sketches = AnswerSketches(NAMES, seed=0)
+    assert np.isnan(sketches.of(np.full((1, 20, 10), -np.log(10)), HOSTED)).all()
 
 
 HOSTILE = ("0", "1")

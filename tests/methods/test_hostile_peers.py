@@ -11,6 +11,7 @@ from federico.experiment.config import validate
 from tests.support.hostile_peers import (
     Attack,
     broken_model,
+    disguised_echo,
     echo,
     play_apart,
     play_beside,
@@ -39,8 +40,11 @@ ECHOES = {
     "turned round": Attack("good-model-bad-moves", 1.0, coefficient=60.0, serve=echo),
     "noise": Attack("noise", serve=echo),
     "a little is enough": Attack("alie", 1.5, serve=echo),
+    "disguised, turned round": Attack(
+        "good-model-bad-moves", 1.0, coefficient=60.0, serve=disguised_echo
+    ),
 }
-"""They serve everybody its own model, which nobody can distrust."""
+"""They serve everybody its own model, which is worth to it what its own is."""
 
 
 def setup(seed: int, rounds: int = 30, **federico: object) -> Setup:
@@ -106,6 +110,16 @@ def test_who_unlearns_what_its_good_model_knows_is_found_out(
 def test_who_echoes_a_peers_own_model_does_hardly_more_harm_than_who_is_absent() -> None:
     attack = ECHOES["turned round, ten times as long"]
     assert deceived_accuracy(attack, 0, ROUNDS) > without_them(0, ROUNDS) - 2 * MOST_LOST
+
+
+def test_nobody_trusts_who_disguises_its_own_model(caplog: pytest.LogCaptureFixture) -> None:
+    """The same function in other numbers, which is worth to a reader what its own model is."""
+    caplog.set_level("INFO", logger="federico.methods.echoes")
+    attack = Attack("good-model-bad-moves", 1.0, coefficient=60.0, serve=disguised_echo)
+    assert deceived_accuracy(attack, 0, ROUNDS) > without_them(0, ROUNDS) - MOST_LOST
+    for reader in range(2, 8):
+        for member in MEMBERS:
+            assert f"the model of {member} is that of {reader} itself" in caplog.text
 
 
 def test_under_the_papers_rule_they_do_harm() -> None:

@@ -51,6 +51,20 @@ def echo(own: Tensor, reader: Tensor, random: torch.Generator) -> Tensor:
     return reader
 
 
+def disguised_echo(own: Tensor, reader: Tensor, random: torch.Generator) -> Tensor:
+    """The same function with its hidden units in another order: other numbers, the same answers.
+
+    For a perceptron of 64 inputs, 64 hidden units and 10 outputs.
+    """
+    hidden, inputs, outputs = 64, 64, 10
+    order = torch.randperm(hidden, generator=random)
+    sizes = [hidden * inputs, hidden, outputs * hidden, outputs]
+    into, bias, out_of, out_bias = reader.split(sizes)
+    into = into.view(hidden, inputs)[order].flatten()
+    out_of = out_of.view(outputs, hidden)[:, order].flatten()
+    return torch.cat([into, bias[order], out_of, out_bias])
+
+
 @dataclass(frozen=True)
 class Attack:
     """What hostile peers do; what is not given they do as honest peers do."""

@@ -1,9 +1,9 @@
 """Finds models of others that are a reader's own: nobody is to earn trust with an echo.
 
 An echo of a peer's own model fits the peer's samples as well as its own model does, so it would be
-trusted like that of a true collaborator. Each peer remembers a sketch of its own model after every
-round: a few numbers, whose distance tells that of the models. A model that is as close to one of
-them as a small part of a round's move is an echo.
+trusted like that of a true collaborator. Each peer remembers sketches of its own model after every
+round: a few numbers each, whose distance tells that of the models, and how differently they answer.
+A model that is as close to one of them as a part of what a round usually changes is an echo.
 """
 
 import logging
@@ -15,8 +15,9 @@ from torch import Tensor
 
 from federico.learning.bank import Bank
 from federico.learning.visits import Visits
+from federico.methods.answers import NUMBERS as ANSWER_NUMBERS
 from federico.rng import stream
-from federico.types import BoolArray, IntArray
+from federico.types import BoolArray, FloatArray, IntArray
 
 log = logging.getLogger(__name__)
 
@@ -27,6 +28,13 @@ NUMBERS = 32
 CLOSE = 0.01
 """A model that is closer to one's own than this part of how far one's own usually moves in a round
 is an echo of it."""
+CLOSE_ANSWERS = 0.5
+"""A model whose answers are closer to one's own than this part of how far one's own usually change
+in a round is an echo of it. Honest models of the same distribution are about twice as far or more.
+"""
+STEPS_TO_COMPARE = 5
+"""Rounds after which answers are compared: before, one's own change too much from round to round.
+"""
 MOST_NUMBERS = 1 << 22
 """Numbers of models that are copied at a time to sketch them."""
 
@@ -48,14 +56,26 @@ class Echoes:
         """The trail of clients that have not played a round: [hosted, rounds, numbers]."""
         return torch.full((len(self._hosted), REMEMBERED, NUMBERS), torch.nan)
 
+    def nothing_answered_yet(self) -> Tensor:
+        """The same of what their models answer."""
+        return torch.full((len(self._hosted), REMEMBERED, ANSWER_NUMBERS), torch.nan)
+
     def remember(self, trail: Tensor) -> None:
         """Add the clients' models, as they are now, to the end of their trail."""
         places = self._bank.places(self._hosted)
-        trail[:, :-1] = trail[:, 1:].clone()
-        trail[:, -1] = self._sketches(places)
+        _add(trail, self._sketches(places))
 
-    def among(self, visits: Visits, trail: Tensor) -> BoolArray:
-        """Which visits meet an echo of the visitor's own model, [visits]."""
+    def remember_answers(self, trail: Tensor, answers: FloatArray) -> None:
+        """Add what the clients' models answer now, [hosted, numbers], to the end of their trail."""
+        _add(trail, torch.from_numpy(answers).float())
+
+    def among(
+        self, visits: Visits, trail: Tensor, answers: FloatArray, answer_trail: Tensor
+    ) -> BoolArray:
+        """Which visits meet an echo of the visitor's own model, [visits].
+
+        `answers` are sketches of what each visit's model answers, [visits, numbers].
+        """
         belongs_to_client = visits.owners < len(self._names)
         to_others = np.flatnonzero(belongs_to_client & ~visits.are_own)
         places = self._bank.places_met(visits[to_others])
@@ -64,9 +84,13 @@ class Echoes:
 
         is_echo = np.zeros(len(visits), dtype=bool)
         for client, positions in visits[to_others].by_client():
-            own = trail[np.searchsorted(self._hosted, client)]
-            close = _are_close(met[positions], own)
-            is_echo[to_others[positions]] = close.numpy()
+            place = np.searchsorted(self._hosted, client)
+            same_numbers = _are_close(met[positions], trail[place], CLOSE)
+            answered = torch.from_numpy(answers[to_others[positions]]).float()
+            same_answers = torch.zeros_like(same_numbers)
+            if _steps_known(answer_trail[place]) >= STEPS_TO_COMPARE:
+                same_answers = _are_close(answered, answer_trail[place], CLOSE_ANSWERS)
+            is_echo[to_others[positions]] = (same_numbers | same_answers).numpy()
         self._report(visits[np.flatnonzero(is_echo)])
         return is_echo
 
@@ -99,13 +123,28 @@ class Echoes:
                 log.info("the model of %s is that of %s itself: it is not trusted", theirs, reader)
 
 
-def _are_close(met: Tensor, own: Tensor) -> Tensor:
-    """Which of the sketches [met, numbers] are about one of a peer's own [rounds, numbers]."""
+def _add(trail: Tensor, newest: Tensor) -> None:
+    """Add sketches [hosted, numbers] to the end of a trail, and forget the oldest."""
+    trail[:, :-1] = trail[:, 1:].clone()
+    trail[:, -1] = newest
+
+
+def _steps_known(own: Tensor) -> int:
+    """How many steps there are between the sketches of a trail [rounds, numbers]."""
+    steps = _lengths(own[1:] - own[:-1])
+    return int(torch.isfinite(steps).sum())
+
+
+def _are_close(met: Tensor, own: Tensor, part: float) -> Tensor:
+    """Which of the sketches [met, numbers] are about one of a peer's own [rounds, numbers].
+
+    About means closer than this part of a usual step.
+    """
     # A round that is not remembered is NaN: it counts for no step, and is close to nothing.
     steps = _lengths(own[1:] - own[:-1])
     usual_step = steps.nanmedian()
     distances = _lengths(met[:, None] - own)  # [met, rounds]
-    is_close = distances < CLOSE * usual_step
+    is_close = distances < part * usual_step
     return is_close.any(1)
 
 

@@ -176,6 +176,8 @@ class HeldOutEvidence(TrustEvidence):
     """What each model is worth to each hosted peer, for the models it has met."""
     own_trail = PerClient[Tensor]()
     """What each peer remembers of its own models, so that it knows an echo of one: see `Echoes`."""
+    own_answers = PerClient[Tensor]()
+    """The same of what these models have answered for the samples that were held out."""
     trust_is_final = PerClient[IntArray]()
     """1 once the peer's trust is final and it trains on all its samples, [hosted]."""
 
@@ -185,9 +187,11 @@ class HeldOutEvidence(TrustEvidence):
         """The learner has already held out the samples; for `silent` see `Judge`."""
         super().__init__(options, context)
         hosted = context.hosted
-        self.judge = Judge(self.learner, hosted, self.learner.outputs_count, silent)
+        outputs = self.learner.outputs_count
+        self.judge = Judge(self.learner, hosted, outputs, silent, context.seed)
         self.echoes = Echoes(self.bank, hosted, context.names, context.seed)
         self.own_trail = self.echoes.nothing_yet()
+        self.own_answers = self.echoes.nothing_answered_yet()
         if options.start == "independent":  # else all others have the same model at first
             self.remember_own_models()
 
@@ -228,7 +232,7 @@ class HeldOutEvidence(TrustEvidence):
         It would fit the visitor's samples as well as its own does, whatever its owner is like.
         """
         judgement = self.judge.judge(self.bank, visits)
-        is_echo = self.echoes.among(visits, self.own_trail)
+        is_echo = self.echoes.among(visits, self.own_trail, judgement.answers, self.own_answers)
         gain = np.where(is_echo, -np.inf, judgement.gain)
         return replace(judgement, gain=gain)
 
@@ -266,6 +270,8 @@ class HeldOutEvidence(TrustEvidence):
     def remember_own_models(self) -> None:
         """See `TrustEvidence.remember_own_models`."""
         self.echoes.remember(self.own_trail)
+        answers = self.judge.answers(self.bank, Visits.to_own(self.context.hosted))
+        self.echoes.remember_answers(self.own_answers, answers)
 
     def resumed(self) -> None:
         """Train on all samples if trust is final, and without those that are held out if not."""

@@ -15,6 +15,7 @@ from federico.algorithm.evidence import (
 from federico.learning.bank import Bank
 from federico.learning.learner import Learner, Subset
 from federico.learning.visits import Visits, positions_by
+from federico.methods.answers import AnswerSketches, no_sketches
 from federico.types import FloatArray, IntArray
 
 MOST_NUMBERS = 1 << 22
@@ -32,6 +33,8 @@ class Judgement:
     """Of each visit, by sample of the client; clients differ in how many they have."""
     by_sample: list[FloatArray]
     """What each sample adds to the gain, of each visit."""
+    answers: FloatArray
+    """Sketches of what each visit's model answers for those samples, see `AnswerSketches`."""
 
     def of(self, positions: IntArray) -> Evidence:
         """The evidence on the visits at these positions, which are one client's."""
@@ -53,6 +56,7 @@ class Judgement:
             self.prior_power[positions],
             [self.log_likelihood[position] for position in positions.tolist()],
             [self.by_sample[position] for position in positions.tolist()],
+            self.answers[positions],
         )
 
 
@@ -60,7 +64,12 @@ class Judge:
     """Judges models on what the learner's clients have held out."""
 
     def __init__(
-        self, learner: Learner, clients: IntArray, outputs: int, silent: Sequence[int] = ()
+        self,
+        learner: Learner,
+        clients: IntArray,
+        outputs: int,
+        silent: Sequence[int] = (),
+        seed: int = 0,
     ) -> None:
         """`clients` are those hosted here; the learner has already held out their samples.
 
@@ -71,6 +80,7 @@ class Judge:
         self._silent = silent
         self._count = len(learner.names)
         self._classes = outputs
+        self._sketches = AnswerSketches(learner.names, seed)
         self.log_priors: dict[int, FloatArray] = {}
         """log pi of each client's training labels, by client; empty for regression."""
         if learner.task == "classification":
@@ -90,9 +100,14 @@ class Judge:
         prior_power = np.zeros(len(visits))
         log_likelihood: list[FloatArray] = [np.empty(0)] * len(visits)
         by_sample: list[FloatArray] = [np.empty(0)] * len(visits)
+        answers = no_sketches(len(visits))
 
         for positions in self._some_at_a_time(visits):
-            evidence = self._judge_some(bank, visits[positions], prior_powers)
+            some = visits[positions]
+            outputs = self._learner.outputs(bank, some, "held_out")
+            if self._learner.task == "classification":
+                answers[positions] = self._sketches.of(outputs, some.clients)
+            evidence = self._evidence(outputs, some, prior_powers, "held_out")
             gain[positions] = evidence.gain
             temperature[positions] = evidence.temperature
             prior_power[positions] = evidence.prior_power
@@ -111,9 +126,22 @@ class Judge:
 
         by_all = self._judged_by_all(visits)
         for positions in self._some_at_a_time(visits[by_all], "all"):
-            evidence = self._judge_some(bank, visits[by_all[positions]], prior_powers, "all")
+            some = visits[by_all[positions]]
+            outputs = self._learner.outputs(bank, some, "all")
+            evidence = self._evidence(outputs, some, prior_powers, "all")
             gain[by_all[positions]] = evidence.gain
-        return Judgement(gain, temperature, prior_power, log_likelihood, by_sample)
+        return Judgement(gain, temperature, prior_power, log_likelihood, by_sample, answers)
+
+    def answers(self, bank: Bank, visits: Visits) -> FloatArray:
+        """Sketches of what the models of visits answer, as in their judgement."""
+        answers = no_sketches(len(visits))
+        if self._learner.task == "regression":
+            return answers
+        for positions in self._some_at_a_time(visits):
+            some = visits[positions]
+            outputs = self._learner.outputs(bank, some, "held_out")
+            answers[positions] = self._sketches.of(outputs, some.clients)
+        return answers
 
     def _judged_by_all(self, visits: Visits) -> IntArray:
         """Positions of the visits of silent clients to the models of other peers."""
@@ -131,15 +159,14 @@ class Judge:
             for first in range(0, len(positions), at_a_time):
                 yield positions[first : first + at_a_time]
 
-    def _judge_some(
+    def _evidence(
         self,
-        bank: Bank,
+        outputs: FloatArray,
         visits: Visits,
         prior_powers: Sequence[float],
-        subset: Subset = "held_out",
+        subset: Subset,
     ) -> Evidence:
-        """The evidence on visits of clients that have equally many samples."""
-        outputs = self._learner.outputs(bank, visits, subset)
+        """The evidence on visits of clients that have equally many samples, from their outputs."""
         samples = self._learner.data[subset]
         clients = visits.clients.tolist()
         by_visit = [samples.targets_of(client).cpu().numpy() for client in clients]
