@@ -62,24 +62,14 @@ def leaving_together() -> "Iterator[ProcessGroup]":
 def perform(grid: "Grid", options: RunOptions, typed: list[str], team: "ProcessGroup") -> None:
     """Run what is left of a grid, then show its table."""
     from federico.experiment.runner import is_finished, run_grid
-    from federico.experiment.selection import NOTHING_KNOWN
-    from federico.paper.figures import write_figure
-    from federico.report import summarize
 
     _check_jobs(options.jobs, team)
-    known = NOTHING_KNOWN
-    if team.rank == 0:
-        # The first process decides for all what is run, and it alone talks to the user.
-        known = _known_results(grid, options)
-        _say_known_rates(grid, options, known)
-        if options.save:
-            _refuse_changed(grid, options)
-        if options.dry_run:
-            _show_estimate(grid, options, known)
+    known = _known_to_first(grid, options, team)
     if options.dry_run:
+        if team.rank == 0:
+            _show_estimate(grid, options, known)
         return
 
-    folder = options.directory / grid.name
     finished = False
     if team.rank == 0:
         finished = is_finished(grid, options.directory, options.selection, known)
@@ -98,9 +88,33 @@ def perform(grid: "Grid", options: RunOptions, typed: list[str], team: "ProcessG
                 command=command,
                 team=team,
             )
+    if team.rank == 0:
+        _show_what_was_run(grid, options, was_finished=finished)
+
+
+def _known_to_first(grid: "Grid", options: RunOptions, team: "ProcessGroup") -> "KnownResults":
+    """What is known from before, to the first process alone.
+
+    It decides for all what is run, and it alone talks to the user.
+    """
+    from federico.experiment.selection import NOTHING_KNOWN
+
     if team.rank > 0:
-        return
-    if finished and not options.quiet:
+        return NOTHING_KNOWN
+    known = _known_results(grid, options)
+    _say_known_rates(grid, options, known)
+    if options.save:
+        _refuse_changed(grid, options)
+    return known
+
+
+def _show_what_was_run(grid: "Grid", options: RunOptions, *, was_finished: bool) -> None:
+    """Write the figure if the file asks for one, keep the results if asked to, show the table."""
+    from federico.paper.figures import write_figure
+    from federico.report import summarize
+
+    folder = options.directory / grid.name
+    if was_finished and not options.quiet:
         err.print(f"{folder}: finished already, nothing to do", **PLAIN)
 
     shown = folder

@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
+from torch import Tensor
+
 from federico import compat
 from federico.data.dataset import Dataset
 from federico.data.summary import DataSummary
@@ -476,37 +478,39 @@ def _play_rounds(
                 best=best,
             )
             with clock("record"):
-                parts = team.gather(part)
-                record = part
-                if team.rank == 0:
-                    record = Record.joined(parts)
-                    journal.append(record)
+                record = _join_and_append(part, journal, team)
                 ends = _gain_no_more(best, setup, team)
 
+            state: dict[str, Tensor] | None = None
             due = checkpoint_due(system, round_index, writer, last=last or ends)
-            saving = team.broadcast(due)
-            state = {}
-            records_bytes = 0
-            if saving:
+            if team.broadcast(due):
                 with clock("checkpoint"):
                     writer.wait()  # so that there is never more than one copy of the state
                     state = team.assemble(method.state())
-                    if team.rank == 0:
-                        records_bytes = journal.size()
 
             spent = clock.take()
             if team.rank == 0:
                 # Before the save: a round that is saved has its seconds.
                 journal.append_spent(round_index, spent)
-                if saving:
-                    writer.save(round_index, records_bytes, state)
+                if state is not None:
+                    writer.save(round_index, journal.size(), state)
                 observer.round_done(folder, record)
-            state = {}  # held by nobody but the writer
+            state = None  # held by nobody but the writer
     if ends and team.rank == 0:
         observer.say(
             f"{folder.path.name}: ended after round {played}, as no client has gained for "
             f"{setup.experiment.training.patience} evaluated rounds"
         )
+
+
+def _join_and_append(part: Record, journal: Journal, team: ProcessGroup) -> Record:
+    """The record of a round, made and written by the first process from those of all."""
+    parts = team.gather(part)
+    if team.rank > 0:
+        return part
+    record = Record.joined(parts)
+    journal.append(record)
+    return record
 
 
 def _best_rounds(

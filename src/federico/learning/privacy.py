@@ -249,10 +249,11 @@ class Noise:
     """The random numbers of one client's visit to one model: who is drawn, and what is added."""
 
     def __init__(self, rules: PrivacyRules, client: str, owner: int, round_index: int) -> None:
-        names = (client, owner, round_index)
-        self._drawing = stream(rules.secret, "drawn samples", *names)
-        seed = key(rules.secret, "noise", *names) % 2**63
-        self._generator = torch.Generator().manual_seed(seed)
+        self._drawing = stream(rules.secret, "drawn samples", client, owner, round_index)
+
+        noise_key = key(rules.secret, "noise", client, owner, round_index)
+        self._generator = torch.Generator()
+        self._generator.manual_seed(noise_key % 2**63)  # what a generator takes
 
     def draw(self, samples: int, rate: float) -> IntArray:
         """The positions of the samples of a step, each of which comes with the same probability."""

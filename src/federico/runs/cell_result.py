@@ -42,6 +42,47 @@ class RoundFigures:
 ROUND_FIGURES = TypeAdapter(RoundFigures)
 
 
+@dataclass(frozen=True)
+class PlayedRounds:
+    """What the records of a cell say of its rounds, as far as it has come."""
+
+    count: int
+    """The rounds that it has; one that ended early has all that were asked for."""
+    moved: list[int]
+    """Bytes of all messages, by round that was played."""
+    evaluation_moved: list[int]
+    evaluated: list[RoundFigures]
+    last_evaluated: RoundFigures
+    """The last round that was evaluated, with what each client is alone and together."""
+
+    @classmethod
+    def of(cls, cell: CellDir) -> "PlayedRounds":
+        """Read the records of a cell, one after the other."""
+        moved: list[int] = []
+        evaluation_moved: list[int] = []
+        evaluated: list[RoundFigures] = []
+        last_evaluated = RoundFigures(0, None, 0, 0)
+        for played in iterate_parts(cell.path, ROUND_FIGURES):
+            moved.append(played.moved)
+            evaluation_moved.append(played.evaluation_moved)
+            if played.figures is not None:
+                evaluated.append(played.without_comparison())
+                last_evaluated = played
+
+        # A cell that ended early is as good as one that went on: its clients keep what they have.
+        count = max(len(moved), cell.rounds_done)
+        if evaluated and count > len(moved):
+            evaluated.append(replace(evaluated[-1], round=count))
+        return cls(count, moved, evaluation_moved, evaluated, last_evaluated)
+
+    @property
+    def ended_after(self) -> int | None:
+        """After how many rounds the cell ended early; None if it did not."""
+        if self.count == len(self.moved):
+            return None
+        return len(self.moved)
+
+
 def cell_result(
     cell: CellDir,
     *,
@@ -57,32 +98,10 @@ def cell_result(
     run for.
     """
     about = cell.description
-    last = read_last_record(cell.path)
-    if last is not None and last.posterior and len(last.posterior) != len(about.clients):
-        raise RunError(
-            f"{cell.path / RECORDS}: damaged: its last round has the posteriors of "
-            f"{len(last.posterior)} clients, and the cell has {len(about.clients)}"
-        )
-    moved: list[int] = []
-    evaluation_moved: list[int] = []
-    evaluated: list[RoundFigures] = []
-    last_evaluated = RoundFigures(0, None, 0, 0)
-    for played in iterate_parts(cell.path, ROUND_FIGURES):
-        moved.append(played.moved)
-        evaluation_moved.append(played.evaluation_moved)
-        if played.figures is not None:
-            evaluated.append(played.without_comparison())
-            last_evaluated = played
-
-    # A cell that ended early is as good as one that went on: its clients keep what they have.
-    rounds = max(len(moved), cell.rounds_done)
-    if evaluated and rounds > len(moved):
-        evaluated.append(replace(evaluated[-1], round=rounds))
-    kept = _enough_rounds(evaluated, len(about.clients))
-    figures: dict[str, list[list[float | None]]] = {}
-    for each in kept:
-        for name, by_client in (each.figures or {}).items():
-            figures.setdefault(name, []).append(by_client)
+    last_round = _last_round(cell, about)
+    played = PlayedRounds.of(cell)
+    kept = _enough_rounds(played.evaluated, len(about.clients))
+    last = played.last_evaluated
 
     return CellResult(
         settings=about.settings,
@@ -93,7 +112,7 @@ def cell_result(
         rate=about.rate,
         rate_kind=about.rate_kind if rate_kind is None else rate_kind,
         seed=about.seed,
-        rounds=rounds,
+        rounds=played.count,
         task=about.task,
         clients=about.clients,
         distribution=about.distribution,
@@ -101,24 +120,44 @@ def cell_result(
         test_samples=about.test_samples,
         model_parameters=about.model_parameters,
         evaluated=[each.round for each in kept],
-        figures=figures,
-        bytes_by_round=moved,
-        evaluation_bytes_by_round=evaluation_moved,
+        figures=_by_metric(kept),
+        bytes_by_round=played.moved,
+        evaluation_bytes_by_round=played.evaluation_moved,
         wall_seconds=_wall_seconds(cell.spent),
         processor_seconds_by_round=[_method_seconds(spent) for spent in cell.spent],
-        on_own_distribution=_on_own_distribution(about, last),
-        effective_collaborators=_effective_collaborators(last),
+        on_own_distribution=_on_own_distribution(about, last_round),
+        effective_collaborators=_effective_collaborators(last_round),
         provenance=provenance(about.command if command is None else command, about.versions),
-        alone=last_evaluated.alone,
-        together=last_evaluated.together,
-        together_share=last_evaluated.together_share,
-        ended_after=len(moved) if rounds > len(moved) else None,
-        kept_rounds=last_evaluated.kept_rounds,
-        epsilon=last_evaluated.epsilon,
-        delta=last_evaluated.delta,
+        alone=last.alone,
+        together=last.together,
+        together_share=last.together_share,
+        ended_after=played.ended_after,
+        kept_rounds=last.kept_rounds,
+        epsilon=last.epsilon,
+        delta=last.delta,
         clients_drawn=about.clients_drawn,
         hostile=about.hostile,
     )
+
+
+def _last_round(cell: CellDir, about: Description) -> Record | None:
+    """The last record of a cell, if it is about the clients that the cell has."""
+    last = read_last_record(cell.path)
+    if last is not None and last.posterior and len(last.posterior) != len(about.clients):
+        raise RunError(
+            f"{cell.path / RECORDS}: damaged: its last round has the posteriors of "
+            f"{len(last.posterior)} clients, and the cell has {len(about.clients)}"
+        )
+    return last
+
+
+def _by_metric(rounds: Sequence[RoundFigures]) -> dict[str, list[list[float | None]]]:
+    """By metric the figures of these rounds, each with one for every client."""
+    figures: dict[str, list[list[float | None]]] = {}
+    for played in rounds:
+        for name, by_client in (played.figures or {}).items():
+            figures.setdefault(name, []).append(by_client)
+    return figures
 
 
 def _enough_rounds(evaluated: Sequence[RoundFigures], clients: int) -> Sequence[RoundFigures]:

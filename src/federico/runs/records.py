@@ -120,11 +120,16 @@ class Record:
     @classmethod
     def joined(cls, parts: Sequence["Record"]) -> "Record":
         """The record of all clients from those of the processes that host them, in order."""
+        neighbors: list[list[str]] = []
+        posterior: list[dict[str, float]] = []
+        for part in parts:
+            neighbors += part.neighbors
+            posterior += part.posterior
         return cls(
             round=parts[0].round,
             figures=_joined_figures([part.figures for part in parts]),
-            neighbors=[row for part in parts for row in part.neighbors],
-            posterior=[row for part in parts for row in part.posterior],
+            neighbors=neighbors,
+            posterior=posterior,
             sent=_sums([part.sent for part in parts]),
             received=_sums([part.received for part in parts]),
             moved=sum(part.moved for part in parts),
