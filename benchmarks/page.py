@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from matplotlib.figure import Figure
 
-from benchmarks import pictures, tables
+from benchmarks import pictures, tables, ten_thousand
 from benchmarks.machine import SIZE
 from benchmarks.rows import ROWS
 from benchmarks.store import ROOT, Results
@@ -52,6 +52,15 @@ WHO = """## What is compared
 """
 
 
+TEN_THOUSAND = """## Ten thousand clients
+
+One run of FedeRiCo with its default settings: {clients} clients of the sine curve with a linear model, {rounds} rounds to
+the end, with the report of it (`python -m benchmarks.ten_thousand --rounds {rounds} --store`; {machine}). The goals are for
+100 rounds; a round leaves {record_megabytes:.2f} MB of records on average. Other work may have been going on on the machine, which seconds by the
+clock contain and those of the processor hardly do.
+"""
+
+
 @dataclass(frozen=True)
 class Section:
     """A part of the page; left out where nothing of it was measured."""
@@ -88,7 +97,9 @@ def sections(measured: Measured) -> list[Section]:
 def text(measured: Measured, results: Results) -> str:
     """The page."""
     parts = [section.markdown() for section in sections(measured)]
-    return "\n".join([_head(measured, results), *parts[:1], _who(), *parts[1:]])
+    return "\n".join(
+        [_head(measured, results), *parts[:1], _who(), *parts[1:], *_ten_thousand(results)]
+    )
 
 
 def stored() -> tuple[Measured, Results]:
@@ -104,6 +115,23 @@ def write() -> None:
     for section in sections(measured):
         if section.draw is not None:
             publish_picture(DOCS, section.picture.removesuffix(".png"), section.draw(measured))
+
+
+def _ten_thousand(results: Results) -> list[str]:
+    """The section about one large run, if it was measured."""
+    if ten_thousand.ROW not in results:
+        return []
+    figures = results.measurements(ten_thousand.ROW)[0]
+    machine = ", ".join(
+        f"{key} {value}" for key, value in results.machine(ten_thousand.ROW).items()
+    )
+    text = TEN_THOUSAND.format(
+        clients=f"{figures['clients']:,}",
+        rounds=figures["rounds"],
+        machine=machine,
+        record_megabytes=figures["record_bytes"] / figures["rounds"] / 1e6,
+    )
+    return [text, ten_thousand.table(figures).markdown()]
 
 
 def _head(measured: Measured, results: Results) -> str:

@@ -18,7 +18,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
@@ -29,6 +29,7 @@ from typing import Any
 
 from benchmarks.machine import facts, peak_memory
 from benchmarks.store import ROOT, Results
+from benchmarks.tables import Table
 from benchmarks.workloads import EXPERIMENTS
 from federico.api.progress import Quiet
 from federico.experiment.config import load
@@ -47,6 +48,25 @@ GOALS = {
     "report_peak": 500e6,
 }
 """What each figure may be at most, in seconds and bytes."""
+
+FIGURES = {
+    "start": "seconds before the first round",
+    "final_save": "seconds after the last round, to save everything",
+    "record_bytes": "records of all rounds",
+    "report": "seconds for the report",
+    "report_peak": "peak memory of the report",
+    "round_median": "seconds for a round",
+    "run_peak": "peak memory of the run",
+    "report_page": "size of report.html",
+}
+"""What is shown in the documentation, in this order: title by figure."""
+BY_CLOCK = {
+    "start": "start_wall",
+    "final_save": "final_save_wall",
+    "report": "report_wall",
+    "round_median": "round_median_wall",
+}
+"""Where the same seconds are by the clock."""
 
 REPORT = """
 import atexit
@@ -122,6 +142,7 @@ def measure_run(root: Path, clients: int, rounds: int, strangers: str) -> dict[s
         "start": start.processor,
         "start_wall": start.wall,
         "round_median": median(each.processor for each in of_rounds),
+        "round_median_wall": median(each.wall for each in of_rounds),
         "round_last": of_rounds[-1].processor,
         "rounds_wall": sum(each.wall for each in of_rounds),
         "final_save": final_save.processor,
@@ -148,6 +169,24 @@ def measure_report(run: Path) -> dict[str, Any]:
         "report_peak": int(done.stdout.rsplit(maxsplit=1)[-1]) * 1024,
         "report_page": (run / "report.html").stat().st_size,
     }
+
+
+def table(figures: Mapping[str, Any]) -> Table:
+    """What was measured beside its goals, seconds by both clocks."""
+    rows = []
+    for figure, title in FIGURES.items():
+        goal = ""
+        verdict = ""
+        if figure in GOALS:
+            goal = f"<= {_readable(figure, GOALS[figure])}"
+            verdict = "yes" if figures[figure] <= GOALS[figure] else "**no**"
+        by_clock = ""
+        if BY_CLOCK.get(figure) in figures:
+            by_clock = _readable(figure, figures[BY_CLOCK[figure]])
+        rows.append([title, goal, _readable(figure, figures[figure]), by_clock, verdict])
+    heads = ["figure", "goal", "measured (seconds of the processor)", "by the clock", "reached"]
+    size = f"{figures['clients']:,} clients, {figures['rounds']} rounds"
+    return Table(size, heads, rows)
 
 
 def in_new_process(measure: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any]:
@@ -183,6 +222,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if asked.store:
         Results().write(ROW, facts(), [figures])
     return 1 if missed else 0
+
+
+def _readable(figure: str, amount: float) -> str:
+    if figure.endswith(("bytes", "peak", "page")):
+        return f"{amount / 1e6:.0f} MB"
+    return f"{amount:.2g}" if amount < 10 else f"{amount:.0f}"
 
 
 def _seconds(begin: Moment, end: Moment) -> Moment:
