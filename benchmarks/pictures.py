@@ -12,7 +12,7 @@ from benchmarks.ratios import slope, spread
 from benchmarks.rows import ROWS
 from benchmarks.tables import PHASES, Measured, over_turns, point_values, with_goal
 from benchmarks.workloads import WORKLOADS
-from federico.report.drawing import INK, SOFT, clean, sheet, subtitle
+from federico.report.drawing import AXIS, INK, SOFT, clean, sheet, subtitle
 
 GOOD, BAD = "#0072B2", "#D55E00"
 COLORS = {
@@ -23,6 +23,8 @@ COLORS = {
     "checkpoint": "#D55E00",
 }
 OTHER, BETWEEN = "#7A7A7A", "#D9DCE2"
+NARROW = 6.2
+"""Inches of a picture that can still be read on a telephone."""
 FAR = 100.0
 """A figure that is so many times better than its goal is drawn at the edge."""
 
@@ -30,9 +32,8 @@ FAR = 100.0
 def goals(measured: Measured) -> Figure:
     """How far each figure is from its goal: right of the line it is reached."""
     found = [pair for pair in with_goal(measured) if not pair[1].rounding]
-    figure = sheet(
-        10, 1.3 + 0.28 * len(found), "Measured against the goals (dot: median, bar: range)"
-    )
+    title = "Measured against the goals (dot: median, bar: range)"
+    figure = sheet(NARROW, 1.3 + 0.42 * len(found), title)
     axes = figure.subplots()
     for place, (row, ratio) in enumerate(reversed(found)):
         values = spread(ratio, measured[row])
@@ -58,21 +59,26 @@ def goals(measured: Measured) -> Figure:
             fontsize=8,
             color=color,
         )
-    axes.set_yticks(
-        range(len(found)),
-        [
-            f"{ROWS[row].title}: {ratio.title} (goal {ratio.goals[row]:g})"
-            for row, ratio in reversed(found)
-        ],
-        fontsize=8,
-    )
-    axes.axvline(1, color=INK, linewidth=1)
+        # Above its bar: beside it there would be no room on a telephone.
+        axes.annotate(
+            f"{ROWS[row].title}: {ratio.title} (goal {ratio.goals[row]:g})",
+            (0, place),
+            (0, 5),
+            xycoords=("axes fraction", "data"),
+            textcoords="offset points",
+            va="bottom",
+            fontsize=8,
+            color=INK,
+        )
+    axes.set_yticks([])
+    axes.set_ylim(-0.6, len(found) - 0.2)
+    axes.axvline(1, color=AXIS, linewidth=1.2, zorder=0)
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}x"))
     axes.xaxis.set_minor_formatter(
         FuncFormatter(lambda value, _: f"{value:g}x" if value in {0.5, 2, 5} else "")
     )
-    axes.margins(x=0.12, y=0.03)
+    axes.margins(x=0.12)
     axes.set_xlabel("times better than the goal")
     clean(axes, "x")
     return figure
@@ -85,7 +91,7 @@ def _times_goal(value: float, goal: float, better: str) -> float:
 def phases(measured: Measured) -> Figure:
     """What a round's time goes to."""
     names = [name for name in WORKLOADS if name in measured]
-    figure = sheet(9, 1.6 + 0.5 * len(names), "Where the time of a round goes")
+    figure = sheet(NARROW, 1.9 + 0.5 * len(names), "Where the time of a round goes")
     axes = figure.subplots()
     left = [0.0] * len(names)
     places = range(len(names))[::-1]
@@ -100,7 +106,7 @@ def phases(measured: Measured) -> Figure:
     axes.legend(
         loc="upper center",
         bbox_to_anchor=(0.45, -0.28),
-        ncols=7,
+        ncols=4,
         frameon=False,
         fontsize=8.5,
         labelcolor=INK,
@@ -136,16 +142,14 @@ def _portions() -> list[tuple[str, str, Callable[[Measured, str], float]]]:
 def growth(measured: Measured) -> Figure:
     """Time and memory of every series against the work, with the fitted power."""
     series = [one for name, one in SERIES.items() if name in measured]
-    figure = sheet(2.6 * len(series) + 0.8, 5.2, "How time and memory grow")
-    grid = figure.subplots(2, len(series), squeeze=False)
-    for column, one in enumerate(series):
-        subtitle(grid[0][column], one.title)
-        _curve(grid[0][column], one, measured, "seconds", 1.0, "seconds per round")
-        _curve(grid[1][column], one, measured, "memory", 1e-6, "memory above start (MB)")
-        grid[1][column].set_xlabel(one.axis)
-        for row in (0, 1):
-            if column:
-                grid[row][column].set_ylabel("")
+    figure = sheet(NARROW, 0.6 + 2.4 * len(series), "How time and memory grow")
+    grid = figure.subplots(len(series), 2, squeeze=False)
+    for (left, right), one in zip(grid, series, strict=True):
+        subtitle(left, one.title)
+        _curve(left, one, measured, "seconds", 1.0, "seconds per round")
+        _curve(right, one, measured, "memory", 1e-6, "memory above start (MB)")
+        for axes in (left, right):
+            axes.set_xlabel(one.axis)
     return figure
 
 

@@ -68,5 +68,5 @@ def test_pictures_can_be_drawn(measured: Measured, draw: Callable[[Measured], An
 
 
 def test_picture_of_goals_has_a_line_for_each(measured: Measured) -> None:
-    labels = [label.get_text() for label in pictures.goals(measured).axes[0].get_yticklabels()]
+    labels = [label.get_text() for label in pictures.goals(measured).axes[0].texts]
     assert "MPI on CNN2: 2 ranks x 1 thread / 1 process x 2 threads (goal 1.15)" in labels
