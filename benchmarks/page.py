@@ -1,4 +1,4 @@
-"""The benchmark page of the documentation, made from what is stored.
+"""The benchmark pages of the documentation, made from what is stored.
 
 Usage: python -m benchmarks.page
 """
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from matplotlib.figure import Figure
 
-from benchmarks import pictures, tables, ten_thousand
+from benchmarks import made_data, made_data_page, pictures, tables, ten_thousand
 from benchmarks.machine import SIZE
 from benchmarks.rows import ROWS
 from benchmarks.store import ROOT, Results
@@ -109,7 +109,9 @@ def stored() -> tuple[Measured, Results]:
 
 
 def write() -> None:
-    """The page and its pictures."""
+    """The pages and their pictures."""
+    kept = made_data.Kept.read(made_data.STORED)
+    (DOCS / made_data_page.NAME).write_text(made_data_page.text(kept), encoding="utf-8")
     measured, results = stored()
     (DOCS / NAME).write_text(text(measured, results), encoding="utf-8")
     for section in sections(measured):
