@@ -33,10 +33,11 @@ from federico.network.exchange import NetworkExchange
 from federico.network.presence import Presence
 from federico.network.protocol import Terms
 from federico.network.roster import Roster
-from federico.network.session import close, open_bus
+from federico.network.session import close
 from federico.network.wire.messages import RefusedError
 from federico.network.wire.schema import ModelSchema
 from federico.network.wire.signing import Signer
+from tests.support.bus import open_bus
 from tests.support.exchange_contract import PEERS, Connect, ExchangeContract, PartOfModelContract
 from tests.support.hostile import (
     HostileModelStore,

@@ -13,10 +13,11 @@ from federico.learning.layout import ModelLayout
 from federico.network.identity import Addresses, Identity
 from federico.network.presence import Presence
 from federico.network.roster import Roster
-from federico.network.session import Mode, close, configuration, open_bus, open_session
+from federico.network.session import Mode, close, configuration, open_session
 from federico.network.wire.messages import DIGEST_BYTES
 from federico.network.wire.schema import MOST_CHUNKS
 from federico.network.wire.signing import LARGEST_CERTIFICATE
+from tests.support.bus import open_bus
 from tests.support.neighborhood import (
     DIGEST,
     SECONDS,

@@ -57,12 +57,6 @@ def open_session(
         raise NetworkError(f"cannot join the network, {where}: {reason}") from error
 
 
-def open_bus() -> zenoh.Session:
-    """A session without sockets: what is declared and requested in it stays in this process."""
-    scouting = {"multicast": {"enabled": False}, "gossip": {"enabled": False}}
-    return _open({"mode": "peer", "listen": {"endpoints": []}, "scouting": scouting})
-
-
 def close(session: zenoh.Session) -> bool:
     """Leave within bounded time; returns whether the session closed in it."""
     closing = threading.Thread(target=session.close, name="close session", daemon=True)
