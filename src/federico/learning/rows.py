@@ -110,10 +110,10 @@ class Rows(ABC):
 
     def add_to(self, models: Tensor, places: Tensor, shares: FloatArray, columns: slice) -> None:
         """Add shares[k] times row k to models[places[k]], in these columns, for all k in order."""
-        models = models[:, columns]
+        to_change = models[:, columns]
         targets = zip(places.tolist(), shares.tolist(), self, strict=True)
         for place, share, row in targets:
-            models[place].add_(row[columns], alpha=share)
+            to_change[place].add_(row[columns], alpha=share)
 
 
 class RowsInTensor(Rows):
