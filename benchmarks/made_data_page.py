@@ -112,8 +112,8 @@ def _head(kept: Kept) -> str:
 def _about_steps(other: Sequence[Summary]) -> str:
     sizes = " and ".join(str(size) for size in sorted({each.batch_size for each in other}))
     return (
-        f"With batches of {sizes} a client takes more steps in as many rounds, learns more by itself, and\n"
-        "needs the others less.\n"
+        f"With batches of {sizes} a client takes more steps in as many rounds. Alone it learns more of\n"
+        "its samples, or learns them by heart.\n"
     )
 
 
