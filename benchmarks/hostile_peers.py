@@ -1,11 +1,12 @@
-"""What two hostile members of eight cost the honest ones, as real peers at their own pace.
+"""What hostile members of eight cost the honest ones, as real peers at their own pace.
 
     python -m benchmarks.hostile_peers --seeds 0 1 2 --save benchmarks/hostile_peers.json
-    python -m benchmarks.hostile_peers --two absent "turned round" --save FILE
+    python -m benchmarks.hostile_peers --count 3 --tricks absent "turned round" --save FILE
     python -m benchmarks.hostile_peers --show benchmarks/hostile_peers.json
 
-Digits, three distributions; the two members that may be hostile are honest, absent, or send one of
-the updates of `tests/system/peers.py`. Runs that the file holds are not repeated.
+Digits, three distributions; the members that may be hostile, two unless `--count` says otherwise,
+are honest, absent, or send one of the updates of `tests/system/peers.py`. Runs that the file holds
+are not repeated, whichever code they are of: each says which. Begin a new file for another code.
 """
 
 import argparse
@@ -20,31 +21,43 @@ from pathlib import Path
 import numpy as np
 
 from federico.runs.atomic import publish_text
+from federico.runs.provenance import provenance
 
 PEERS = Path(__file__).parents[1] / "tests" / "system"
 HONEST = "honest"
 ABSENT = "absent"
 
 Run = dict[str, str | int | float]
-"""What the two did, the seed, what the six others reached (0 to 1), and the seconds it took."""
+"""What how many did, the seed, what the others reached (0 to 1), the seconds, and the commit.
+
+The first runs were of two members, and do not say of which commit.
+"""
 
 
-def measure(file: Path, seeds: Sequence[int], tricks: Sequence[str]) -> None:
+def measure(file: Path, seeds: Sequence[int], tricks: Sequence[str], count: int) -> None:
     """All of these that the file does not hold yet, seed by seed; no tricks mean all."""
     sys.path.insert(0, str(PEERS))
     peers = importlib.import_module("peers")
     chosen = tricks or (HONEST, ABSENT, *peers.POISONED)
     runs = read(file)
-    done = {(run["two"], run["seed"]) for run in runs}
+    done = {(run["trick"], run["seed"], run["count"]) for run in runs}
+    commit = provenance("", {}).commit
     for seed in seeds:
-        for two in chosen:
-            if (two, seed) in done:
+        for trick in chosen:
+            if (trick, seed, count) in done:
                 continue
             began = time.monotonic()
             with tempfile.TemporaryDirectory() as folder:
-                accuracy = peers.honest_beside(Path(folder) / "federation", two, seed)
-            seconds = round(time.monotonic() - began, 1)
-            runs.append({"two": two, "seed": seed, "accuracy": accuracy, "seconds": seconds})
+                accuracy = peers.honest_beside(Path(folder) / "federation", trick, seed, count)
+            run: Run = {
+                "trick": trick,
+                "count": count,
+                "seed": seed,
+                "accuracy": accuracy,
+                "seconds": round(time.monotonic() - began, 1),
+                "commit": commit,
+            }
+            runs.append(run)
             publish_text(file, json.dumps(runs, indent=1) + "\n")
 
 
@@ -57,22 +70,24 @@ def read(file: Path) -> list[Run]:
 
 
 def table(runs: Sequence[Run]) -> str:
-    """What each trick costs in points of accuracy, against two absent and two honest ones."""
-    by_trick: dict[str, dict[int, float]] = {}
+    """What each trick costs in points of accuracy, against members that are absent and honest."""
+    by_trick: dict[tuple[int, str], dict[int, float]] = {}
     for run in runs:
-        by_trick.setdefault(str(run["two"]), {})[int(run["seed"])] = 100 * float(run["accuracy"])
+        reached = by_trick.setdefault((int(run["count"]), str(run["trick"])), {})
+        reached[int(run["seed"])] = 100 * float(run["accuracy"])
 
     lines = [
-        "| the two | accuracy of the six | lost to two absent | lost to two honest | seeds |",
-        "|---|---|---|---|---|",
+        "| of eight | they are | the others reach | lost to absent | lost to honest | seeds |",
+        "|---|---|---|---|---|---|",
     ]
-    absent = by_trick.get(ABSENT, {})
-    honest = by_trick.get(HONEST, {})
-    for trick, reached in by_trick.items():
+    for (count, trick), reached in by_trick.items():
+        absent = by_trick.get((count, ABSENT), {})
+        honest = by_trick.get((count, HONEST), {})
         mean = np.mean(list(reached.values()))
         costs = f"{cost(absent, reached)} | {cost(honest, reached)}"
-        lines.append(f"| {trick} | {mean:.1f} | {costs} | {len(reached)} |")
-    return "\n".join(lines)
+        lines.append(f"| {count} | {trick} | {mean:.1f} | {costs} | {len(reached)} |")
+    commits = sorted({str(run["commit"]) or "unknown" for run in runs})
+    return "\n".join([*lines, "", f"Commits: {', '.join(commits)}"])
 
 
 def cost(better: Mapping[int, float], reached: Mapping[int, float]) -> str:
@@ -88,12 +103,13 @@ def cost(better: Mapping[int, float], reached: Mapping[int, float]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
-    parser.add_argument("--two", nargs="+", default=[], help="what the two do; all if not given")
+    parser.add_argument("--count", type=int, choices=(1, 2, 3), default=2, help="of eight")
+    parser.add_argument("--tricks", nargs="+", default=[], help="what they do; all if not given")
     parser.add_argument("--save", type=Path, help="measure, and keep the runs in this file")
     parser.add_argument("--show", type=Path, help="only print what this file holds")
     chosen = parser.parse_args()
     if chosen.save is not None:
-        measure(chosen.save, chosen.seeds, chosen.two)
+        measure(chosen.save, chosen.seeds, chosen.tricks, chosen.count)
     shown = chosen.show or chosen.save
     if shown is None:
         parser.error("say --save or --show")

@@ -68,7 +68,8 @@ def test_studies_of_hostile_members_are_compared_with_their_absence_under_both_r
     for name in HOSTILE:
         grid = grid_of(name)
         rows = {row.name for row in grid.rows}
-        assert rows >= {"local", "absent", "nobody is hostile", *kinds}
+        absent = {"absent", "absent from then on"}
+        assert rows >= {"local", "nobody is hostile", *absent, *kinds}
         assert rows >= {f"paper: {kind}" for kind in kinds}
         assert len(grid.experiment.seeds) >= 5
 

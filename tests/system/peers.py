@@ -182,18 +182,19 @@ DIGITS = {
 """The settings of experiments/digits.toml, 60 noisy images a client."""
 
 
-def honest_beside(folder: Path, trick: str, seed: int = 0) -> float:
-    """What six members reach on average beside two others, on each one's own test data.
+def honest_beside(folder: Path, trick: str, seed: int = 0, count: int = 2) -> float:
+    """What members reach on average beside some of eight, on each one's own test data.
 
-    These two are "honest" or "absent", or do one of the tricks of `POISONED`.
+    These `count` are "honest" or "absent", or do one of the tricks of `POISONED`.
     """
     setup = small(8, groups=3, seed=seed, rounds=30, **DIGITS)
     with Federation(folder, setup) as federation:
-        *honest, first, second = federation  # all sites dial the first ones
+        sites = list(federation)
+        honest = sites[:-count]  # all sites dial the first ones
         for site in federation:
             site.set(wait_for_members=5.0 if trick == "absent" else 60.0, keep_serving=2.0)
         if trick != "absent":
-            for site in (first, second):
+            for site in sites[-count:]:
                 site.start("" if trick == "honest" else trick)
         for site in honest:
             site.start()
