@@ -43,6 +43,9 @@ ECHOES = {
     "disguised, turned round": Attack(
         "good-model-bad-moves", 1.0, coefficient=60.0, serve=disguised_echo
     ),
+    "disguised, unlearning within reach": Attack(
+        coefficient=60.0, unlearns=1.45, serve=disguised_echo
+    ),
 }
 """They serve everybody its own model, which is worth to it what its own is."""
 

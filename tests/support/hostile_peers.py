@@ -65,6 +65,17 @@ def disguised_echo(own: Tensor, reader: Tensor, random: torch.Generator) -> Tens
     return torch.cat([into, bias[order], out_of, out_bias])
 
 
+def disguised_with_noise(part: float) -> Serve:
+    """The same with noise that is this part as long as the model."""
+
+    def serve(own: Tensor, reader: Tensor, random: torch.Generator) -> Tensor:
+        noise = torch.randn(len(reader), generator=random)
+        noisy = reader + part * reader.norm() * noise / noise.norm()
+        return disguised_echo(own, noisy, random)
+
+    return serve
+
+
 @dataclass(frozen=True)
 class Attack:
     """What hostile peers do; what is not given they do as honest peers do."""
@@ -81,6 +92,9 @@ class Attack:
     """They are not there at all."""
     trains_all: bool = False
     """Whether they train everybody's model in every round, and send what comes of it backwards."""
+    unlearns: float = 0.0
+    """How far they lead every model, in usual lengths of its owner's updates, from the owner's own
+    update to where it unlearns what they would teach it. Only where each peer has an exchange."""
 
 
 class Hostile:
@@ -91,11 +105,17 @@ class Hostile:
         self.attack = attack
         self._seed = seed
         self._random = torch.Generator().manual_seed(seed)
+        self.models: dict[int, Tensor] = {}
+        """The models of all peers at the start of the round, where each has an exchange."""
+        self.trainer: Method | None = None
+        """What they train the models of others with."""
+        self._lengths: dict[int, list[float]] = {}
 
     def changed(self, round_index: int, updates: Updates) -> Updates:
         """All updates of a round, with what hostile peers send to honest owners instead."""
         attack = self.attack
-        sends_as_usual = attack.sends is None or round_index < attack.first_round
+        has_begun = round_index >= attack.first_round
+        sends_as_usual = not has_begun or (attack.sends is None and not attack.unlearns)
         if sends_as_usual and not attack.absent:
             return updates
 
@@ -103,7 +123,7 @@ class Hostile:
         to_honest = ~np.isin(updates.owners, self.members)
         honest = updates.take(np.flatnonzero(~is_theirs))
         kept = updates.take(np.flatnonzero(~(is_theirs & to_honest)))
-        if attack.sends is None or attack.absent:
+        if attack.absent:
             return kept
 
         owners: list[int] = []
@@ -115,6 +135,12 @@ class Hostile:
             own = np.flatnonzero(for_owner & (honest.contributors == owner))
             own_delta = rows[own[0]]
             for member in self.members.tolist():
+                if attack.unlearns:
+                    owners.append(owner)
+                    contributors.append(member)
+                    deltas.append(self._unlearning(member, owner, own_delta, round_index))
+                    continue
+                assert attack.sends is not None
                 chance = Opportunity(
                     model=torch.zeros_like(own_delta),
                     own_delta=own_delta,
@@ -134,6 +160,22 @@ class Hostile:
             np.append(kept.coefficients, np.full(len(deltas), attack.coefficient)),
             Rows.of(torch.cat([kept.rows.as_tensor(), torch.stack(deltas)])),
         )
+
+    def _unlearning(self, member: int, owner: int, own_delta: Tensor, round_index: int) -> Tensor:
+        """An update within reach, away from what training on the member's data gives."""
+        trainer = self.trainer
+        assert trainer is not None
+        place = int(trainer.bank.places(np.array([owner]))[0])
+        trainer.bank.rows[place] = self.models[owner]
+        visit = Visits.of([(member, owner)])
+        taught = trainer.learner.train(trainer.bank, visit, round_index).as_tensor()[0]
+
+        so_far = self._lengths.setdefault(owner, [])
+        if len(so_far) < round_index - self.attack.first_round + 1:
+            so_far.append(float(own_delta.norm()))
+        usual = max(so_far[-1], sum(so_far) / len(so_far))
+        away = -taught - own_delta
+        return own_delta + self.attack.unlearns * usual * away / away.norm()
 
     def serves_falsely(self, round_index: int) -> bool:
         """Whether the models that hostile peers serve are not theirs."""
@@ -320,7 +362,11 @@ class SquareExchange:
 def play_apart(setup: Setup, members: Sequence[int], attack: Attack) -> list[Evaluation]:
     """The same with a thread for each peer, which takes longer; the scores are by peer."""
     peers = len(setup.clients)
-    square = Square(peers, Hostile(members, attack, setup.seed))
+    hostile = Hostile(members, attack, setup.seed)
+    square = Square(peers, hostile)
+    hostile.models = square.models
+    if attack.unlearns:
+        hostile.trainer = setup.method("federico")
     methods: list[Method] = []
     for peer in range(peers):
 
