@@ -55,9 +55,10 @@ WHO = """## What is compared
 TEN_THOUSAND = """## Ten thousand clients
 
 One run of FedeRiCo with its default settings: {clients} clients of the sine curve with a linear model, {rounds} rounds to
-the end, with the report of it (`python -m benchmarks.ten_thousand --rounds {rounds} --store`; {machine}). The goals are for
-100 rounds; a round leaves {record_megabytes:.2f} MB of records on average. Other work may have been going on on the machine, which seconds by the
-clock contain and those of the processor hardly do.
+the end, and its report (`python -m benchmarks.ten_thousand --rounds {rounds} --store`; {machine}).
+The goals are those of 100 rounds. A round leaves {record_megabytes:.2f} MB of records on average, and whether these reach their goal
+is said of 100 rounds. The cores were shared with other work: that makes seconds by the clock several times as long, and
+those of the processor somewhat longer than on a machine of its own.
 """
 
 

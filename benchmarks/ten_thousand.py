@@ -179,7 +179,7 @@ def table(figures: Mapping[str, Any]) -> Table:
         verdict = ""
         if figure in GOALS:
             goal = f"<= {_readable(figure, GOALS[figure])}"
-            verdict = "yes" if figures[figure] <= GOALS[figure] else "**no**"
+            verdict = "yes" if _reached(figure, figures) else "**no**"
         by_clock = ""
         if BY_CLOCK.get(figure) in figures:
             by_clock = _readable(figure, figures[BY_CLOCK[figure]])
@@ -216,12 +216,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         figures |= in_new_process(measure_report, root / ROW)
 
     print(json.dumps(figures, indent=1))
-    missed = [name for name, most in GOALS.items() if figures[name] > most]
+    missed = [name for name in GOALS if not _reached(name, figures)]
     for name in missed:
         print(f"{name}: {figures[name]:.4g}, the goal is {GOALS[name]:.4g}")
     if asked.store:
         Results().write(ROW, facts(), [figures])
     return 1 if missed else 0
+
+
+def _reached(figure: str, figures: Mapping[str, Any]) -> bool:
+    """Whether a figure is within its goal; records grow with the rounds, and are to fit for all."""
+    amount = float(figures[figure])
+    if figure == "record_bytes":
+        amount *= ROUNDS / figures["rounds"]
+    return amount <= GOALS[figure]
 
 
 def _readable(figure: str, amount: float) -> str:
