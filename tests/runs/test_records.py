@@ -279,17 +279,20 @@ def test_a_thousand_clients_are_compared_with_themselves_alone_in_some_rounds_an
 ) -> None:
     names = [str(client) for client in range(clients)]
     scores = Scores({"loss": np.full(clients, 0.5)})
+    refused = Refusals(np.array([1]), np.array([0.5]), np.array([2]))
     record = record_round(
         round_index,
         names,
         np.arange(clients),
         clients,
         Evaluation(scores, alone=scores, together=scores),
-        Round(together=np.full(clients, 0.5)),
+        Round(together=np.full(clients, 0.5), refusals=[refused] * clients),
         Traffic(clients).take(),
         whole=whole,
     )
     assert record.figures == {"loss": [0.5] * clients}, "of what they use, in every round"
+    assert (record.standing is not None) == kept
+    assert (record.refusals is not None) == kept
     assert (record.alone is not None) == kept
     assert (record.together is not None) == kept
     assert (record.together_share is not None) == kept

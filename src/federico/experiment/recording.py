@@ -61,7 +61,10 @@ def record_round(
     posterior, effective, on_own = _posteriors(
         played.posteriors, names, hosted, clients, distribution
     )
-    standing, refusals = _refusals(played.refusals, names, clients)
+    standing = None
+    refusals = None
+    if whole:
+        standing, refusals = _refusals(played.refusals, names, clients)
     training = traffic["training"]
     reading = traffic["evaluation"]
     return Record(
@@ -91,8 +94,9 @@ def record_round(
 def is_whole(round_index: int, clients: int) -> bool:
     """Whether the record of this round says all that can be said of this many clients.
 
-    What each is alone and together, and what its posterior comes to, is two thirds of a record.
-    With a thousand clients it is left out but for rounds 1, 4, 16, 64 and so on, and the last.
+    What each is alone and together, what its posterior comes to and whom it has refused is two
+    thirds of a record. With a thousand clients it is left out but for rounds 1, 4, 16, 64 and so
+    on, and the last.
     """
     if clients < MANY_CLIENTS:
         return True

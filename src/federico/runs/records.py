@@ -91,7 +91,7 @@ class Record:
     standing: list[dict[str, float]] | None = None
     """What is left to the contributors whose updates each client has had to refuse, of what they
     may count for at this client: from 0 to 1. With many clients only the least; None where nothing
-    was ever refused."""
+    was ever refused. With a thousand clients only some rounds say it, the last one always."""
     refusals: list[dict[str, int]] | None = None
     """How many updates of these contributors were refused so far."""
     epsilon: list[float] | None = None
