@@ -194,13 +194,34 @@ class ReferenceFederation:
                 held -= 1
 
         rng = stream(self.seed, "hold out", self.names[i])
-        order = rng.permutation(count).tolist()
+        order = self.mixed_order(i, rng)
         self.for_judging.append(sorted(order[:held]))
         self.for_training.append(sorted(order[held:]))
 
         if self.task == "classification":
             labels = [int(self.y[i][s]) for s in self.for_training[i]]
             self.log_prior.append(label_frequencies(labels, self.classes))
+
+    def mixed_order(self, i: int, rng: np.random.Generator) -> list[int]:
+        """The samples of peer i in an order of which every beginning has some of every kind.
+
+        A kind is a class, or a range of neighbouring values, of which one is held out.
+        """
+        order = rng.permutation(len(self.x[i])).tolist()
+        targets = np.ravel(self.y[i]).tolist()
+        kind = {s: targets[s] for s in order}
+        if self.task == "regression":
+            in_range = max(1, round(1 / self.held_out))
+            by_value = sorted(range(len(targets)), key=lambda s: targets[s])
+            kind = {s: float(rank // in_range) for rank, s in enumerate(by_value)}
+
+        place: dict[int, float] = {}
+        for this_kind in sorted(set(kind.values())):
+            start = rng.random()
+            of_kind = [s for s in order if kind[s] == this_kind]
+            for turn, s in enumerate(of_kind):
+                place[s] = (turn + start) / len(of_kind)
+        return sorted(range(len(targets)), key=lambda s: place[s])
 
     @property
     def last_judging_round(self) -> int:

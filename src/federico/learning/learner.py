@@ -17,6 +17,7 @@ from federico import compat
 from federico.learning.bank import Bank
 from federico.learning.batches import Batch, ClientSamples
 from federico.learning.calibration import Calibration
+from federico.learning.holding_out import mixed_order
 from federico.learning.layout import ModelLayout
 from federico.learning.metrics import classification_figures, regression_figures
 from federico.learning.mixing import FARTHEST, counted, rest_weighs_more
@@ -333,12 +334,15 @@ class Learner:
         table = class_weight_table(weights, labels, self.outputs_count)
         return torch.from_numpy(table).to(self.device, self.layout.dtype)
 
-    def hold_out(self, fraction: float, *, lone_batches: bool = True) -> None:
+    def hold_out(
+        self, fraction: float, *, lone_batches: bool = True, of_all_kinds: bool = False
+    ) -> None:
         """Take a fraction of every client's training samples out of training, to judge models by.
 
         A client that holds out nothing keeps its samples in both parts: they only show whether a
         model's outputs are finite. Without `lone_batches` no client is left with a last batch of
-        one sample, on which batch norm could not train: it holds out a few less, or nothing.
+        one sample, on which batch norm could not train: it holds out a few less, or nothing. With
+        `of_all_kinds` it holds out about as much of every class, or of low and high values.
         """
         everything = self.data["all"]
         held_counts = held_out(everything.counts, fraction)  # [clients]
@@ -347,9 +351,15 @@ class Learner:
 
         training: list[IntArray] = []
         judging: list[IntArray] = []
-        for name, count, held in zip(self.names, everything.counts, held_counts, strict=True):
+        for place, name in enumerate(self.names):
+            count = everything.counts[place]
+            held = held_counts[place]
             random = stream(self.seed, "hold out", name)
-            order = random.permutation(count)
+            if of_all_kinds:
+                targets = everything.targets_of(place).cpu().numpy()
+                order = mixed_order(random, targets, fraction)
+            else:
+                order = random.permutation(count)
 
             # Sorted, so that both parts keep the order in which samples are stored.
             kept = np.sort(order[held:])

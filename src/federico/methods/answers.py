@@ -16,7 +16,7 @@ from federico.types import Array, FloatArray, IntArray
 
 NUMBERS = 32
 """Numbers in a sketch: distances are right to about an eighth."""
-LEAST_ANSWERS = 16
+LEAST_ANSWERS = NUMBERS
 """Answers from which a sketch is made, beside those that it does not look at: models that answer a
 few questions alike may still be different models."""
 

@@ -110,7 +110,7 @@ class Federico(Method):
         context = self.context
         judges = self.opt.judges(context.count)
         if judges:
-            self.learner.hold_out(self.opt.held_out, lone_batches=False)
+            self.learner.hold_out(self.opt.held_out, lone_batches=False, of_all_kinds=True)
 
         hosted = context.hosted.tolist()
         self.unshown = [i for i in hosted if not self.has_enough_samples(i)]

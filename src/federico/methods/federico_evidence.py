@@ -278,7 +278,7 @@ class HeldOutEvidence(TrustEvidence):
         if self.is_final:
             self.learner.release_held_out()
         else:
-            self.learner.hold_out(self.opt.held_out, lone_batches=False)
+            self.learner.hold_out(self.opt.held_out, lone_batches=False, of_all_kinds=True)
 
     # What owners ask, to judge updates.
 
