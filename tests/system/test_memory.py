@@ -7,10 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from federico.experiment.build import prepare
-from federico.experiment.config import load
-from federico.experiment.memory_plan import plan_simulation
-
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/status").exists(), reason="needs Linux to bound memory alone"
 )
@@ -53,6 +49,17 @@ atexit.register(say_peak)
 main()
 """
 """The command line, which at last says how many kilobytes its process has held at most."""
+
+PLANNED = """
+import sys
+from pathlib import Path
+from federico.experiment.build import prepare
+from federico.experiment.config import load
+from federico.experiment.memory_plan import plan_simulation
+file, *settings = sys.argv[1:]
+print(plan_simulation(prepare(load(Path(file), settings), 0)).total)
+"""
+"""What is planned, by a process of its own: the plan begins with what the process holds already."""
 
 
 def run(folder: Path, name: str, bound: int, *settings: str) -> "subprocess.CompletedProcess[str]":
@@ -97,7 +104,10 @@ def test_a_run_takes_no_more_memory_than_is_planned(tmp_path: Path, hidden: int)
     assert ended.returncode == 0, ended.stderr
     peak = int(ended.stdout.split()[-1]) * 1024
 
-    experiment = load(tmp_path / "wide.toml", [setting])
-    planned = plan_simulation(prepare(experiment, 0)).total
+    command = [sys.executable, "-c", PLANNED, "wide.toml", setting]
+    told = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=True
+    )
+    planned = int(told.stdout)
     assert planned >= peak
     assert planned <= 2 * peak, "what is planned keeps no run from starting that would fit"

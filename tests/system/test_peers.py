@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +20,7 @@ from federico.api.progress import Quiet
 from federico.cli.main import main
 from federico.experiment.runner import simulate
 from federico.runs.bundle import open_folder
-from federico.runs.records import read_records
+from federico.runs.records import Record, read_records
 from federico.site.certificates import (
     approve_request,
     create_authority,
@@ -192,7 +192,14 @@ def test_killed_restarted_stopped(tmp_path: Path) -> None:
         victim.start()
         until("it goes on", lambda: victim.round > before + 5)
         until("others notice", lambda: all(site.sees(victim.name) for site in others))
-        until("it is pulled from", lambda: _served(setup.layout.size * 4, victim.records[before:]))
+        back = [site.round for site in others]
+        until(
+            "it is pulled from",
+            lambda: all(
+                _has_judged(victim.name, site.records[old:])
+                for site, old in zip(others, back, strict=True)
+            ),
+        )
         for site in federation:
             site.running.terminate()
         federation.succeeds()
@@ -213,12 +220,9 @@ def test_killed_restarted_stopped(tmp_path: Path) -> None:
             assert sum(personal.values()) == pytest.approx(1)
 
 
-def _served(model_bytes: int, records: list) -> bool:  # type: ignore[type-arg]
-    """Whether more has been sent than the updates for two others: then it was models."""
-    return (
-        sum(record.sent[0] for record in records)
-        > len(records) * 2 * (model_bytes + 8) + 5 * model_bytes
-    )
+def _has_judged(name: str, records: Sequence[Record]) -> bool:
+    """Whether a site has judged the model of the peer of this name in these rounds."""
+    return any(record.gains is not None and name in record.gains[0] for record in records)
 
 
 def test_a_certificate_of_another_authority_stays_outside(tmp_path: Path) -> None:
