@@ -127,7 +127,9 @@ class UpdateJudge:
         updates = weighed.updates
         worth = np.zeros(len(updates))
         totals = np.bincount(updates.owners, updates.coefficients)  # [owners]
-        shares = updates.coefficients / totals[updates.owners]
+        of_owner = totals[updates.owners]
+        shares = np.zeros(len(updates))
+        np.divide(updates.coefficients, of_owner, out=shares, where=of_owner > 0)
 
         are_own = updates.are_own
         are_tried = (shares > least_share) & ~are_own

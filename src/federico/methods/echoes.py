@@ -28,9 +28,9 @@ NUMBERS = 32
 CLOSE = 0.01
 """A model that is closer to one's own than this part of how far one's own usually moves in a round
 is an echo of it."""
-CLOSE_ANSWERS = 0.5
+CLOSE_ANSWERS = 0.1
 """A model whose answers are closer to one's own than this part of how far one's own usually change
-in a round is an echo of it. Honest models of the same distribution are about twice as far or more.
+in a round is an echo of it. Honest models of an easy problem come closer than half a round's.
 """
 STEPS_TO_COMPARE = 5
 """Rounds after which answers are compared: before, one's own change too much from round to round.
