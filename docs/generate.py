@@ -117,13 +117,17 @@ def _tables(
     for name, field in cls.model_fields.items():
         inner = f"{path}.{name}".strip(".")
         for kind in _models(field):
-            tag = (
-                get_args(kind.model_fields["kind"].annotation)[0]
-                if "kind" in kind.model_fields
-                else ""
-            )
+            tag = _tag(kind)
             for title, table in _tables(inner, kind, several=get_origin(field.annotation) is tuple):
                 yield (f'{title} with `kind = "{tag}"`' if tag else title), table
+
+
+def _tag(cls: type[BaseModel]) -> str:
+    """The only `kind` that a table may have; empty if it has none or its reader may choose."""
+    if "kind" not in cls.model_fields:
+        return ""
+    kinds: tuple[str, ...] = get_args(cls.model_fields["kind"].annotation)
+    return kinds[0] if len(kinds) == 1 else ""
 
 
 def _models(field: FieldInfo) -> list[type[BaseModel]]:
@@ -140,7 +144,7 @@ def _parts(annotation: Any) -> Iterator[Any]:
 def _table(title: str, cls: type[BaseModel]) -> str:
     rows = []
     for name, field in cls.model_fields.items():
-        if name == "kind" or _models(field):
+        if (name == "kind" and _tag(cls)) or _models(field):
             continue
         sentence = " ".join((field.description or "").split())
         rows.append(f"| `{name}` | {_default(field)} | {sentence}{_bounds(field)} |")

@@ -1,17 +1,22 @@
 """Hostile members of a simulation: who they are, what they do to others, and what is reported."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
 import pytest
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
 from federico.attacks.options import AttackKind, AttackOptions
+from federico.attacks.shown_models import without_effect
 from federico.errors import ConfigError
 from federico.experiment.build import Setup, prepare
 from federico.experiment.config import validate
 from federico.experiment.evaluation import Evaluation, evaluate
+from federico.learning.layout import ModelLayout
+from federico.learning.model_options import MLP, Linear, ResNet18
 from federico.report.details import summarize
 from federico.report.text import notes
 from federico.runs.layout import RunDir
@@ -68,6 +73,7 @@ def test_members_may_be_named() -> None:
         ({"kind": "noise", "target": 1}, "target is about a backdoor"),
         ({"kind": "backdoor", "target": 10}, "there are 10 labels"),
         ({"kind": "noise", "from_round": 4}, "from_round = 4: there are 3 rounds"),
+        ({"kind": "echo-disguised", "target": 1}, "target is about a backdoor"),
     ],
 )
 def test_what_makes_no_sense_is_refused_by_name(options: dict[str, Any], said: str) -> None:
@@ -87,6 +93,42 @@ def test_every_attack_changes_what_others_get_under_the_papers_rule(kind: Attack
     among_hostile = played(attack, preset="paper").used.figures["loss"][1:]
     in_peace = played(None, preset="paper").used.figures["loss"][1:]
     assert not np.allclose(among_hostile, in_peace)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_reference_says_of_every_attack_what_it_does(kind: AttackKind) -> None:
+    reference = Path(__file__).parents[2] / "docs" / "reference-options.md"
+    (row,) = [line for line in reference.read_text().splitlines() if "`sign-flip` (what" in line]
+    assert f"`{kind}`" in row
+
+
+@pytest.mark.parametrize("model", [Linear(), MLP(hidden=(6,)), ResNet18()])
+def test_a_disguise_changes_numbers_and_no_answer(model: Linear | MLP | ResNet18) -> None:
+    layout = ModelLayout(model.factory((1, 8, 8), 10))
+    row = layout.initial(0, "somebody")
+    added = without_effect(layout, 10, seed=0)
+    assert added.norm() > 0.5
+    inputs = torch.randn(20, 1, 8, 8)
+    logits = [layout.bind(each, layout.initial_counters())(inputs) for each in (row, row + added)]
+    assert (logits[0] - logits[1]).abs().max() > 0.1
+    assert torch.allclose(logits[0].softmax(1), logits[1].softmax(1), atol=1e-5)
+
+
+def test_who_visits_a_disguised_echo_computes_what_it_does_on_its_own_model() -> None:
+    """So that in the simulation nothing else tells it from an echo."""
+    losses = []
+    for kind in ("echo", "echo-disguised"):
+        figures = played({"kind": kind, "members": ["0"]}, preset="paper").used.figures
+        losses.append(figures["loss"])
+    assert np.allclose(losses[0], losses[1], rtol=1e-3)
+
+
+def test_a_disguise_needs_classes_and_a_linear_last_layer() -> None:
+    with pytest.raises(ConfigError, match="echo-disguised': needs classes"):
+        AttackOptions(kind="echo-disguised").check("regression", 1, 3)
+    convolution = ModelLayout(lambda: nn.Sequential(nn.Conv2d(1, 10, 8), nn.Flatten()))
+    with pytest.raises(ConfigError, match="last layer must be linear"):
+        without_effect(convolution, 10, seed=0)
 
 
 def test_before_they_turn_hostile_members_behave() -> None:

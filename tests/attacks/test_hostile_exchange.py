@@ -19,7 +19,7 @@ def connect_before_the_attack(bank: Bank, participants: int) -> Exchange:
     """An exchange whose members turn hostile after all rounds that the contract plays."""
     inner = SimulatedExchange(bank, participants)
     attack = AttackOptions(kind="absent", from_round=1000)
-    return HostileExchange(inner, bank, attack, np.array([1]), 0, refuse)
+    return HostileExchange(inner, bank, attack, np.array([1]), 0, refuse, 2)
 
 
 class TestHostileExchange(ExchangeContract, PartOfModelContract):

@@ -198,6 +198,20 @@ def test_in_a_simulation_an_echo_gets_no_trust(tmp_path: Path) -> None:
         assert sum(weights.get(name, 0.0) for name in HOSTILE) == 0
 
 
+def test_in_a_simulation_a_disguised_echo_is_found_once_answers_are_compared(
+    tmp_path: Path,
+) -> None:
+    attack = {"kind": "echo-disguised", "members": list(HOSTILE)}
+    trusted = {}
+    for rounds in (STEPS_TO_COMPARE - 1, 3 * STEPS_TO_COMPARE):
+        record = last_record(tmp_path / str(rounds), rounds=rounds, attack=attack)
+        readers = record.posterior[len(HOSTILE) :]
+        trusted[rounds] = sum(weights.get(name, 0.0) for weights in readers for name in HOSTILE)
+    early, late = trusted.values()
+    assert early > 0.5, "its numbers give it not away"
+    assert late == 0
+
+
 @pytest.mark.parametrize("start", ["independent", "same"])
 def test_among_honest_peers_of_one_distribution_nobody_is_an_echo(
     tmp_path: Path, start: str, caplog: pytest.LogCaptureFixture

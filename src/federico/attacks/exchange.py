@@ -14,7 +14,12 @@ from torch import Tensor
 
 from federico.attacks.hostile_updates import HOSTILE_DELTAS, OF_THEIR_OWN_MODEL_TOO, Opportunity
 from federico.attacks.options import AttackOptions
-from federico.attacks.shown_models import ShownEchoes, ShownNanElsewhere
+from federico.attacks.shown_models import (
+    ShownDisguisedEchoes,
+    ShownEchoes,
+    ShownNanElsewhere,
+    without_effect,
+)
 from federico.exchange.protocol import Exchange, Updates
 from federico.learning.bank import Bank
 from federico.learning.rows import Rows
@@ -34,9 +39,11 @@ class HostileExchange:
         members: IntArray,
         seed: int,
         poison: Callable[[], None],
+        outputs: int,
     ) -> None:
         """`poison` spoils the hostile members' samples; it is called once, when they turn hostile.
 
+        `outputs` is how many numbers a model gives for a sample.
         `members` are the hostile ones among all clients, wherever they are hosted.
         """
         self.traffic = inner.traffic
@@ -47,6 +54,10 @@ class HostileExchange:
         self._seed = seed
         self._poison = poison
         self._is_poisoned = False
+        self._disguise: Tensor | None = None
+        if attack.kind == "echo-disguised":
+            added = without_effect(bank.layout, outputs, seed)
+            self._disguise = bank.shared.cut(added)
 
     def withhold(self, owners: IntArray) -> None:
         """See `Exchange.withhold`."""
@@ -89,6 +100,8 @@ class HostileExchange:
             self._is_poisoned = True
         if self._attack.kind == "echo":
             self._bank.shown = ShownEchoes(self._members)
+        if self._disguise is not None:
+            self._bank.shown = ShownDisguisedEchoes(self._members, self._disguise)
         if self._attack.kind == "nan-elsewhere":
             self._bank.shown = ShownNanElsewhere(self._members)
 

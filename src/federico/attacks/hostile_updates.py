@@ -103,5 +103,6 @@ HOSTILE_DELTAS: dict[AttackKind, HostileDelta] = {
     "two-faced": mimic_backwards,
     "free-rider": nothing,
     "echo": own_delta_backwards,
+    "echo-disguised": own_delta_backwards,
 }
 """What members send by the kind of attack; of other kinds they send what training gives."""

@@ -26,6 +26,7 @@ AttackKind = Literal[
     "two-faced",
     "free-rider",
     "echo",
+    "echo-disguised",
     "nan-elsewhere",
     "absent",
     "honest",
@@ -41,6 +42,7 @@ STRENGTHS: dict[AttackKind, float] = {
     "good-model-turned-moves": 1.0,
     "two-faced": 1.0,
     "echo": 10.0,
+    "echo-disguised": 10.0,
 }
 """How strong an attack is if nothing is said; the other kinds have no strength."""
 
@@ -56,12 +58,13 @@ class AttackOptions(Options):
     (whatever leads to a model that knows nothing), `good-model-bad-moves` (as `scaled-flip`, beside
     an honest model), `good-model-turned-moves` (what one honest member sends, backwards, beside an
     honest model), `two-faced` (the same to every second member, honest updates to the others),
-    `free-rider` (zeros), `echo` (as `scaled-flip`, and they serve every reader
-    its own model). What they train on: `label-flip`, `backdoor` (a mark in the input means a label
-    of their choice). `nan-elsewhere`: the models that they serve are honest wherever they are
-    measured, and not a number for any test sample of others. `absent`: they are not there, which is
-    what an attack is compared with. `honest`: they are like all others, only that reports leave
-    them out."""
+    `free-rider` (zeros), `echo` (as `scaled-flip`, and they serve every reader its own model),
+    `echo-disguised` (as `echo`, in other numbers that answer alike: the same is added to the score
+    of every class, which makes none more likely). What they train on: `label-flip`, `backdoor` (a
+    mark in the input means a label of their choice). `nan-elsewhere`: the models that they serve
+    are honest wherever they are measured, and not a number for any test sample of others. `absent`:
+    they are not there, which is what an attack is compared with. `honest`: they are like all
+    others, only that reports leave them out."""
     count: PositiveInt = 1
     """How many members are hostile, drawn by the seed; those of a smaller count are among them."""
     members: tuple[str, ...] = ()
@@ -123,11 +126,9 @@ class AttackOptions(Options):
                 f"attack.from_round = {self.from_round}: there are {rounds} rounds, so nobody "
                 "would ever be hostile; choose an earlier round, or kind = 'honest'"
             )
-        if self.kind != "backdoor":
-            return
-        if task == "regression":
-            raise ConfigError("attack.kind = 'backdoor': needs classes; choose another kind")
-        if self.target >= outputs:
+        if task == "regression" and self.kind in ("backdoor", "echo-disguised"):
+            raise ConfigError(f"attack.kind = {self.kind!r}: needs classes; choose another kind")
+        if self.kind == "backdoor" and self.target >= outputs:
             raise ConfigError(
                 f"attack.target = {self.target}: there are {outputs} labels, counted from 0"
             )

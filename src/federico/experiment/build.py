@@ -165,7 +165,9 @@ class Setup:
         def connect_hostile(bank: Bank, participants: int) -> Exchange:
             inner = connect(bank, participants)
             spoil = partial(poison, learner, attack, members)
-            return HostileExchange(inner, bank, attack, members, self.seed, spoil)
+            return HostileExchange(
+                inner, bank, attack, members, self.seed, spoil, self.schema.outputs
+            )
 
         return connect_hostile
 

@@ -164,11 +164,17 @@ class Bank:
 
     def load(self, visits: Visits, models: Tensor) -> None:
         """Copy the models that these visits meet, whole, into the rows of `models`."""
-        places = self.places_met(visits)
         if self.personal is None:
-            torch.index_select(self.rows, 0, places, out=models)
+            torch.index_select(self.rows, 0, self.places_met(visits), out=models)
+            self.shown.disguise(visits, models)
         else:
-            self.personal.complete(visits, self.rows.index_select(0, places), models)
+            self.personal.complete(visits, self.rows_met(visits), models)
+
+    def rows_met(self, visits: Visits) -> Tensor:
+        """Copies of the rows that these visits meet, [visits, size]."""
+        rows = self.rows.index_select(0, self.places_met(visits))
+        self.shown.disguise(visits, rows)
+        return rows
 
     def whole(self, visits: Visits) -> Iterator[Tensor]:
         """The model of each visit, one after the other, as its visitor completes it."""
@@ -271,6 +277,7 @@ class Bank:
         places = self.places_met(visits)
         if self.personal is not None:
             trained = self.personal.shared_of(trained)
+        self.shown.undo_disguise(visits, trained)
         deltas.write_differences(which, trained, self.rows, places)
 
     def copy_rows(self) -> Tensor:

@@ -889,9 +889,11 @@ class Learner:
     def _load_for_evaluation(self, workspace: Workspace, bank: Bank, visits: Visits) -> None:
         """Let the engine work on the visited models, which will not be changed.
 
-        A model that is alone in its stack, and lies in the bank whole, is read without a copy.
+        A model that is alone in its stack, and lies in the bank as it is shown, is read without a
+        copy.
         """
-        if len(visits) > 1 or bank.personal is not None:
+        lies_whole = bank.personal is None and not bank.shown.are_disguised(visits).any()
+        if len(visits) > 1 or not lies_whole:
             self._load(workspace, bank, visits)
             return
 

@@ -78,9 +78,7 @@ class Echoes:
         """
         belongs_to_client = visits.owners < len(self._names)
         to_others = np.flatnonzero(belongs_to_client & ~visits.are_own)
-        places = self._bank.places_met(visits[to_others])
-        distinct, which = torch.unique(places, return_inverse=True)
-        met = self._sketches(distinct)[which]
+        met = self._sketches_met(visits[to_others])
 
         is_echo = np.zeros(len(visits), dtype=bool)
         for client, positions in visits[to_others].by_client():
@@ -94,24 +92,38 @@ class Echoes:
         self._report(visits[np.flatnonzero(is_echo)])
         return is_echo
 
+    def _sketches_met(self, visits: Visits) -> Tensor:
+        """The sketches of the models that these visits meet, [visits, numbers]."""
+        places = self._bank.places_met(visits)
+        distinct, which = torch.unique(places, return_inverse=True)
+        met = self._sketches(distinct)[which]
+        for position in np.flatnonzero(self._bank.shown.are_disguised(visits)).tolist():
+            row = self._bank.rows_met(visits[np.array([position])])
+            met[position] = self._sketch(row)[0]
+        return met
+
     def _sketches(self, places: Tensor) -> Tensor:
-        """The sketches of the models at these places, [places, numbers].
+        """The sketches of the models at these places, [places, numbers]."""
+        sketched = [torch.empty(0, NUMBERS)]
+        at_a_time = max(1, MOST_NUMBERS // max(1, len(self._signs)))
+        for some in torch.split(places, at_a_time):
+            sketched.append(self._sketch(self._bank.rows[some]))
+        return torch.cat(sketched)
+
+    def _sketch(self, rows: Tensor) -> Tensor:
+        """The sketches of these models, [models, numbers].
 
         A model is cut into as many parts as a sketch has numbers; each number is the sum of a part,
         with a sign for each of its numbers that was drawn once for all models.
         """
+        parts = rows.tensor_split(NUMBERS, dim=1)
         signs = self._signs.tensor_split(NUMBERS)
-        sketched = [torch.empty(0, NUMBERS)]
-        at_a_time = max(1, MOST_NUMBERS // max(1, len(self._signs)))
-        for some in torch.split(places, at_a_time):
-            parts = self._bank.rows[some].tensor_split(NUMBERS, dim=1)
-            sums: list[Tensor] = []
-            for part, sign in zip(parts, signs, strict=True):
-                # In double precision: numbers of both signs cancel out.
-                sums.append(part.double() @ sign.double())
-            sketches = torch.stack(sums, dim=1)  # [some, numbers]
-            sketched.append(sketches.float().cpu())
-        return torch.cat(sketched)
+        sums: list[Tensor] = []
+        for part, sign in zip(parts, signs, strict=True):
+            # In double precision: numbers of both signs cancel out.
+            sums.append(part.double() @ sign.double())
+        sketches = torch.stack(sums, dim=1)
+        return sketches.float().cpu()
 
     def _report(self, echoes: Visits) -> None:
         """Say once who gives whom an echo."""
