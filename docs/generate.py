@@ -207,6 +207,7 @@ def python_page() -> str:
     """What `import federico` gives, as its docstrings tell it."""
     parts = ["# Reference: Python\n", NOTE, PYTHON_INTRO]
     parts += [_function("federico.run", federico.run), _function("federico.load", federico.load)]
+    parts += [_function("federico.load_client", federico.load_client)]
     for title, cls in PYTHON_CLASSES.items():
         parts.append(f"## {title}\n\n{_docstring(cls)}\n")
         if issubclass(cls, BaseEstimator):

@@ -43,6 +43,11 @@ class Drawing(Options):
             {"shape": {"kind": "square", "radius": 2}},
             "shape.radius: there is no such key; allowed: kind, side",
         ),
+        (
+            {"side": 2},
+            "side: there is no such key (did you mean 'shape.side'?); "
+            "allowed: title, shape, frame, corners",
+        ),
         ({"shape": {"radius": 2}}, "shape.kind: missing; allowed: circle, square"),
         (
             {"shape": {"kind": "circel"}},

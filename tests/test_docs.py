@@ -119,7 +119,10 @@ def test_every_picture_has_a_twin_for_dark_pages() -> None:
     for page in PAGES:
         text = page.read_text()
         assert not re.search(r"!\[[^]]*\]\([^)]+\.png\)", text), page
-        assert text.count("<img ") == text.count("prefers-color-scheme: dark"), page
+        assert text.count("<img ") == text.count('media="(prefers-color-scheme: dark)"'), page
+        # A picture for telephones has one, too.
+        narrow = text.count('media="(max-width: 600px)"')
+        assert narrow == text.count('media="(max-width: 600px) and (prefers-color-scheme: dark)"')
 
 
 def test_the_glossary_gives_each_word_one_meaning() -> None:

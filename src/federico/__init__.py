@@ -5,9 +5,26 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from federico import errors
-    from federico.api import Callback, FedericoClassifier, FedericoRegressor, Run, load, run
+    from federico.api import (
+        Callback,
+        FedericoClassifier,
+        FedericoRegressor,
+        Run,
+        load,
+        load_client,
+        run,
+    )
 
-__all__ = ["Callback", "FedericoClassifier", "FedericoRegressor", "Run", "errors", "load", "run"]
+__all__ = [
+    "Callback",
+    "FedericoClassifier",
+    "FedericoRegressor",
+    "Run",
+    "errors",
+    "load",
+    "load_client",
+    "run",
+]
 
 
 def __dir__() -> list[str]:

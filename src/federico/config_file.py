@@ -58,6 +58,25 @@ def nearest(word: str, words: Iterable[str]) -> str:
     return f" (did you mean {near[0]!r}?)"
 
 
+def _elsewhere(root: type[BaseModel], key: str, path: str) -> str:
+    """The place of a key that belongs into another table, as a question to append."""
+    places = list(dict.fromkeys(_places_of(root, key, "")))
+    # With this very path the key belongs to another kind of the same table.
+    if len(places) != 1 or places[0] == path:
+        return ""
+    return f" (did you mean {places[0]!r}?)"
+
+
+def _places_of(table: type[BaseModel], key: str, prefix: str) -> Iterator[str]:
+    """The dotted path of every key of this name in this table and those below it."""
+    for name, field in table.model_fields.items():
+        if name == key:
+            yield prefix + name
+        for part in _parts(field.annotation):
+            if _is_table(part):
+                yield from _places_of(part, key, f"{prefix}{name}.")
+
+
 def _each_once(details: Sequence[ErrorDetails]) -> list[ErrorDetails]:
     """The same faults; where a word or a list may stand, what is neither is one fault, not two."""
     faults: list[ErrorDetails] = []
@@ -85,7 +104,8 @@ def _explain(root: type[BaseModel], detail: ErrorDetails) -> str:
 
     if detail["type"] == "extra_forbidden":
         unknown = path.rpartition(".")[2]
-        return f"{path}: there is no such key{nearest(unknown, allowed)}; allowed: {listed}"
+        suggestion = nearest(unknown, allowed) or _elsewhere(root, unknown, path)
+        return f"{path}: there is no such key{suggestion}; allowed: {listed}"
 
     # A fault of the options as a whole: its message names the keys itself.
     if not path:

@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 from torch import nn
 
 from federico import FedericoClassifier, FedericoRegressor
-from federico.errors import ConfigError, RunError
+from federico.errors import ConfigError, DataError, RunError
 
 RNG = np.random.default_rng(0)
 X = {name: RNG.normal(size=(60, 3)) for name in ("north", "south", "west")}
@@ -136,3 +136,44 @@ def test_a_model_without_a_name_can_be_copied_but_not_pickled() -> None:
     np.testing.assert_array_equal(copied.predict_proba(X["north"], client="north"), expected)
     with pytest.raises(NotFittedError):
         clone(copied).predict(X["north"], client="north")
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (np.where(X["north"][:, 0] > 0, 1.0, np.nan), "of its 60 labels are missing"),
+        (pd.array([pd.NA] + [1] * 59, dtype="Int64"), "1 of its 60 labels are missing"),
+        (X["north"][:, 0], "FedericoRegressor predicts values"),
+    ],
+)
+def test_a_classifier_refuses_labels_that_name_no_class(labels: object, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        FedericoClassifier().fit({"north": (X["north"], labels)})
+
+
+def test_a_regressor_refuses_texts() -> None:
+    values = (100 + X["north"][:, 0]).astype(str)
+    with pytest.raises(DataError, match=r"texts such as .* as in y.astype\(float\)"):
+        FedericoRegressor().fit({"north": (X["north"], values)})
+
+
+def test_a_column_of_labels_is_one_label_for_each_sample() -> None:
+    clients = {}
+    for name, x in X.items():
+        clients[name] = (x, pd.DataFrame({"outcome": np.where(x[:, 0] > 0, 1, 0)}))
+    model = FedericoClassifier(rounds=2, settings=FAST).fit(clients)
+    assert model.predict(X["north"], client="north").shape == (60,)
+
+
+def test_an_unknown_category_may_be_taken_for_a_missing_value() -> None:
+    clients = {}
+    for name, x in X.items():
+        frame = pd.DataFrame(x).assign(ward=np.where(x[:, 0] > 0, "red", "blue"))
+        clients[name] = (frame, np.where(x[:, 0] > 0, "ill", "fit"))
+    model = FedericoClassifier(rounds=1, settings=FAST).fit(clients)
+    new = clients["north"][0].assign(ward="green")
+    with pytest.raises(DataError, match="in Python unknown='missing'"):
+        model.predict(new, client="north")
+    assert len(model.predict(new, client="north", unknown="missing")) == 60
+    with pytest.raises(DataError, match="give a pandas frame with the columns 0, 1, 2, ward"):
+        model.predict(new.iloc[0], client="north")

@@ -129,6 +129,7 @@ def test_pictures_are_axes_and_drawn_where_asked(run: federico.Run) -> None:
     assert names[0] == "a (own model)"
     assert names[1] == posterior.idxmax(), "the heaviest of the others"
     assert run.plot.accuracy().get_xlabel() == "round"
+    assert ".posterior()" in repr(run.plot)
     of_each = run.plot.collaborators()
     assert len(of_each) == 4
     assert [axes.get_legend() is not None for axes in of_each] == [True] * 4

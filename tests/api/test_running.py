@@ -90,6 +90,20 @@ def test_a_client_says_what_it_is_alone_and_together(trained: federico.Run, tmp_
     assert open_folder(tmp_path / "moved").comparison == comparison
 
 
+def test_a_saved_personal_model_is_opened_by_a_function_of_its_own(
+    trained: federico.Run, tmp_path: Path
+) -> None:
+    x = np.zeros((2, 3))
+    client = trained.client("a")
+    client.save(tmp_path / "moved")
+    moved = federico.load_client(tmp_path / "moved", net)
+    assert moved.probabilities(x).tolist() == client.probabilities(x).tolist()
+    with pytest.raises(RunError, match=r"open it with federico\.load_client"):
+        federico.load(tmp_path / "moved")
+    with pytest.raises(RunError, match="is no folder of one personal model"):
+        federico.load_client(trained.path)
+
+
 def test_the_private_model_is_nobodys_collaborator(trained: federico.Run) -> None:
     for name in trained.clients:
         client = trained.client(name)

@@ -31,7 +31,7 @@ def test_clients_own_their_samples_in_the_order_given() -> None:
     [
         ({}, "clients: there are none"),
         ({"a": (X, Y), "b": (X[:, :1], Y)}, "clients: their inputs differ in shape"),
-        ({"a": (X, Y / 2), "b": (X, Y[:, None] / 2)}, "clients: their targets differ in shape"),
+        ({"a": (X, Y / 2), "b": (X, np.c_[Y, Y] / 2)}, "clients: their targets differ in shape"),
         ({"a": (X, Y[:2])}, "client 'a': 3 inputs but 2 targets"),
         ({"a": (X, Y), "b": (X[:0], Y[:0])}, "client 'b': holds no samples"),
         ({"a": (1.0, 2)}, "client 'a': x and y must be arrays with one row per sample"),
@@ -39,11 +39,20 @@ def test_clients_own_their_samples_in_the_order_given() -> None:
         ({"a": (X, Y, Y)}, r"client 'a': give a pair of arrays \(x, y\)"),
         ({"a": ([[1, 2], [3]], [0, 1])}, r"client 'a': give a pair of arrays \(x, y\)"),
         ({1: (X, Y), "1": (X, Y)}, "2 clients are named '1'"),
+        ({"a": (X[:, 0], Y)}, r"of a single column x.reshape\(-1, 1\)"),
+        ([(X, Y)], r"part.drop\(columns='owner'\) for name, part in"),
     ],
 )
 def test_clients_that_do_not_fit_are_named(clients: Any, message: str) -> None:
     with pytest.raises(DataError, match=message):
         dataset_from_clients(clients)
+
+
+def test_a_column_of_targets_is_one_target_for_each_sample() -> None:
+    dataset = dataset_from_clients({"a": (X, Y[:, None]), "b": (X, Y)})
+    assert dataset.schema.task == "classification"
+    in_frame = dataset_from_clients({"a": (X, pd.DataFrame({"outcome": Y}))})
+    assert in_frame.samples.y.tolist() == Y.tolist()
 
 
 # Frames.

@@ -76,3 +76,10 @@ def test_names_in_any_script_are_drawn() -> None:
     figure.text(0.5, 0.5, "東京 $x$", parse_math=False)
 
     assert render(figure).startswith(b"\x89PNG")
+
+
+def test_no_line_of_a_title_begins_with_a_unit() -> None:
+    figure = sheet(4, 3, "A row reaches 90.0 % accuracy: 95 % interval")
+    lines = figure.get_suptitle().split("\n")
+    assert not [line for line in lines if line.startswith("%")]
+    assert " ".join(lines) == "A row reaches 90.0 % accuracy: 95 % interval"

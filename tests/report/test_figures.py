@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from federico.report.aggregate import aggregate
 from federico.report.details import RunDetails, read_details, summarize
@@ -162,6 +163,17 @@ def test_the_trust_of_clients_stands_beside_the_overview(tmp_path: Path) -> None
     assert figure.get_suptitle() == "FedeRiCo reaches 90.0 % accuracy"
     cells = ["60", "40", "", "30", "70", "", "10", "", "90"]
     assert texts(right) == [*cells, "distribution 0", "distribution 1"]
+
+
+def test_a_narrow_overview_has_trust_below_and_cuts_no_title(tmp_path: Path) -> None:
+    write_table(tmp_path, make_table("federico", rounds=2))
+    cell = write_cell(tmp_path, "federico", *learning(0.5, 0.9))
+    figure = overview(summarize(tmp_path), read_posteriors(cell), narrow=True)
+
+    above, below = drawn(figure)
+    assert above.get_position().y0 > below.get_position().y1
+    for text in figure.findobj(Text):
+        assert text.get_window_extent().x1 <= figure.bbox.x1
 
 
 def test_diverged_rows_are_drawn_as_gaps() -> None:

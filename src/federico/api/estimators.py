@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,8 +16,9 @@ from torch import nn
 from federico.api.results import Run
 from federico.api.running import run
 from federico.api.temporary import TemporaryFolder
-from federico.data.from_python import ClientsData, read_clients
-from federico.errors import ConfigError, RunError
+from federico.data.from_python import ClientsData, GivenData, read_clients
+from federico.data.tabular import Unknown
+from federico.errors import ConfigError, DataError, RunError
 from federico.own_code import EVERYTHING
 from federico.runs.answers import has_answer
 from federico.runs.lock import LOCK
@@ -120,9 +121,9 @@ class _PersonalModels(BaseEstimator):  # type: ignore[misc]
                 setattr(copied, name, value)
         return copied
 
-    def _outputs(self, x: Any, client: str) -> FloatArray:
+    def _outputs(self, x: Any, client: str, unknown: Unknown) -> FloatArray:
         check_is_fitted(self, "run_")
-        return self.run_.client(client).probabilities(x)
+        return self.run_.client(client).probabilities(x, unknown=unknown)
 
 
 def _refuse_what_has_no_name(parameter: str, value: object) -> None:
@@ -146,6 +147,25 @@ def _files_below(folder: Path) -> dict[str, bytes]:
     return found
 
 
+def _refuse_what_names_no_class(parts: Sequence[GivenData]) -> None:
+    """Refuse labels that are missing, and values that somebody may want to have predicted."""
+    for part in parts:
+        if part.y.dtype.kind != "f":
+            continue
+        missing = int(np.isnan(part.y).sum())
+        if missing:
+            raise DataError(
+                f"client '{part.name}': {missing} of its {len(part.y)} labels are missing: "
+                "fill or remove those rows"
+            )
+        between = part.y[part.y != np.floor(part.y)]
+        if between.size:
+            raise DataError(
+                f"client '{part.name}': its labels are values such as {between.flat[0]:g}; "
+                "FedericoRegressor predicts values; if they name classes, turn them into texts"
+            )
+
+
 class FedericoClassifier(_PersonalModels):
     """Personal classifiers of several clients, each with the right collaborators.
 
@@ -163,6 +183,7 @@ class FedericoClassifier(_PersonalModels):
         `label`, or a torch data set of pairs: whatever `federico.run` takes.
         """
         parts = read_clients(clients, label)
+        _refuse_what_names_no_class(parts)
         classes = np.unique(np.concatenate([part.y for part in parts]))
         numbered = {part.name: (part.x, np.searchsorted(classes, part.y)) for part in parts}
         names = [str(name) for name in classes]
@@ -175,13 +196,20 @@ class FedericoClassifier(_PersonalModels):
         self._fit(numbered, "classification", label_names=names)
         return self
 
-    def predict(self, X: Any, client: str) -> Array:  # noqa: N803 (scikit-learn's name)
+    def predict(
+        self,
+        X: Any,  # noqa: N803 (scikit-learn's name)
+        client: str,
+        *,
+        unknown: Unknown = "error",
+    ) -> Array:
         """The labels that this client's personal model gives.
 
+        `unknown="missing"` takes a category that was not in the training data for a missing value.
         An error if there is a sample for which none of its models has a finite answer: there is no
         label that means that. `predict_proba` gives NaN for it.
         """
-        outputs = self._outputs(X, client)
+        outputs = self._outputs(X, client, unknown)
         unanswered = int((~has_answer(outputs)).sum())
         if unanswered:
             raise RunError(
@@ -192,13 +220,26 @@ class FedericoClassifier(_PersonalModels):
         labels: Array = self.classes_[outputs.argmax(axis=1)]
         return labels
 
-    def predict_proba(self, X: Any, client: str) -> FloatArray:  # noqa: N803
+    def predict_proba(
+        self,
+        X: Any,  # noqa: N803
+        client: str,
+        *,
+        unknown: Unknown = "error",
+    ) -> FloatArray:
         """Class probabilities [samples, classes], in the order of `classes_`."""
-        return self._outputs(X, client)
+        return self._outputs(X, client, unknown)
 
-    def score(self, X: Any, y: Array, client: str) -> float:  # noqa: N803
+    def score(
+        self,
+        X: Any,  # noqa: N803
+        y: Array,
+        client: str,
+        *,
+        unknown: Unknown = "error",
+    ) -> float:
         """Accuracy of this client's personal model."""
-        return float(accuracy_score(y, self.predict(X, client)))
+        return float(accuracy_score(y, self.predict(X, client, unknown=unknown)))
 
 
 class FedericoRegressor(_PersonalModels):
@@ -222,13 +263,29 @@ class FedericoRegressor(_PersonalModels):
         self.n_outputs_ = 1 if first.ndim == 1 else first.shape[1]
         return self
 
-    def predict(self, X: Any, client: str) -> FloatArray:  # noqa: N803
-        """The values that this client's personal model gives: [samples] where y has one each."""
-        values = self._outputs(X, client)
+    def predict(
+        self,
+        X: Any,  # noqa: N803
+        client: str,
+        *,
+        unknown: Unknown = "error",
+    ) -> FloatArray:
+        """The values that this client's personal model gives: [samples] where y has one each.
+
+        `unknown="missing"` takes a category that was not in the training data for a missing value.
+        """
+        values = self._outputs(X, client, unknown)
         if self.n_outputs_ == 1:
             return values[:, 0]
         return values
 
-    def score(self, X: Any, y: Array, client: str) -> float:  # noqa: N803
+    def score(
+        self,
+        X: Any,  # noqa: N803
+        y: Array,
+        client: str,
+        *,
+        unknown: Unknown = "error",
+    ) -> float:
         """R2 of this client's personal model."""
-        return float(r2_score(y, self.predict(X, client)))
+        return float(r2_score(y, self.predict(X, client, unknown=unknown)))

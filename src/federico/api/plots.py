@@ -126,6 +126,9 @@ class Plots:
             self.collaborators(name, method, seed, ax)
         return axes[: len(names)]
 
+    def __repr__(self) -> str:
+        return f"Plots({', '.join(f'.{name}()' for name in dir(self))})"
+
     def __dir__(self) -> list[str]:
         return ["accuracy", "clients", "collaborators", "posterior"]
 

@@ -14,7 +14,7 @@ from federico.api.summary import html_of_summary, summary_of_cells
 from federico.errors import ConfigError, RunError
 from federico.learning.structure import structure_of
 from federico.own_code import NOTHING, Trust
-from federico.runs.bundle import Bundle
+from federico.runs.bundle import Bundle, find_own_folder
 from federico.runs.client_models import open_client
 from federico.runs.layout import CellDir, RunDir
 from federico.runs.records import Record
@@ -63,6 +63,11 @@ class Run:
         self._trust = trust
         self._folder = folder
         self._cells = RunDir(self.path).cells()
+        if not self._cells and find_own_folder(self.path) is not None:
+            raise RunError(
+                f"{self.path.absolute()}: is one client's personal model, no run; open it with "
+                "federico.load_client"
+            )
         if not self._cells:
             raise RunError(
                 f"{self.path.absolute()}: is not a run directory (it has no cell.json below it); "

@@ -20,6 +20,7 @@ from federico.experiment.observer import Callback, Observer, Several
 from federico.experiment.runner import run_grid
 from federico.learning.structure import digest_of
 from federico.own_code import EVERYTHING, refer_to, trust_if, trusting
+from federico.runs.bundle import Bundle, open_folder, own_folder_of
 from federico.runs.layout import RunDir
 from federico.runs.lock import LOCK
 from federico.types import Task
@@ -113,6 +114,20 @@ def load(
         run = federico.load("runs/mine", model=Net)
     """
     return Run(path, model, trust=trust_if(trust))
+
+
+def load_client(
+    folder: str | Path, model: Callable[[], nn.Module] | None = None, *, trust: bool = False
+) -> Bundle:
+    """Open one client's personal model that lies in a folder of its own.
+
+    That is what `client.save(folder)` has written, or the state folder of a site. `model` and
+    `trust` are as for `federico.load`. For example:
+
+        north = federico.load_client("north-model")
+        north.predict(x_new)
+    """
+    return open_folder(own_folder_of(Path(folder)), model, trust=trust_if(trust))
 
 
 def _refer_to_loss(tables: dict[str, Any]) -> None:

@@ -53,9 +53,9 @@ def open_personal_model(
     """The client's personal model, from its own folder, a site's state folder or a run."""
     from federico.api import load
     from federico.own_code import trust_if
-    from federico.runs.bundle import open_folder
+    from federico.runs.bundle import find_own_folder, open_folder
 
-    folder = _own_folder(run)
+    folder = find_own_folder(run)
     if folder is not None:
         bundle = open_folder(folder, trust=trust_if(trust))
         if client not in ("", bundle.header.client):
@@ -68,18 +68,6 @@ def open_personal_model(
     if not client:
         raise ConfigError(f"--client: say whose model; {run} has {_listed(opened.clients)}")
     return opened.client(client, method=method, seed=seed, row=row, column=column)
-
-
-def _own_folder(path: Path) -> Path | None:
-    """The folder of one personal model that is meant; None where it is a run."""
-    from federico.runs.bundle import HEADER_FILE
-
-    if (path / HEADER_FILE).exists():
-        return path
-    of_site = list(path.glob(f"clients/*/{HEADER_FILE}"))
-    if len(of_site) == 1:
-        return of_site[0].parent
-    return None
 
 
 def _listed(clients: list[str], most: int = 20) -> str:

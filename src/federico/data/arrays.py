@@ -50,6 +50,12 @@ def as_inputs(x: Array, origin: object) -> Array:
 
     Images stay bytes and double precision stays double; everything else becomes float32.
     """
+    if x.ndim == 1 and x.dtype.kind in NUMBER_KINDS:
+        raise DataError(
+            f"{origin}: inputs must be numbers with one row per sample, not {x.dtype} of shape "
+            f"{x.shape}; of a single sample write x.reshape(1, -1), of a single column "
+            "x.reshape(-1, 1)"
+        )
     if x.ndim < 2 or x.dtype.kind not in NUMBER_KINDS:
         raise DataError(
             f"{origin}: inputs must be numbers with one row per sample, "

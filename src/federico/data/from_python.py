@@ -81,6 +81,11 @@ def dataset_from_clients(
     owners = np.repeat([part.name for part in parts], [len(part.y) for part in parts])
     if label_names is None:
         label_names = _names_in_data(parts)
+    if y.dtype.kind == "U" and task == "regression":
+        raise DataError(
+            f"clients: the targets are texts such as '{y[0]}', and values to predict must be "
+            "numbers: convert them, as in y.astype(float)"
+        )
     if y.dtype.kind == "U":
         y, label_names = _numbered(y, label_names)
 
@@ -107,7 +112,8 @@ def read_clients(clients: ClientsData, label: str | None = None) -> list[GivenDa
     if not isinstance(clients, Mapping):
         raise DataError(
             f"clients: give a dictionary of name -> data, not {type(clients).__name__}; of one "
-            "frame with a column of owners: {name: part for name, part in frame.groupby('owner')}"
+            "frame with a column of owners: {name: part.drop(columns='owner') for name, part in "
+            "frame.groupby('owner')}"
         )
     if not clients:
         raise DataError("clients: there are none; give a dictionary of name -> (x, y)")
@@ -146,7 +152,15 @@ def new_samples(x: Any, schema: Schema, unknown: Unknown = "error") -> Array:
     elif _is_torch_dataset(x):
         x = np.stack([_as_array(_input_of(item)) for item in _items(x)])
     if not _is_frame(x):
-        return as_inputs(np.asarray(x), "x")
+        array = np.asarray(x)
+        # An array of numbers may be what a client has read and encoded from a file.
+        if schema.columns and array.dtype.kind not in NUMBER_KINDS:
+            names = _listed([column.name for column in schema.columns])
+            raise DataError(
+                f"x: is a {type(x).__name__}, and this model was trained on a table: give a pandas "
+                f"frame with the columns {names}; of a single row, frame.iloc[[0]]"
+            )
+        return as_inputs(array, "x")
     if not schema.columns:
         return as_inputs(x.to_numpy(), "x")
 
@@ -189,8 +203,15 @@ def _of_pair(name: ClientId, given: Any) -> GivenData:
         raise DataError(f"client '{name}': {HOW_TO_GIVE} ({first_line(error)})") from error
     if np.ndim(x) == 0 or targets.ndim == 0:
         raise DataError(f"client '{name}': x and y must be arrays with one row per sample")
-    name_of_target = getattr(y, "name", None) or "target"  # a series of pandas has a name
-    return GivenData(name, x, targets, target=str(name_of_target))
+    return GivenData(name, x, targets, target=_name_of_column(y))
+
+
+def _name_of_column(y: Any) -> str:
+    """The name that a series of pandas has, or the only column of a frame."""
+    named = getattr(y, "name", None)
+    if _is_frame(y) and len(y.columns) == 1:
+        named = y.columns[0]
+    return str(named or "target")
 
 
 def _of_frame(name: ClientId, frame: pd.DataFrame, label: str | None) -> GivenData:
@@ -297,11 +318,15 @@ def _targets(name: ClientId, y: Any) -> Array:
     """Targets as numbers, or as texts that name classes."""
     import pandas as pd
 
+    if isinstance(y, pd.DataFrame) and len(y.columns) == 1:
+        y = y.iloc[:, 0]
     if isinstance(y, pd.DataFrame):
         y = y.to_numpy()
     if isinstance(y, pd.Series) and isinstance(y.dtype, pd.CategoricalDtype):
         y = category_texts(y)
     array = _as_array(y)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]  # a column of targets is one target for each sample
     if array.dtype.kind not in NUMBER_KINDS:
         # pandas keeps numbers with gaps, and texts, as objects.
         values_in_a_row = pd.Series(array.reshape(-1)).infer_objects()

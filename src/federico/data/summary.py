@@ -76,9 +76,13 @@ def _clients(dataset: Dataset, shares: TrainTestSplit) -> str:
             f"the largest, {largest}, has {sizes[largest]}"
         )
     return (
-        f"{sum(sizes.values())} {noun} of {len(by_size)} clients ({each}); "
+        f"{sum(sizes.values())} {noun} of {_counted(len(by_size))} ({each}); "
         f"{sum(train)} to train on, {sum(test)} to test on"
     )
+
+
+def _counted(number: int) -> str:
+    return "1 client" if number == 1 else f"{number} clients"
 
 
 def _target(dataset: Dataset, shares: TrainTestSplit) -> str:

@@ -71,6 +71,9 @@ DPI = 150
 MOST_CELLS_WITH_TEXT = 16
 MOST_TICKS = 32
 MOST_ACROSS = 20
+DARK_CELL = 0.56
+"""Cells above this share of the darkest are too dark for dark letters, and on a dark page above
+this share of the lightest too light for light ones."""
 LEAST_NAMED = 0.045
 """A group with a smaller share of the rows has no room for its name."""
 CHARACTERS_PER_INCH = 8.5
@@ -121,7 +124,10 @@ def shades(count: int) -> list[str]:
 def sheet(width: float, height: float, title: str) -> Figure:
     """An empty figure with its title at the left, on several lines where it is too long for one."""
     across = int(width * CHARACTERS_PER_INCH)
+    # A line does not begin with a unit.
+    title = title.replace(" %", "\N{NO-BREAK SPACE}%")
     title = textwrap.fill(title, across, break_on_hyphens=False)
+    title = title.replace("\N{NO-BREAK SPACE}", " ")
     figure = Figure(figsize=(width, height), layout="constrained", facecolor="white")
     figure.get_layout_engine().set(w_pad=0.12, h_pad=0.1)  # type: ignore[union-attr, call-arg]
     figure.suptitle(
@@ -319,7 +325,7 @@ def _cell_texts(axes: Axes, values: Array, top: float, show: Callable[[Any], str
         axes.axvline(place - 0.5, color="white", linewidth=1)
     for (row, column), value in np.ndenumerate(values):
         color = INK
-        if value > 0.45 * top:  # too dark for dark letters
+        if value > DARK_CELL * top:
             color = "white"
         axes.text(
             column,

@@ -1,5 +1,6 @@
 """The pictures of a report. Each function returns one matplotlib figure."""
 
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -47,6 +48,10 @@ from federico.types import FloatArray
 
 NARROW = 6.2
 """Inches of a picture that can still be read on a telephone."""
+TELEPHONE = 4.4
+"""Inches of a picture that is made for a telephone: letters there are as large as those around."""
+TELEPHONE_CHARACTERS = 36
+"""Characters of a subtitle that fit in it."""
 MOST_TICKS_OF_COST = 4
 MOST_ROWS = 32
 """Clients of a dot plot or bar chart."""
@@ -143,10 +148,13 @@ def trust_beside(summary: Summary, posteriors: Posteriors | None) -> bool:
     return len(posteriors.clients) <= MOST_HEAT
 
 
-def overview(summary: Summary, trusted: Posteriors | None = None) -> Figure:
+def overview(
+    summary: Summary, trusted: Posteriors | None = None, *, narrow: bool = False
+) -> Figure:
     """Every row in every column, a dot for each run, the paper's figure below ours.
 
-    With posteriors, those of the clients stand beside it. What is still to come takes no room.
+    With posteriors, those of the clients stand beside it, or below it in a narrow picture for
+    telephones. What is still to come takes no room.
     """
     columns = _begun(summary)
     rows = []
@@ -157,10 +165,16 @@ def overview(summary: Summary, trusted: Posteriors | None = None) -> Figure:
     height = 0.4 * len(rows)
     if trusted is not None:
         title = text.headline(summary, short=True).rstrip(".")
-        figure = sheet(11, max(1.9 + height, 4.8), title)
-        left, right = figure.subplots(1, 2, width_ratios=[1, 1.05])
-        trust(right, trusted)
-        panels_of_columns = [left]
+        if narrow:
+            figure = sheet(TELEPHONE, 6.2 + height, title)
+            dots, matrix = figure.subplots(2, 1, height_ratios=[0.7 + height, 3.6])
+        else:
+            figure = sheet(11, max(1.9 + height, 4.8), title)
+            dots, matrix = figure.subplots(1, 2, width_ratios=[1, 1.05])
+        trust(matrix, trusted)
+        if narrow:
+            subtitle(matrix, textwrap.fill(matrix.get_title("left"), TELEPHONE_CHARACTERS))
+        panels_of_columns = [dots]
     else:
         # Below each other: side by side they would be too small to read on a telephone.
         of_panel = height + (1.0 if len(columns) > 1 else 0.7)

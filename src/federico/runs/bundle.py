@@ -441,6 +441,27 @@ class Bundle:
             yield torch.from_numpy(np.array(x[first : first + BATCH]))
 
 
+def own_folder_of(path: Path) -> Path:
+    """The folder of the one personal model below this path: itself, or that of a site's state."""
+    folder = find_own_folder(path)
+    if folder is None:
+        raise RunError(
+            f"{path.absolute()}: is no folder of one personal model (it has no {HEADER_FILE}); of "
+            "a run, open federico.load(run).client(name)"
+        )
+    return folder
+
+
+def find_own_folder(path: Path) -> Path | None:
+    """The folder of the one personal model below this path; None where there is none."""
+    if (path / HEADER_FILE).exists():
+        return path
+    of_site = list(path.glob(f"clients/*/{HEADER_FILE}"))
+    if len(of_site) == 1:
+        return of_site[0].parent
+    return None
+
+
 def open_folder(folder: Path, factory: Factory | None = None, *, trust: Trust = NOTHING) -> Bundle:
     """The personal model in a client's own folder.
 
