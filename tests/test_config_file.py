@@ -102,3 +102,18 @@ def test_unreadable_files_are_named(tmp_path: Path) -> None:
 def test_only_a_near_word_is_suggested() -> None:
     assert nearest("locl", ["federico", "local"]) == " (did you mean 'local'?)"
     assert nearest("xyz", ["federico", "local"]) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a = " + "[" * 100_000 + "]" * 100_000, "nested too deeply"),
+        ("a = " + "{b = " * 100_000, "nested too deeply"),
+        ("a = " + "1" * 10_000, "digits"),
+    ],
+)
+def test_what_no_person_writes_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    file = tmp_path / "file.toml"
+    file.write_text(text)
+    with pytest.raises(ConfigError, match=f"not a readable TOML file: .*{said}"):
+        read_tables(file, "experiment file")

@@ -18,6 +18,7 @@ from federico.config_file import validated
 from federico.experiment.config import load
 from federico.experiment.grid import make_grid
 from federico.methods import METHODS
+from federico.network.links import MOST_LINKS
 from federico.report import summarize
 from federico.report.methods_measured import with_measured_figures
 from federico.site.federation_file import FederationOptions
@@ -107,6 +108,49 @@ def test_every_line_of_the_threat_model_names_its_test() -> None:
     for line in lines:
         last = line.split("|")[-2]
         assert names_of_tests_in(last) & existing or (ROOT / folder_named_in(last)).is_dir(), line
+
+
+def firewall_rules() -> list[list[str]]:
+    """The words of every line for a firewall in the page on operating."""
+    page = (ROOT / "docs" / "how-to-operate.md").read_text()
+    lines = [line for line in page.splitlines() if line.startswith("nft ")]
+    return [shlex.split(line) for line in lines]
+
+
+def test_the_rules_for_a_firewall_fit_each_other_and_the_example_of_a_site() -> None:
+    """What the engine cannot bound is bounded there, or nowhere."""
+    declared = {}
+    for _, verb, what, family, table, name, *rest in firewall_rules():
+        assert (verb, family, table) == ("add", "inet", "filter")
+        if what == "set":
+            (declared[name],) = rest
+            continue
+        assert (what, name, rest[:3], rest[-1]) == (
+            "rule",
+            "input",
+            ["tcp", "dport", "7447"],
+            "drop",
+        )
+        uses = [word.removeprefix("@") for word in rest if word.startswith("@")]
+        assert set(uses) <= declared.keys(), "declared before it is used"
+        counted = any("ct count" in word for word in rest)
+        for used in uses:
+            assert "dynamic" in declared[used]
+            # What is counted while it is there must be added, and must not be forgotten by time.
+            assert ("timeout" in declared[used]) != counted
+            assert rest[rest.index(f"@{used}") - 1] == ("add" if counted else "update")
+    example = (ROOT / "docs" / "how-to-federation.md").read_text()
+    assert ":7447" in example
+
+
+def test_a_firewall_bounds_what_one_address_holds_and_opens() -> None:
+    texts = [" ".join(words) for words in firewall_rules()]
+    assert any("ip saddr != {" in text for text in texts)
+    assert any(re.search(r"ip saddr ct count over \d+", text) for text in texts)
+    assert any(re.search(r"ip saddr limit rate over \d+/second", text) for text in texts)
+    assert sum("meta nfproto ipv6 drop" in text for text in texts) == 2, "of each way"
+    limit = int(re.findall(r"ct count over (\d+)", "\n".join(texts))[0])
+    assert limit >= MOST_LINKS, "a member is not kept out"
 
 
 def folder_named_in(text: str) -> str:

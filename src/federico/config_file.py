@@ -12,10 +12,14 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
+from federico.bounded_files import read_bounded
 from federico.errors import ConfigError
 from federico.options import Options
 
 T = TypeVar("T", bound=Options)
+
+LARGEST_TABLES = 1 << 24
+"""Bytes of a TOML file that are read at most."""
 
 NO_LIST = ("tuple_type", "list_type")
 """What pydantic calls a value that is no list where one belongs."""
@@ -27,13 +31,15 @@ def read_tables(path: Path, what: str) -> dict[str, Any]:
     `what` says which kind of file is expected; it appears in the error if there is none.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_bounded(path, LARGEST_TABLES).decode()
         return tomllib.loads(text)
     except FileNotFoundError:
         raise ConfigError(f"{path.absolute()}: there is no such {what}") from None
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except RecursionError:
+        raise ConfigError(f"{path}: not a readable TOML file: nested too deeply") from None
+    except ValueError as error:  # also of a number with thousands of digits
         raise ConfigError(f"{path}: not a readable TOML file: {error}") from error
 
 

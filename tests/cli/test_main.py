@@ -167,6 +167,16 @@ def test_every_line_of_an_error_is_marked(federico: Command, tiny: Path) -> None
     assert [line[:7] for line in answer.err.splitlines()] == ["error: "] * 2
 
 
+def test_an_error_that_quotes_a_file_is_no_order_to_the_terminal(
+    federico: Command, tmp_path: Path
+) -> None:
+    file = tmp_path / "experiment.toml"
+    file.write_text('"\\u001b[2Jclear" = 1\n')
+    answer = federico("run", file)
+    assert "clear: there is no such key" in answer.err
+    assert "\x1b" not in answer.err
+
+
 @pytest.mark.parametrize("arguments", [["data", "list"], ["data", "list", "--json"]])
 def test_closed_pipe_ends_a_command_quietly(
     federico: Command, monkeypatch: pytest.MonkeyPatch, arguments: list[str]

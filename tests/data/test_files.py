@@ -29,6 +29,12 @@ def test_a_missing_file_names_itself_and_the_variable(tmp_path: Path) -> None:
         read_npz(tmp_path / "gone.npz", "x")
 
 
+def test_of_very_many_arrays_an_error_lists_some(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", **{f"a{number}": np.ones(1) for number in range(100)})
+    with pytest.raises(DataError, match=r"it holds a0, a1, .*, a19 and 80 more$"):
+        read_npz(tmp_path / "a.npz", "x")
+
+
 def test_a_missing_array_lists_what_is_there(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", one=np.ones(1), two=np.ones(2))
     with pytest.raises(DataError, match=r"a\.npz: no array named 'x': it holds one, two"):

@@ -6,6 +6,7 @@ import pytest
 
 from federico.errors import RunError
 from federico.runs.atomic import disk_errors, publish, publish_text
+from federico.runs.lock import locked
 
 
 def test_text_is_published_whole_and_leaves_nothing_else(tmp_path: Path) -> None:
@@ -13,6 +14,22 @@ def test_text_is_published_whole_and_leaves_nothing_else(tmp_path: Path) -> None
     publish_text(tmp_path / "a.json", "tworld \u00e9")
     assert (tmp_path / "a.json").read_text(encoding="utf-8") == "tworld \u00e9"
     assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
+
+
+def test_a_link_in_the_folder_of_a_stranger_leads_nowhere(tmp_path: Path) -> None:
+    """Neither the file itself nor the name that it has before it is whole."""
+    mine = tmp_path / "mine"
+    mine.write_text("my own")
+    folder = tmp_path / "theirs"
+    folder.mkdir()
+    for name in ("report.html", "report.html.partial", ".lock"):
+        (folder / name).symlink_to(mine)
+    publish_text(folder / "report.html", "theirs")
+    with locked(folder):
+        pass
+    assert mine.read_text() == "my own"
+    assert (folder / "report.html").read_text() == "theirs"
+    assert not (folder / "report.html").is_symlink()
 
 
 def test_write_that_fails_leaves_the_old_file_and_no_partial(tmp_path: Path) -> None:

@@ -16,3 +16,7 @@ def test_all_else_stays_as_it_is(value: object) -> None:
 def test_a_file_has_no_formula_in_it() -> None:
     rows = [["client", "=figure"], ['=HYPERLINK("http://x")', -0.5]]
     assert csv_text(rows) == 'client,\'=figure\n"\'=HYPERLINK(""http://x"")",-0.5\n'
+
+
+def test_a_file_that_is_printed_is_no_order_to_a_terminal() -> None:
+    assert inert("north\x1b[2J") == "north\N{REPLACEMENT CHARACTER}[2J"

@@ -16,6 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from federico.data.summary import DataSummary
 from federico.experiment.grid import Cell
 from federico.experiment.observer import Callback
+from federico.printable import printable
 from federico.runs.layout import CellDir, Description
 from federico.runs.metric import metric_of
 from federico.runs.records import Record
@@ -30,7 +31,7 @@ class Quiet(Callback):
 
     def say(self, message: str) -> None:
         """Write one line."""
-        sys.stderr.write(f"federico: {message}\n")
+        sys.stderr.write(f"federico: {printable(message)}\n")
 
 
 class Brief(Quiet):
@@ -178,7 +179,7 @@ class NotebookBars(RoundBars):
     def data_loaded(self, summary: DataSummary) -> None:
         """Write what the data looks like above the bars."""
         for line in summary.lines:
-            sys.stdout.write(f"{line}\n")
+            sys.stdout.write(f"{printable(line)}\n")
 
     def show(self, cell: Path, bar: Bar) -> None:
         """Draw all bars, if they were not drawn just now."""

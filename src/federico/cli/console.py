@@ -5,13 +5,28 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 
 from federico.cli.signals import leave_on_closed_pipe
+from federico.printable import printable
 
 
 class PipeConsole(Console):
-    """A console that ends the program in the usual way where its reader has gone."""
+    """A console that ends the program in the usual way where its reader has gone.
+
+    What it prints may quote a stranger's file: nothing in it moves the cursor or changes a color.
+    """
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """What is printed, with a mark in the place of every character that is an order."""
+        for segment in super().render(renderable, options):
+            if segment.control:
+                yield segment
+            else:
+                yield Segment(printable(segment.text), segment.style)
 
     def on_broken_pipe(self) -> None:
         """Called by rich, which would end with the code of an unexpected error."""

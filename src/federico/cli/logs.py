@@ -12,6 +12,8 @@ from typing import Annotated
 
 import typer
 
+from federico.printable import printable
+
 FORMAT = "%(asctime)s %(levelname)-7s %(message)s"
 FILE_BYTES = 1 << 20
 OLD_FILES = 3
@@ -45,6 +47,14 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(line)
 
 
+class TextFormatter(logging.Formatter):
+    """Writes a line of the log for people; nothing in it is an order to their terminal."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The time, the level and the message, and the trace of an error."""
+        return printable(super().format(record))
+
+
 @contextmanager
 def logging_to(
     file: Path | None, *, quiet: bool, style: LogStyle = LogStyle.TEXT
@@ -61,7 +71,7 @@ def logging_to(
             RotatingFileHandler(file, maxBytes=FILE_BYTES, backupCount=OLD_FILES, encoding="utf-8")
         )
 
-    formatter = JsonFormatter() if style is LogStyle.JSON else logging.Formatter(FORMAT)
+    formatter = JsonFormatter() if style is LogStyle.JSON else TextFormatter(FORMAT)
     logger = logging.getLogger("federico")
     logger.setLevel(logging.INFO)
     for handler in handlers:

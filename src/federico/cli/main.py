@@ -26,6 +26,7 @@ from federico.cli.run import run
 from federico.cli.signals import leave_on_closed_pipe
 from federico.cli.ui import ui
 from federico.errors import FedericoError
+from federico.printable import printable
 
 RESUMING = ("run", "reproduce")
 """Commands that leave checkpoints; `launch` and `peer` handle Ctrl-C by themselves."""
@@ -146,5 +147,5 @@ def main() -> None:
         command(prog_name="federico")
     except FedericoError as error:
         for line in str(error).splitlines():
-            sys.stderr.write(f"error: {line}\n")
+            sys.stderr.write(f"error: {printable(line)}\n")
         sys.exit(error.exit_code)

@@ -27,6 +27,8 @@ UNREADABLE_NPZ = (
 
 HARMLESS_BYTES = 64 << 20
 """Bytes that an array may unpack to, however small it is when packed."""
+NAMES_SHOWN = 20
+"""Names of arrays that an error lists."""
 LARGEST_RATIO = 100
 """How many times larger than packed a bigger array may be."""
 
@@ -56,7 +58,9 @@ def read_npz(path: Path, *names: str) -> list[Array]:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             for name in names:
                 if name not in archive.files:
-                    held = ", ".join(archive.files)
+                    held = ", ".join(archive.files[:NAMES_SHOWN])
+                    if len(archive.files) > NAMES_SHOWN:
+                        held += f" and {len(archive.files) - NAMES_SHOWN:,} more"
                     raise DataError(f"{path}: no array named '{name}': it holds {held}")
             return [archive[name] for name in names]
     except MemoryError:

@@ -42,6 +42,7 @@ def publish(path: Path, write: Callable[[Path], None]) -> None:
     partial = path.with_name(path.name + PARTIAL)
     with disk_errors(path):
         try:
+            partial.unlink(missing_ok=True)  # it might be a stranger's link to another file
             once_files_are_free(lambda: write(partial))
             sync(partial)
             partial.replace(path)

@@ -61,7 +61,7 @@ from federico.runs.distilling import Distillation, distance, distilled_row, divi
 from federico.runs.exporting import export
 from federico.runs.personal_module import PersonalModel, models_of
 from federico.runs.score import score_for
-from federico.runs.tensor_file import save_tensors
+from federico.runs.tensor_file import refuse_long_header, save_tensors
 from federico.types import Array, FloatArray
 
 if TYPE_CHECKING:
@@ -491,6 +491,7 @@ def open_folder(folder: Path, factory: Factory | None = None, *, trust: Trust = 
 
 def stored_shapes(file: Path) -> dict[str, list[int]]:
     """The shapes of all tensors in a file of models, none of which is read."""
+    refuse_long_header(file)
     shapes: dict[str, list[int]] = {}
     try:
         with safe_open(file, framework="pt") as opened:
@@ -609,10 +610,13 @@ def damaged(file: Path) -> RunError:
 
 def _stored_models(file: Path, digest: str) -> dict[str, Tensor]:
     """The tensors of a file of models, if it is the one that was written."""
+    refuse_long_header(file)
     try:
         content = file.read_bytes()
     except OSError as error:
         raise RunError(f"{file}: cannot be read: {error.strerror}") from error
+    except MemoryError:
+        raise RunError(f"{file}: does not fit into the memory of this machine") from None
     if hashlib.sha256(content).hexdigest() != digest:
         raise damaged(file)
     try:

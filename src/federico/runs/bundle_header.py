@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import BeforeValidator, InstanceOf, TypeAdapter, ValidationError
 
+from federico.bounded_files import read_bounded
 from federico.data.dataset import Schema
 from federico.data.standardizer import Standardizer, TargetScale
 from federico.data.tabular import TableOrigin
@@ -20,8 +21,6 @@ from federico.runs.distilling import Distillation
 from federico.types import Array
 
 FORMAT = 1
-LARGEST_HEADER = 1 << 28
-"""Bytes of a header that are read at most: a hundred thousand clients need a tenth of them."""
 
 
 def _standardizer(value: Any) -> Standardizer | None:
@@ -110,9 +109,7 @@ HEADER = TypeAdapter(Header)
 def read_json_header(path: Path) -> dict[str, Any]:
     """The content of a header file."""
     try:
-        if path.stat().st_size > LARGEST_HEADER:
-            raise RunError(f"{path}: larger than any client's bundle: it is not read")
-        found = json.loads(path.read_bytes())
+        found = json.loads(read_bounded(path))
     except OSError as error:
         raise RunError(f"{path}: cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:

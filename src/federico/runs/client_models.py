@@ -44,6 +44,7 @@ from federico.runs.bundle import (
 from federico.runs.bundle_header import FORMAT, read_json_header, validated_header
 from federico.runs.comparison import Comparisons
 from federico.runs.layout import CellDir
+from federico.runs.tensor_file import refuse_long_header
 from federico.types import Array
 
 INDEX_FILE = "index.json"
@@ -178,6 +179,7 @@ def _check_layout(layout: ModelLayout, slots: list[tuple[str, list[int]]]) -> No
 
 def _small_tensors(file: Path, index: Index) -> dict[str, Tensor]:
     """All that the file holds beside the models, checked."""
+    refuse_long_header(file)
     tensors: dict[str, Tensor] = {}
     try:
         with safe_open(file, framework="pt") as opened:

@@ -25,6 +25,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from federico.bounded_files import read_bounded
 from federico.errors import RunError
 from federico.runs.atomic import publish_text
 from federico.runs.lock import locked
@@ -240,7 +241,7 @@ def another_experiment(path: Path, difference: str) -> RunError:
 def _read_json(path: Path) -> dict[str, Any]:
     """The table in a JSON file; an error says what to do where it is damaged."""
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(read_bounded(path))
     except (OSError, ValueError, RecursionError) as error:
         raise RunError(
             f"{path}: cannot be read: {error}; bring it back from a copy, or delete the folder "

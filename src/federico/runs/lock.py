@@ -26,7 +26,8 @@ def locked(folder: Path, patience: float = 0.0) -> Iterator[None]:
     """
     with disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        file = (folder / LOCK).open("w")
+        # Nothing is cut short: in a folder of a stranger it may be a link to another file.
+        file = (folder / LOCK).open("a")
     with file:
         end = time.monotonic() + patience
         while True:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
+from federico.bounded_files import TooLargeError, whole_lines
 from federico.errors import RunError
 from federico.open_files import once_files_are_free
 from federico.runs.atomic import disk_errors, publish_text
@@ -220,11 +221,10 @@ def iterate_lines(folder: Path, start: int = 0) -> Iterator[bytes]:
     path = folder / RECORDS
     if not path.exists():
         return
-    with path.open("rb") as file:
-        file.seek(start)
-        for line in file:
-            if line.endswith(b"\n"):
-                yield line
+    try:
+        yield from whole_lines(path, start)
+    except TooLargeError as error:
+        raise _damaged(path, str(error.strerror)) from None
 
 
 def parsed_part(line: bytes, part: TypeAdapter[T], folder: Path) -> T:
@@ -336,10 +336,11 @@ def _whole_lines(path: Path) -> Iterator[str]:
     """Whole lines only: the last one may have been cut short by a crash."""
     if not path.exists():
         return
-    with path.open(encoding="utf-8", errors="replace") as file:
-        for line in file:
-            if line.endswith("\n"):
-                yield line
+    try:
+        for line in whole_lines(path):
+            yield line.decode(errors="replace")
+    except TooLargeError as error:
+        raise _damaged(path, str(error.strerror)) from None
 
 
 def _parsed(line: str, path: Path) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
+from federico.bounded_files import TooLargeError, whole_lines
 from federico.errors import RunError
 from federico.runs.atomic import disk_errors, publish_text
 from federico.runs.comparison import Comparisons
@@ -341,14 +342,18 @@ def _lines(path: Path) -> list[tuple[int, Any]]:
     """
     if not path.exists():
         return []
-    content = path.read_bytes()
-    whole = content[: content.rfind(b"\n") + 1]
-    found = []
-    for number, line in enumerate(whole.splitlines(), start=1):
+    found: list[tuple[int, Any]] = []
+    lines = whole_lines(path)
+    while True:
+        number = len(found) + 1
         try:
+            line = next(lines, None)
+            if line is None:
+                return found
             found.append((number, json.loads(line)))
+        except TooLargeError as error:
+            raise RunError(f"{path}: line {number}: {error.strerror}") from None
         except (ValueError, RecursionError) as error:
             raise RunError(
                 f"{path}: line {number} is damaged ({error}); delete that line to read the rest"
             ) from None
-    return found

@@ -4,6 +4,8 @@ import csv
 import io
 from collections.abc import Iterable
 
+from federico.printable import printable
+
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
 """What a spreadsheet may take for the beginning of a formula."""
 
@@ -11,8 +13,11 @@ FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
 def inert(value: object) -> object:
     """The value as it may stand in a CSV file: text that looks like a formula gets a quote.
 
-    Numbers stay as they are, and so does text that is one, such as the label "-1".
+    Numbers stay as they are, and so does text that is one, such as the label "-1". Characters that
+    a terminal would obey are replaced, as the file may be printed to one.
     """
+    if isinstance(value, str):
+        value = "\r".join(printable(part) for part in value.split("\r"))
     if not isinstance(value, str) or not value.startswith(FORMULA_STARTS) or _is_number(value):
         return value
     return f"'{value}"

@@ -17,6 +17,7 @@ from pydantic import (
     ValidationError,
 )
 
+from federico.bounded_files import read_bounded
 from federico.errors import RunError
 from federico.options import Options
 from federico.runs.atomic import publish_text
@@ -128,7 +129,7 @@ def read_table(folder: Path) -> TableDescription:
     """Read which table the results in this folder are for."""
     path = folder / TABLE
     try:
-        return TableDescription.model_validate_json(path.read_bytes())
+        return TableDescription.model_validate_json(read_bounded(path))
     except FileNotFoundError:
         raise RunError(
             f"{folder.absolute()}: not a run directory, there is no {TABLE}; "

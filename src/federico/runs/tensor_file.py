@@ -8,7 +8,11 @@ from pathlib import Path
 from safetensors.torch import save_file
 from torch import Tensor
 
+from federico.errors import RunError
 from federico.open_files import once_files_are_free
+
+LONGEST_HEADER = 1 << 24
+"""Bytes of names and shapes at the start of a file: enough for a hundred thousand tensors."""
 
 
 def save_tensors(
@@ -28,6 +32,23 @@ def _save(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]
         path.unlink(missing_ok=True)
         raise _as_os_error(error) from error
     return digest(path)
+
+
+def refuse_long_header(path: Path) -> None:
+    """Refuse a file of tensors whose table of names would take much memory to read.
+
+    A table of 65 MB takes 18 seconds and nearly a gigabyte, whatever is in it.
+    """
+    try:
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+    except OSError as error:
+        raise RunError(f"{path.absolute()}: cannot be read: {error.strerror}") from error
+    if length > LONGEST_HEADER:
+        raise RunError(
+            f"{path}: is no file of models: its names and shapes take {length:,} bytes, where at "
+            f"most {LONGEST_HEADER:,} belong"
+        )
 
 
 def digest(path: Path) -> str:

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from federico.bounded_files import read_bounded
 from federico.errors import ConfigError, RunError
 from federico.network.waits import Wait
 from federico.runs.atomic import publish_text
@@ -159,7 +160,7 @@ def read_status(state_folder: Path) -> Status:
     """The last status that the peer of this state folder wrote."""
     path = state_folder / STATUS_FILE
     try:
-        return _parse(path.read_text(encoding="utf-8"))
+        return _parse(read_bounded(path).decode())
     except FileNotFoundError:
         raise RunError(
             f"{path.absolute()}: no such file: no peer has been started with this state folder"
