@@ -6,9 +6,11 @@ A victim, an honest member and a hostile one, a process each, over mutual TLS on
 victim plays rounds: some arithmetic in place of training, the models of both pulled, an update for
 the honest one pushed. Stretches of peace and of attack take turns, so that a busy machine is busy
 in both, and each stretch of attack is compared with the stretch of peace beside it. The hostile
-process stands for another machine: it has a processor of its own, which it keeps busy in peace too,
-so that what it computes to attack is not counted. What the victim computes is counted apart, as
-processor seconds: those of its process, whatever else the machine does.
+process stands for another machine: it has a processor of its own, and in peace it sends the same
+requests as fast, to nobody, so that what it computes to attack is not counted. What the victim
+computes is counted apart, as processor seconds: those of its process, whatever else the machine
+does. So are the seconds for which its rounds were ready to go on and waited for a processor, which
+only others on the machine take.
 """
 
 import argparse
@@ -43,7 +45,7 @@ from federico.types import IntArray
 
 SIDE = 1000
 """Rows and columns of the only layer: a model of 4 MB."""
-VICTIM, HONEST, HOSTILE = ROSTER.members[:3]
+VICTIM, HONEST, HOSTILE, NOBODY = ROSTER.members[:4]
 Order: TypeAlias = Callable[..., float]
 """Gives a process an order, and returns its answer."""
 ATTACKS = ("ask", "fetch", "upload", "nonsense", "mute")
@@ -53,9 +55,9 @@ class Member(Peer):
     """A member that plays rounds, until it is told to turn hostile."""
 
     hostile = False
-    spins = False
     sent = 0
     processor_seconds = 0.0
+    delayed_seconds = 0.0
     others: tuple[int, ...] = (0, 1)
     """Whose models are pulled: the same with and without an attack."""
 
@@ -73,6 +75,7 @@ class Member(Peer):
         """Play so many rounds; returns the seconds of one, all told."""
         began = time.perf_counter()
         computed = time.process_time()
+        delayed = delay_of_this_thread()
         for _ in range(count):
             self._train()
             self.bank.hosted_rows.add_(1e-3)
@@ -82,11 +85,16 @@ class Member(Peer):
             self._push_to(np.intersect1d(came.owners, [0, 1]))
             self._next_round()
         self.processor_seconds = (time.process_time() - computed) / count
+        self.delayed_seconds = (delay_of_this_thread() - delayed) / count
         return (time.perf_counter() - began) / count
 
     def computed(self, _: int) -> float:
         """Processor seconds of a round of the last ones played, in all threads."""
         return self.processor_seconds
+
+    def delayed(self, _: int) -> float:
+        """Seconds of a round of the last ones played in which it waited for a processor."""
+        return self.delayed_seconds
 
     def _train(self) -> None:
         """Some arithmetic that takes as long as a short visit."""
@@ -128,23 +136,17 @@ class Member(Peer):
             self._fall_silent()
         else:
             request = self._request(name)
-            threading.Thread(target=self._flood, args=request, daemon=True).start()
+            threading.Thread(target=self._flood, args=(VICTIM, *request), daemon=True).start()
         return 0.0
 
-    def idle(self, _: int) -> float:
-        """Keep a processor busy until told to rest, and send nothing."""
-        self.spins = True
-        threading.Thread(target=self._spin, daemon=True).start()
+    def idle(self, attack: int) -> float:
+        """Send what this attack sends, to nobody, until told to stop."""
+        self.hostile = True
+        name = ATTACKS[attack]
+        if name != "mute":
+            request = self._request(name)
+            threading.Thread(target=self._flood, args=(NOBODY, *request), daemon=True).start()
         return 0.0
-
-    def rest(self, _: int) -> float:
-        """Keep the processor busy no more."""
-        self.spins = False
-        return 0.0
-
-    def _spin(self) -> None:
-        while self.spins:
-            pass
 
     def _request(self, attack: str) -> tuple[Topic, bytes, bytes]:
         match attack:
@@ -156,8 +158,8 @@ class Member(Peer):
                 return Topic.UPLOAD_CHUNK, ChunkUpload(bytes(16), 0).encode(), bytes(1 << 20)
         return Topic.OFFER_UPDATE, bytes(3000), b""
 
-    def _flood(self, topic: Topic, request: bytes, payload: bytes) -> None:
-        key = ROSTER.request_key(VICTIM, HOSTILE, topic)
+    def _flood(self, owner: str, topic: Topic, request: bytes, payload: bytes) -> None:
+        key = ROSTER.request_key(owner, HOSTILE, topic)
         while self.hostile:
             self.session.get(key, attachment=request, payload=payload, timeout=1.0)
             self.sent += 1
@@ -169,6 +171,13 @@ class Member(Peer):
         self.questions: list[zenoh.Query] = []
         requests = f"{ROSTER.requests_key(HOSTILE)}/*/*"
         self.silence = self.session.declare_queryable(requests, self.questions.append)
+
+
+def delay_of_this_thread() -> float:
+    """Seconds for which the calling thread was ready to run, and had no processor (Linux only)."""
+    thread = threading.get_native_id()
+    _, waited, _ = Path(f"/proc/self/task/{thread}/schedstat").read_text().split()
+    return int(waited) / 1e9
 
 
 def work(identity: Identity, addresses: Addresses, orders: Connection) -> None:
@@ -219,6 +228,8 @@ class Stretch(NamedTuple):
     """By the clock, a round."""
     processor_seconds: float
     """Of the victim's process, a round."""
+    delayed_seconds: float
+    """In which its rounds waited for a processor, a round."""
     most_bytes: float
     """That the victim held at a time."""
 
@@ -236,14 +247,14 @@ def stretch(victim: Order, rounds: int) -> Stretch:
     """Let the victim play."""
     victim("most")
     seconds = victim("play", rounds)
-    return Stretch(seconds, victim("computed"), victim("most"))
+    return Stretch(seconds, victim("computed"), victim("delayed"), victim("most"))
 
 
-def in_peace(victim: Order, attacker: Order, rounds: int) -> Stretch:
-    """Let the victim play while the attacker sends nothing."""
-    attacker("idle")
+def in_peace(victim: Order, attacker: Order, attack: str, rounds: int) -> Stretch:
+    """Let the victim play while the attacker sends to nobody."""
+    attacker("idle", ATTACKS.index(attack))
     played = stretch(victim, rounds)
-    attacker("rest")
+    attacker("turn", -1)
     return played
 
 
@@ -264,11 +275,11 @@ def pairs(attack: str, rounds: int, repeats: int) -> Iterator[Pair]:
         victim("play", 3)
         for repeat in range(repeats):
             if repeat % 2 == 0:
-                peace = in_peace(victim, attacker, rounds)
+                peace = in_peace(victim, attacker, attack, rounds)
                 attacked, requests = under_attack(victim, attacker, attack, rounds)
             else:
                 attacked, requests = under_attack(victim, attacker, attack, rounds)
-                peace = in_peace(victim, attacker, rounds)
+                peace = in_peace(victim, attacker, attack, rounds)
             yield Pair(peace, attacked, requests)
 
 
@@ -280,7 +291,7 @@ def pairs_beside_a_mute_member(rounds: int, repeats: int) -> Iterator[Pair]:
             attacker("start")
             victim("include", ROSTER.members.index(HOSTILE))
             victim("play", 3)
-            peace = in_peace(victim, attacker, rounds)
+            peace = in_peace(victim, attacker, "mute", rounds)
             attacker("turn", ATTACKS.index("mute"))
             yield Pair(peace, stretch(victim, rounds), 0.0)
 
@@ -293,9 +304,12 @@ def measure(attack: str, rounds: int, repeats: int) -> dict[str, object]:
         found = list(pairs(attack, rounds, repeats))
 
     times = [pair.attack.seconds / pair.peace.seconds for pair in found]
+    undelayed_times = []
     processor_times = []
     more_a_second = []
     for pair in found:
+        undelayed = pair.attack.seconds - pair.attack.delayed_seconds
+        undelayed_times.append(undelayed / (pair.peace.seconds - pair.peace.delayed_seconds))
         more = pair.attack.processor_seconds - pair.peace.processor_seconds
         processor_times.append(pair.attack.processor_seconds / pair.peace.processor_seconds)
         more_a_second.append(more / pair.attack.seconds)
@@ -305,6 +319,8 @@ def measure(attack: str, rounds: int, repeats: int) -> dict[str, object]:
         "peace_seconds": statistics.median(pair.peace.seconds for pair in found),
         "times": statistics.median(times),
         "times_each": [round(each, 3) for each in times],
+        "undelayed_times": statistics.median(undelayed_times),
+        "undelayed_times_each": [round(each, 3) for each in undelayed_times],
         "processor_times": statistics.median(processor_times),
         "processor_times_each": [round(each, 3) for each in processor_times],
         "more_processor_seconds_a_second": statistics.median(more_a_second),
