@@ -63,16 +63,24 @@ def inversion() -> list[dict[str, Any]]:
     for samples, batch_size, protections in cases:
         for optimizer in ("sgd", "adam"):
             for privacy in protections:
-                line = _invert(samples, batch_size, optimizer, privacy)
+                line = invert(samples, batch_size, optimizer, privacy)
                 lines.append(line)
                 print(line, flush=True)
     return lines
 
 
-def _invert(
-    samples: int, batch_size: int, optimizer: str, privacy: dict[str, Any]
+def invert(
+    samples: int,
+    batch_size: int,
+    optimizer: str,
+    privacy: dict[str, Any],
+    seeds: Sequence[int] = range(3),
+    victims: int = 3,
 ) -> dict[str, Any]:
-    """The best reconstruction of each sample of a client that trains somebody's model."""
+    """The best reconstruction of each sample of a client that trains somebody's model.
+
+    So many clients are victims on each of the seeds.
+    """
     tables = digits(
         methods=["fedavg"],
         split={"test_fraction": 0.5, "max_train": samples},
@@ -86,11 +94,11 @@ def _invert(
     best: list[float] = []
     guessed: list[float] = []
     sent = 0
-    for seed in range(3):
+    for seed in seeds:
         setup = prepare(validate(tables), seed)
         method = setup.method("fedavg")
         owner = int(method.shared_owners[0])
-        for victim in range(3):
+        for victim in range(victims):
             visits = Visits.of([(victim, owner)])
             if len(method.sendable(visits)) == 0:
                 continue

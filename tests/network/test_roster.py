@@ -27,3 +27,14 @@ def test_no_two_have_one_name() -> None:
         Roster("study", bytes(32), ("a", "b", "a"))
     with pytest.raises(ConfigError, match="a name of its own"):
         Roster("study", bytes(32), ("a", "b"), relays=("b",))
+
+
+@pytest.mark.parametrize(
+    "ending",
+    ["*/request-model", "b/*", "b/**", "b$*/request-model", "**", "b", "b/request-model/more"],
+)
+def test_a_key_that_is_not_exactly_one_members_request_is_nobodys(ending: str) -> None:
+    roster = Roster("study", bytes(32), ("a", "b"))
+    requests = roster.requests_key("a")
+    assert roster.visitor_of(f"{requests}/b/request-model", "a") == "b"
+    assert roster.visitor_of(f"{requests}/{ending}", "a") is None
