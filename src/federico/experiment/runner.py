@@ -13,6 +13,7 @@ Worker processes (`--jobs`) end with the process that started them.
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 
 from torch import Tensor
@@ -402,14 +403,16 @@ def run_cell(
             return
 
         method = setup.method(cell.method, team, storage)
-        _play_rounds(folder, setup, method, observer, team)
+        predictors = _play_rounds(folder, setup, method, observer, team)
         if cell.rate_kind == "tuning":
             # Nobody resumes a tuning run or predicts with it: its models would only fill the disk.
             if team.rank == 0:
                 checkpoint.remove_all(folder.path / "checkpoint")
                 shutil.rmtree(folder.path / "clients", ignore_errors=True)
         elif setup.experiment.training.keep_best == 0:
-            _save_clients(folder, setup, method, method.predictors(cell.rounds), team)
+            if predictors is None:  # all rounds were played before
+                predictors = method.predictors(cell.rounds)
+            _save_clients(folder, setup, method, predictors, team)
         if team.rank == 0:
             folder.finish(cell.rounds)
 
@@ -447,8 +450,11 @@ def _refuse_fewer(folder: Path, done: int, rounds: int) -> None:
 
 def _play_rounds(
     folder: CellDir, setup: Setup, method: Method, observer: Observer, team: ProcessGroup
-) -> None:
-    """All rounds that are left, each recorded, with checkpoints on the way."""
+) -> Mixtures | None:
+    """All rounds that are left, each recorded, with checkpoints on the way.
+
+    Returns what clients predict with after the last round, if that was played now.
+    """
     system = setup.experiment.system
     rounds = setup.experiment.rounds
     clock = method.context.clock
@@ -463,6 +469,7 @@ def _play_rounds(
     best = _best_rounds(folder, setup, method, team)
     ends = _gain_no_more(best, setup, team)
     played = done
+    predictors: Mixtures | None = None
     with checkpoint.Writer(checkpoints, journal.records) as writer:
         for round_index in range(done + 1, rounds + 1):
             if ends:
@@ -470,15 +477,16 @@ def _play_rounds(
             played = round_index
             last = round_index == rounds
             evaluate = last or round_index % system.evaluate_every == 0
-            part = play_round(
+            now = play_round(
                 method,
                 round_index,
                 evaluate=evaluate,
                 distribution=setup.shares.distribution,
                 best=best,
             )
+            predictors = now.predictors
             with clock("record"):
-                record = _join_and_append(part, journal, team)
+                record = _join_and_append(now.record, journal, team)
                 ends = _gain_no_more(best, setup, team)
 
             state: dict[str, Tensor] | None = None
@@ -501,6 +509,7 @@ def _play_rounds(
             f"{folder.path.name}: ended after round {played}, as no client has gained for "
             f"{setup.experiment.training.patience} evaluated rounds"
         )
+    return predictors
 
 
 def _join_and_append(part: Record, journal: Journal, team: ProcessGroup) -> Record:
@@ -572,6 +581,15 @@ def resume(
     return round_index
 
 
+@dataclass(frozen=True)
+class PlayedRound:
+    """What a round has left in this process."""
+
+    record: Record
+    predictors: Mixtures | None
+    """What clients predict with after it; None where it was not evaluated."""
+
+
 def play_round(
     method: Method,
     round_index: int,
@@ -579,7 +597,7 @@ def play_round(
     evaluate: bool,
     distribution: Sequence[int] | None = None,
     best: BestRounds | None = None,
-) -> Record:
+) -> PlayedRound:
     """Play one round and, where asked for, measure what it has come to on the clients' test data.
 
     `distribution`: the clients' true distributions, for the record only. `best` keeps the personal
@@ -617,7 +635,7 @@ def play_round(
         )
         if best is not None and mixtures is not None:
             record = best.keep(record, mixtures)
-        return record
+        return PlayedRound(record, mixtures)
 
 
 def _check_returned(method: Method, verb: str, value: object, kind: type, remedy: str) -> None:

@@ -254,7 +254,7 @@ def train_alone(setup: Setup, rounds: int) -> list[float | None]:
     method = setup.method("local")
     for round_index in range(1, rounds):
         method.round(round_index)
-    record = play_round(method, rounds, evaluate=True)
+    record = play_round(method, rounds, evaluate=True).record
     assert record.figures is not None, "the last round is evaluated"
     metric = metric_in(record.figures)
     return record.figures[metric.recorded_as]

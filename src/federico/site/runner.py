@@ -299,7 +299,8 @@ class SitePeer:
         every = self._setup.experiment.system.evaluate_every
         evaluate = round_index == self._rounds or round_index % every == 0
 
-        record = play_round(self._method, round_index, evaluate=evaluate, best=self._best)
+        played = play_round(self._method, round_index, evaluate=evaluate, best=self._best)
+        record = played.record
         if self._best is None and round_index == self._rounds:
             # Before the record is written, as the models read for it count in this round.
             self._save_personal_model(record)
