@@ -11,7 +11,7 @@ from federico.algorithm.evidence import (
     GATE_SAMPLES,
     TEMPERATURES,
     Evidence,
-    gate,
+    gates,
     judge_classes,
     judge_values,
     log_label_prior,
@@ -256,6 +256,24 @@ priors = st.floats(0.01, 0.99)
 def columns(pairs: list[tuple[float, float]]) -> tuple[FloatArray, FloatArray]:
     table = np.array(pairs).reshape(-1, 2)
     return table[:, 0], table[:, 1]
+
+
+def gate(together: FloatArray, alone: FloatArray, prior: float) -> float:
+    """The gate of a single client."""
+    return float(gates([together], [alone], np.array([prior]))[0])
+
+
+def test_gates_are_the_same_however_many_clients_are_worked_on_together() -> None:
+    rng = np.random.default_rng(0)
+    counts = [3, 0, 12, 3, 7, 12, 12]
+    together = [rng.normal(-3, 2, count) for count in counts]
+    alone = [rng.normal(-3, 2, count) for count in counts]
+    priors = np.linspace(0.2, 0.8, len(counts))
+
+    found = gates(together, alone, priors)
+
+    one_by_one = [gate(*client) for client in zip(together, alone, priors.tolist(), strict=True)]
+    assert found.tolist() == one_by_one
 
 
 @given(priors)

@@ -132,32 +132,52 @@ def judge_values(predictions: FloatArray, targets: FloatArray) -> Evidence:
     return Evidence(gain, np.ones(visits), np.zeros(visits), log_likelihood, by_sample)
 
 
-def gate(together: FloatArray, alone: FloatArray, prior: float) -> float:
-    """The weight of the mixture `together` against the model trained alone.
+def gates(
+    together: Sequence[FloatArray], alone: Sequence[FloatArray], priors: FloatArray
+) -> FloatArray:
+    """The weight of each client's mixture `together` against the model that it trained alone.
 
-    Both are log-likelihoods of the held-out samples. The weight is the one under which the mixture
-    of the two explains the samples best, with a prior that is worth `GATE_SAMPLES` samples. A
-    sample that neither can explain says nothing.
+    Both are log-likelihoods of the client's held-out samples. The weight is the one under which the
+    mixture of the two explains the samples best, with a prior that is worth `GATE_SAMPLES` samples.
+    A sample that neither can explain says nothing.
     """
-    judged = np.isfinite(together) | np.isfinite(alone)
-    advantage = together[judged] - alone[judged]  # [samples]
-    samples = len(advantage) + GATE_SAMPLES
+    advantages: list[FloatArray] = []  # of each client, [samples]
+    for by_mixture, by_own in zip(together, alone, strict=True):
+        judged = np.isfinite(by_mixture) | np.isfinite(by_own)
+        advantages.append(by_mixture[judged] - by_own[judged])
+
+    # Clients with equally many samples are worked on together.
+    counts = np.array([len(advantage) for advantage in advantages])
+    found = np.zeros(len(advantages))
+    for count in np.unique(counts):
+        clients = np.flatnonzero(counts == count)
+        of_clients = np.stack([advantages[client] for client in clients.tolist()])
+        found[clients] = _best_weights(of_clients, priors[clients])
+    return found
+
+
+def _best_weights(advantage: FloatArray, priors: FloatArray) -> FloatArray:
+    """Of clients with equally many samples, [clients]; `advantage` is [clients, samples]."""
+    judged = advantage.shape[1]
+    samples = judged + GATE_SAMPLES
+    prior_samples = GATE_SAMPLES * priors
 
     # What is maximised is concave: the weight is the only zero of its slope, which is positive
     # below it and negative above. It lies between `together` explaining nothing and everything.
-    low = GATE_SAMPLES * prior / samples
-    high = (len(advantage) + GATE_SAMPLES * prior) / samples
+    low = prior_samples / samples
+    high = (judged + prior_samples) / samples
     for _ in range(GATE_HALVINGS):
         weight = (low + high) / 2
 
         # How probable it is for each sample that `together` has the say.
-        log_odds = np.log(weight) - np.log1p(-weight) + advantage
+        odds = np.log(weight) - np.log1p(-weight)
+        log_odds = odds[:, None] + advantage  # [clients, samples]
         share = np.exp(-np.logaddexp(0.0, -log_odds))
-        if share.sum() + GATE_SAMPLES * prior > samples * weight:
-            low = weight
-        else:
-            high = weight
-    return (low + high) / 2
+        is_low = share.sum(axis=1) + prior_samples > samples * weight
+        low = np.where(is_low, weight, low)
+        high = np.where(is_low, high, weight)
+    best: FloatArray = (low + high) / 2
+    return best
 
 
 def mixed_log_likelihood(log_likelihood: FloatArray, weights: FloatArray) -> FloatArray:

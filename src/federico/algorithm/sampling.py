@@ -10,8 +10,8 @@ from typing import Literal, Protocol, Self
 
 import numpy as np
 
-from federico.algorithm.peer_table import PeerTable
-from federico.types import FloatArray, IntArray
+from federico.algorithm.peer_table import PeerTable, among
+from federico.types import BoolArray, FloatArray, IntArray
 
 Strangers = Literal["optimistic", "cautious", "literal"]
 Coin = Literal["per_round", "per_neighbor"]
@@ -34,7 +34,7 @@ class View:
 
         A stranger counts as loss 0. One that never gives its model away would be chosen for ever.
         """
-        failed = np.setdiff1d(peers, self.known)
+        failed = peers[~among(peers, self.known)]
         if len(failed) == 0:
             return self
         known = np.concatenate([self.known, failed])
@@ -48,8 +48,10 @@ class AbsentModels(PeerTable):
 
     def note(self, wanted: IntArray, came: IntArray) -> None:
         """Of the peers that were wanted in a round, these came."""
-        earlier = np.setdiff1d(self.peers, came)
-        self.peers = np.union1d(earlier, np.setdiff1d(wanted, came))
+        came = np.sort(came)
+        failed = wanted[~among(wanted, came)]
+        earlier = self.peers[~among(self.peers, came)]
+        self.peers = np.union1d(earlier, failed) if len(failed) > 0 else earlier
 
 
 class Sampler(Protocol):
@@ -104,12 +106,11 @@ class EpsilonGreedy:
         if exploring:
             chosen = _uniform(view, self.neighbors, rng)
         else:
-            ranking = self._ranking(view, rng)
-            chosen = ranking[: self.neighbors]
+            chosen = self._best(view, self.neighbors, rng)
         return np.sort(chosen)
 
-    def _ranking(self, view: View, rng: np.random.Generator) -> IntArray:
-        """The peers a greedy choice may take, best first; ties are broken at random."""
+    def _best(self, view: View, most: int, rng: np.random.Generator) -> IntArray:
+        """The peers that a greedy choice takes, best first; ties are broken at random."""
         if self.strangers == "cautious":
             candidates = view.known
             losses = view.losses
@@ -122,16 +123,18 @@ class EpsilonGreedy:
         candidates = candidates[is_other]
         losses = losses[is_other]
 
-        # Sorted by loss, and by a random number where losses are equal.
+        # Sorted by loss, and by a random number where losses are equal. Among thousands of peers
+        # only those need sorting that may be among the first.
         tie_breakers = rng.random(len(candidates))
-        order = np.lexsort((tie_breakers, losses))
-        best_first: IntArray = candidates[order]
-        return best_first
+        may_be_first = np.flatnonzero(_may_be_first(losses, tie_breakers, most))
+        order = np.lexsort((tie_breakers[may_be_first], losses[may_be_first]))
+        best_first: IntArray = candidates[may_be_first[order]]
+        return best_first[:most]
 
     def _slot_by_slot(self, view: View, rng: np.random.Generator) -> IntArray:
         """Choose one neighbor after the other, each by its own coin, and no peer twice."""
         coins = rng.random(self.neighbors) < self.epsilon
-        best_first = self._ranking(view, rng).tolist()
+        best_first = self._best(view, view.count, rng).tolist()
         shuffled = rng.permutation(_others(view)).tolist()
 
         chosen: list[int] = []
@@ -160,6 +163,21 @@ def draw_by_weight(
     size = min(neighbors, len(candidates))
     drawn = rng.choice(candidates, size=size, replace=False, p=shares[has_share])
     return np.sort(drawn)
+
+
+def _may_be_first(losses: FloatArray, tie_breakers: FloatArray, most: int) -> BoolArray:
+    """Those among which the first `most` by loss and then by tie breaker are, and few others."""
+    if most == 0 or len(losses) <= most:
+        return np.ones(len(losses), dtype=bool)
+
+    last_loss = np.partition(losses, most - 1)[most - 1]
+    is_better = losses < last_loss
+    is_tied = losses == last_loss
+    places_left = most - int(is_better.sum())
+    last_tie_breaker = np.partition(tie_breakers[is_tied], places_left - 1)[places_left - 1]
+    wins_tie = is_tied & (tie_breakers <= last_tie_breaker)
+    may_be_first: BoolArray = is_better | wins_tie
+    return may_be_first
 
 
 def _others(view: View) -> IntArray:

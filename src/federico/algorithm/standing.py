@@ -17,7 +17,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from federico.algorithm.peer_table import Column, PeerTable
+from federico.algorithm.peer_table import Column, PeerTable, among
 from federico.types import BoolArray, FloatArray, IntArray
 
 TOO_FAR = 4.0
@@ -63,7 +63,7 @@ class Standings(PeerTable):
     def of(self, peers: IntArray) -> FloatArray:
         """The standing of these peers; good if nothing is known of them."""
         standing = np.ones(len(peers))
-        known = np.isin(peers, self.peers)
+        known = among(peers, self.peers)
         standing[known] = self.standing[self.places(peers[known])]
         return standing
 

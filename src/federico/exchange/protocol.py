@@ -7,6 +7,7 @@ pushed. Bytes are counted where they are sent.
 
 import threading
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
@@ -133,7 +134,7 @@ class Hosting:
     rank: int = 0
     ranks: int = 1
 
-    @property
+    @cached_property
     def hosted(self) -> IntArray:
         """The clients hosted by this process."""
         return self._shares()[self.rank]

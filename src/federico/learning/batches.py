@@ -116,6 +116,17 @@ class ClientSamples:
         positions = self._positions(client, np.arange(self.counts[client]))
         return self.all_targets[torch.from_numpy(positions).to(self.all_targets.device)]
 
+    def targets_of_each(self, clients: IntArray) -> Tensor:
+        """The same of each of these clients, which have equally many: [clients, samples, ...]."""
+        distinct, which = np.unique(clients, return_inverse=True)
+        if self._chosen is None:
+            order = np.arange(self.counts[distinct[0]])[None]  # [1, samples]
+        else:
+            order = np.stack([self._chosen[client] for client in distinct.tolist()])
+        positions = self.starts[distinct][:, None] + order  # [distinct, samples]
+        index = torch.from_numpy(positions[which]).to(self.all_targets.device)
+        return self.all_targets[index]
+
     def add_by_sample(self, total: Tensor, batch: Batch, values: Tensor) -> None:
         """Add the values of each sample in the batch to that sample's row of `total`.
 

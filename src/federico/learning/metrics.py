@@ -8,12 +8,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from federico.learning.visits import positions_by
 from federico.types import Array, BoolArray, FloatArray, IntArray
 
 SMALLEST_PROBABILITY = 1e-30
 """Lower bound on the probability of the true class, so that every loss of a mixture is finite."""
 CALIBRATION_BINS = 15
 """Bins of equal width in which confidence is compared with how often it is right."""
+ADDED_IN_ONE_THREAD = 1 << 14
+"""Numbers of which torch certainly takes the mean in a single thread."""
 NO_CLASS = -1
 """The predicted class where probabilities are NaN: never the true one."""
 
@@ -73,9 +76,20 @@ def regression_figures(
 
 def _mean_by_client(values: Tensor, counts: IntArray) -> FloatArray:
     """The mean of `values`, one per sample, over each client's samples, [clients]."""
-    by_client = torch.split(values.cpu().double(), counts.tolist())
-    means = [float(client_values.mean()) for client_values in by_client]
-    return np.array(means)
+    in_doubles = values.cpu().double()
+    starts = np.cumsum(counts) - counts
+    means = np.zeros(len(counts))
+    # Clients with equally many samples together, unless these are so many that torch adds them up
+    # in several threads: then the sum of each would depend on who else has as many.
+    for count, clients in positions_by(counts):
+        if count > ADDED_IN_ONE_THREAD:
+            for client in clients.tolist():
+                first = int(starts[client])
+                means[client] = float(in_doubles[first : first + count].mean())
+            continue
+        samples = starts[clients][:, None] + np.arange(count)  # [clients, samples]
+        means[clients] = in_doubles[torch.from_numpy(samples)].mean(1).numpy()
+    return means
 
 
 def _auroc(probabilities: Array, labels: Array, is_nan: BoolArray, counts: IntArray) -> FloatArray:

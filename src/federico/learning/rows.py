@@ -82,6 +82,17 @@ class Rows(ABC):
     def sums(self) -> Tensor:
         """The sum of each row, [count]."""
 
+    def lengths(self) -> FloatArray:
+        """The Euclidean length of each row, [count]."""
+        return np.array([_length(row) for row in self])
+
+    def distances(self, which: IntArray, others: IntArray) -> FloatArray:
+        """How far the row at which[k] is from the one at others[k], for all k."""
+        distances = np.zeros(len(which))
+        for k, (mine, other) in enumerate(zip(which.tolist(), others.tolist(), strict=True)):
+            distances[k] = _length(self[mine] - self[other])
+        return distances
+
     @abstractmethod
     def write(self, which: IntArray, values: Tensor) -> None:
         """Write values[k] into the row at which[k], for all k."""
@@ -146,6 +157,24 @@ class RowsInTensor(Rows):
         """See `Rows.sums`."""
         return self._tensor.sum(1)
 
+    def lengths(self) -> FloatArray:
+        """See `Rows.lengths`."""
+        if not self._are_short:
+            return super().lengths()
+        return _lengths(self._tensor)
+
+    def distances(self, which: IntArray, others: IntArray) -> FloatArray:
+        """See `Rows.distances`."""
+        if not self._are_short:
+            return super().distances(which, others)
+
+        distances = np.zeros(len(which))
+        for first in range(0, len(which), TOGETHER):
+            some = slice(first, first + TOGETHER)
+            differences = self._tensor[which[some]] - self._tensor[others[some]]
+            distances[some] = _lengths(differences)
+        return distances
+
     def write(self, which: IntArray, values: Tensor) -> None:
         """See `Rows.write`."""
         positions = torch.from_numpy(which)
@@ -192,6 +221,17 @@ class RowsInTensor(Rows):
         """Whether rows are so short that working on many at once is faster than one by one."""
         size = self._tensor.shape[1]
         return size < SMALL
+
+
+def _length(row: Tensor) -> float:
+    """In double precision: the square of a huge number must not be infinite."""
+    return float(row.norm(dtype=torch.float64))
+
+
+def _lengths(rows: Tensor) -> FloatArray:
+    """The length of each of these rows, [rows], as `_length` finds it."""
+    lengths: FloatArray = rows.norm(dim=1, dtype=torch.float64).cpu().numpy()
+    return lengths
 
 
 class RowsInFiles(Rows):

@@ -58,6 +58,9 @@ def positions_by(numbers: IntArray) -> list[tuple[int, IntArray]]:
     order = np.argsort(numbers, kind="stable")
     distinct, starts = np.unique(numbers[order], return_index=True)
 
-    # What is equal now lies side by side: cut where the next number starts.
-    positions = np.split(order, starts[1:])
-    return list(zip(distinct.tolist(), positions, strict=True))
+    # What is equal now lies side by side, up to where the next number starts.
+    ends = [*starts[1:].tolist(), len(order)]
+    positions: list[tuple[int, IntArray]] = []
+    for number, start, end in zip(distinct.tolist(), starts.tolist(), ends, strict=True):
+        positions.append((number, order[start:end]))
+    return positions

@@ -23,6 +23,8 @@ COLUMNS = 1 << 14
 """Coordinates of which the median or trimmed mean is found at a time."""
 OWNERS = 8
 """This many models are moved at a time, to judge updates; a copy of each is kept meanwhile."""
+NUMBERS = 1 << 18
+"""More models than that are moved at a time if their copies have no more numbers than this."""
 
 
 @dataclass(frozen=True)
@@ -140,8 +142,9 @@ class UpdateJudge:
             if len(own) > 0 and len(tried) > 0:
                 queues.append(np.concatenate([own, tried]))
 
-        for first in range(0, len(queues), OWNERS):
-            self._try(weighed, shares, queues[first : first + OWNERS], worth)
+        at_a_time = max(OWNERS, NUMBERS // self._bank.row_layout.size)
+        for first in range(0, len(queues), at_a_time):
+            self._try(weighed, shares, queues[first : first + at_a_time], worth)
         return worth
 
     def _try(

@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from federico.algorithm.aggregation import Buffers, shares
 from federico.exchange.protocol import Updates
@@ -83,19 +81,15 @@ def compare_with_own(updates: Updates) -> ComparedWithOwn:
     """Compare every update with the one that the owner of its model has computed itself."""
     own_lengths = np.zeros(len(updates))
     distances = np.full(len(updates), np.inf)
-    lengths = np.array([_length(row) for row in updates.rows])
-    for owner, positions in updates.by_owner():
-        own = positions[updates.contributors[positions] == owner]
-        if len(own) == 0:
-            continue
+    lengths = updates.rows.lengths()
+    own_update = np.full(len(updates), -1)  # where the owner's own is; -1 if it has none
+    for _, positions in updates.by_owner():
+        own = positions[updates.are_own[positions]]
+        if len(own) > 0:
+            own_update[positions] = own[0]
 
-        own_delta = updates.rows[int(own[0])]
-        own_lengths[positions] = lengths[own[0]]
-        for position in positions.tolist():
-            distances[position] = _length(updates.rows[position] - own_delta)
+    compared = np.flatnonzero(own_update >= 0)
+    own = own_update[compared]
+    own_lengths[compared] = lengths[own]
+    distances[compared] = updates.rows.distances(compared, own)
     return ComparedWithOwn(own_lengths, distances, lengths)
-
-
-def _length(row: Tensor) -> float:
-    """In double precision: the square of a huge number must not be infinite."""
-    return float(row.norm(dtype=torch.float64))

@@ -37,6 +37,8 @@ STEPS_TO_COMPARE = 5
 """
 MOST_NUMBERS = 1 << 22
 """Numbers of models that are copied at a time to sketch them."""
+MET_TOGETHER = 4096
+"""Sketches that are compared with trails at a time."""
 
 
 class Echoes:
@@ -80,15 +82,14 @@ class Echoes:
         to_others = np.flatnonzero(belongs_to_client & ~visits.are_own)
         met = self._sketches_met(visits[to_others])
 
+        visitors = np.searchsorted(self._hosted, visits.clients[to_others])
+        same_numbers = _are_close(met, trail, visitors, CLOSE)
+        answered = torch.from_numpy(answers[to_others]).float()
+        same_answers = _are_close(
+            answered, answer_trail, visitors, CLOSE_ANSWERS, least_steps=STEPS_TO_COMPARE
+        )
         is_echo = np.zeros(len(visits), dtype=bool)
-        for client, positions in visits[to_others].by_client():
-            place = np.searchsorted(self._hosted, client)
-            same_numbers = _are_close(met[positions], trail[place], CLOSE)
-            answered = torch.from_numpy(answers[to_others[positions]]).float()
-            same_answers = torch.zeros_like(same_numbers)
-            if _steps_known(answer_trail[place]) >= STEPS_TO_COMPARE:
-                same_answers = _are_close(answered, answer_trail[place], CLOSE_ANSWERS)
-            is_echo[to_others[positions]] = (same_numbers | same_answers).numpy()
+        is_echo[to_others] = same_numbers | same_answers
         self._report(visits[np.flatnonzero(is_echo)])
         return is_echo
 
@@ -141,23 +142,29 @@ def _add(trail: Tensor, newest: Tensor) -> None:
     trail[:, -1] = newest
 
 
-def _steps_known(own: Tensor) -> int:
-    """How many steps there are between the sketches of a trail [rounds, numbers]."""
-    steps = _lengths(own[1:] - own[:-1])
-    return int(torch.isfinite(steps).sum())
+def _are_close(
+    met: Tensor, trail: Tensor, visitors: IntArray, part: float, *, least_steps: int = 0
+) -> BoolArray:
+    """Which of the sketches [met, numbers] are about one of the visitor's own.
 
-
-def _are_close(met: Tensor, own: Tensor, part: float) -> Tensor:
-    """Which of the sketches [met, numbers] are about one of a peer's own [rounds, numbers].
-
-    About means closer than this part of a usual step.
+    `visitors` are the places [met] of those who met them in the trail [hosted, rounds, numbers].
+    About means closer than this part of a usual step; a visitor that has made fewer than
+    `least_steps` does not know a usual one.
     """
     # A round that is not remembered is NaN: it counts for no step, and is close to nothing.
-    steps = _lengths(own[1:] - own[:-1])
-    usual_step = steps.nanmedian()
-    distances = _lengths(met[:, None] - own)  # [met, rounds]
-    is_close = distances < part * usual_step
-    return is_close.any(1)
+    steps = _lengths(trail[:, 1:] - trail[:, :-1])  # [hosted, rounds - 1]
+    usual_step = steps.nanmedian(dim=1).values
+    usual_step[torch.isfinite(steps).sum(1) < least_steps] = torch.nan
+
+    are_close = np.zeros(len(met), dtype=bool)
+    can_be_close = np.flatnonzero(~usual_step.isnan().numpy()[visitors])
+    for first in range(0, len(can_be_close), MET_TOGETHER):
+        some = can_be_close[first : first + MET_TOGETHER]
+        own = trail[visitors[some]]  # [some, rounds, numbers]
+        distances = _lengths(met[some][:, None] - own)  # [some, rounds]
+        close = distances < part * usual_step[visitors[some]][:, None]
+        are_close[some] = close.any(1).numpy()
+    return are_close
 
 
 def _lengths(differences: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from federico.algorithm.gains import GainTracker
 from federico.algorithm.losses import LossTracker
+from federico.algorithm.peer_table import among
 from federico.algorithm.posterior import posterior
 from federico.algorithm.sampling import AbsentModels, View
 from federico.algorithm.standing import Standings
@@ -258,7 +259,7 @@ class HeldOutEvidence(TrustEvidence):
         gains = self.gains[i]
         losses = gains.losses(standings.of(gains.peers))
         # A peer that waits to be evaluated comes first, but not if its model did not come.
-        failed = np.isin(gains.peers, absent.peers) & ~gains.evaluated
+        failed = among(gains.peers, absent.peers) & ~gains.evaluated
         losses = np.where(failed, np.inf, losses)
         view = View(i, self.context.count, gains.peers, losses)
         return view.without_optimism_for(absent.peers)
@@ -339,7 +340,7 @@ class HeldOutEvidence(TrustEvidence):
 
             # A peer's own model is not met yet before the first round.
             gains = self.gains[i]
-            met = positions[np.isin(visits.owners[positions], gains.peers)]
+            met = positions[among(visits.owners[positions], gains.peers)]
             found = gains.places(visits.owners[met])
             temperatures[met] = gains.temperature[found]
             prior_powers = gains.prior_power[found]

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from federico.algorithm.gains import GainTracker
+from federico.algorithm.peer_table import among
 from federico.algorithm.sampling import (
     AbsentModels,
     EpsilonGreedy,
@@ -70,7 +71,8 @@ class NeighborChoice:
         trusted, peers never met are tried.
         """
         absent = self.absent[i].peers
-        waiting = np.setdiff1d(gains.peers[~gains.evaluated], absent)
+        not_evaluated = gains.peers[~gains.evaluated]
+        waiting = not_evaluated[~among(not_evaluated, absent)]
         waiting = waiting[: self.most]
         peers, weights = row.trusted_others(i, self.opt.w_min)
         weights = weights * self.owner_side.standings[i].of(peers)
@@ -80,9 +82,11 @@ class NeighborChoice:
         if left == 0 or self.opt.strangers == "cautious":
             return chosen
 
-        everybody = np.arange(self.context.count)
-        strangers = rng.permutation(np.setdiff1d(everybody, [*gains.peers, i]))
-        last = np.isin(strangers, absent)
+        is_stranger = np.ones(self.context.count, dtype=bool)
+        is_stranger[gains.peers] = False
+        is_stranger[i] = False
+        strangers = rng.permutation(np.flatnonzero(is_stranger))
+        last = among(strangers, absent)
         in_order = np.concatenate([strangers[~last], strangers[last]])
         return np.union1d(chosen, in_order[:left])
 

@@ -82,9 +82,11 @@ class OwnerSide:
         An update that would count for next to nothing is held against nobody.
         """
         standing = np.ones(len(updates))
+        came_for = dict(updates.by_owner())
+        nothing = np.empty(0, np.int64)
         for b, standings in self.standings.items():
             # Also where nothing came: a standing is regained with every round.
-            positions = np.flatnonzero(updates.owners == b)
+            positions = came_for.get(b, nothing)
             contributors = updates.contributors[positions]
             coefficients = updates.coefficients[positions]
             next_to_nothing = self.opt.w_min * coefficients.sum()

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from federico.algorithm.evidence import FEW_SAMPLES, gate, mixed_log_likelihood
+from federico.algorithm.evidence import FEW_SAMPLES, gates, mixed_log_likelihood
 from federico.learning.calibration import Calibration
 from federico.learning.visits import Visits
 from federico.methods.federico_evidence import HeldOutEvidence
@@ -136,16 +136,26 @@ class PrivateModels:
         self, explained: list[Explained | None], ceilings: FloatArray, *, predicting: bool = False
     ) -> FloatArray:
         """How much each hosted peer's mixture counts against its private model, [hosted]."""
-        together = np.zeros(len(explained))
+        both_explain: list[int] = []
+        priors: list[float] = []
         for place, samples in enumerate(explained):
             if samples is None:
                 continue
+            both_explain.append(place)
             prior = self.opt.together_prior
             # Who holds out few samples has judged the models of others by all it has.
             if predicting and len(samples.alone) >= FEW_SAMPLES:
                 prior = self.opt.predicting_prior
-            found = gate(samples.together, samples.alone, prior)
-            together[place] = min(found, ceilings[place])
+            priors.append(prior)
+
+        judged = [samples for samples in explained if samples is not None]
+        found = gates(
+            [samples.together for samples in judged],
+            [samples.alone for samples in judged],
+            np.array(priors),
+        )
+        together = np.zeros(len(explained))
+        together[both_explain] = np.minimum(found, ceilings[both_explain])
         return together
 
     def end_judging(self) -> None:

@@ -168,11 +168,10 @@ class Judge:
     ) -> Evidence:
         """The evidence on visits of clients that have equally many samples, from their outputs."""
         samples = self._learner.data[subset]
-        clients = visits.clients.tolist()
-        by_visit = [samples.targets_of(client).cpu().numpy() for client in clients]
-        targets = np.stack(by_visit)  # [visits, samples] or [visits, samples, outputs]
+        # [visits, samples] or [visits, samples, outputs]
+        targets = samples.targets_of_each(visits.clients).cpu().numpy()
         if self._learner.task == "regression":
             return judge_values(outputs, targets.reshape(outputs.shape).astype(np.float64))
 
-        log_priors = np.stack([self.log_priors[client] for client in clients])
+        log_priors = np.stack([self.log_priors[client] for client in visits.clients.tolist()])
         return judge_classes(outputs, targets, log_priors, prior_powers)

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from federico.algorithm.peer_table import among
 from federico.errors import ConfigError
 from federico.exchange.protocol import Updates
 from federico.learning.bank import Bank
@@ -42,7 +43,7 @@ class Posterior:
     def of(self, owners: IntArray) -> FloatArray:
         """The weights of these owners' models, [owners]; 0 for those that it does not know."""
         weights = np.zeros(len(owners))
-        known = np.isin(owners, self.peers)
+        known = among(owners, self.peers)
         found = np.searchsorted(self.peers, owners[known])
         weights[known] = self.weights[found]
         return weights
