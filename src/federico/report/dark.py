@@ -40,9 +40,10 @@ LEAST_LIGHTNESS = 0.5
 
 
 def darken(figure: Figure) -> None:
-    """Recolour the figure, for good."""
-    # Ticks and their labels exist only when they are drawn.
-    figure.draw_without_rendering()
+    """Recolour a figure that was drawn before, for good.
+
+    Ticks and their labels exist only once they are drawn.
+    """
     for artist in figure.findobj():
         _recolor(artist)
 

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
+from matplotlib.patches import Patch, StepPatch
 from matplotlib.ticker import MaxNLocator
 
 from federico.report import text
@@ -429,7 +429,9 @@ def _worth_of_many(summary: Summary, clients: Sequence[WorthToClient], title: st
     edges = np.arange(len(clients) + 1) - 0.5
     colors = np.array(_worth_colors(gains))
     for color in np.unique(colors):
-        axes.stairs(np.where(colors == color, gains, np.nan), edges, fill=True, color=str(color))
+        of_color = np.where(colors == color, gains, np.nan)
+        # Not `stairs`, which would look at every bar to find the limits of the axes.
+        axes.add_artist(StepPatch(of_color, edges, fill=True, color=color, linewidth=0))
     axes.axhline(0, color=INK, linewidth=1)
 
     median = metric.scaled(worth_to_all(clients).median)

@@ -216,18 +216,22 @@ def worth_tables(summary: Summary) -> list[TextTable]:
     entry = summary.worth_known[0]
     metric = summary.metric
     in_order = by_gain(entry.worth)
-    lines = [_worth_line(worth, metric) for worth in in_order]
+    left_out = 0
+    listed = in_order
+    if len(in_order) > MOST_LISTED:
+        left_out = len(in_order) - 2 * LISTED_AT_EACH_END
+        listed = in_order[:LISTED_AT_EACH_END] + in_order[-LISTED_AT_EACH_END:]
+    lines = [_worth_line(worth, metric) for worth in listed]
 
     gain = "gain"
     if metric.in_percent:
         gain = "gain (points)"
     headings = ["client", "training samples", "alone", "with collaborators", "used", gain]
     headings.append("predicts")
-    left_out = len(lines) - 2 * LISTED_AT_EACH_END
-    if len(lines) > MOST_LISTED:
+    if left_out > 0:
         between = [TableCell(f"... {left_out:,} others")]
         between += [TableCell("")] * (len(headings) - 1)
-        lines[LISTED_AT_EACH_END:-LISTED_AT_EACH_END] = [between]
+        lines.insert(LISTED_AT_EACH_END, between)
 
     name = entry.title
     if entry.column:

@@ -128,4 +128,6 @@ def worth_to_all(clients: Sequence[WorthToClient]) -> WorthToAll:
 
 
 def _mean(values: Sequence[float]) -> float:
+    if len(values) == 1:  # thousands of clients of one run
+        return float(values[0])
     return float(np.mean(values))

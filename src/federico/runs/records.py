@@ -202,8 +202,7 @@ class Journal:
 
 def read_records(folder: Path) -> list[Record]:
     """All rounds of a cell."""
-    path = folder / RECORDS
-    return [_parsed_part(text, RECORD, path) for text in _whole_lines(path)]
+    return [parsed_part(line, RECORD, folder) for line in iterate_lines(folder)]
 
 
 def iterate_parts(folder: Path, part: TypeAdapter[T]) -> Iterator[T]:
@@ -211,53 +210,47 @@ def iterate_parts(folder: Path, part: TypeAdapter[T]) -> Iterator[T]:
 
     Whole records of thousands of clients do not fit in memory, and take ten times as long to read.
     """
-    path = folder / RECORDS
-    for text in _whole_lines(path):
-        yield _parsed_part(text, part, path)
+    for line in iterate_lines(folder):
+        yield parsed_part(line, part, folder)
 
 
 def iterate_lines(folder: Path, start: int = 0) -> Iterator[bytes]:
     """The whole lines of a cell's records from this byte on; nothing before the first round."""
-    path = folder / RECORDS
-    if not path.exists():
-        return
-    try:
-        yield from whole_lines(path, start)
-    except TooLargeError as error:
-        raise _damaged(path, str(error.strerror)) from None
+    return _whole_lines(folder / RECORDS, start)
 
 
 def parsed_part(line: bytes, part: TypeAdapter[T], folder: Path) -> T:
     """A part of one of these lines, checked."""
-    return _parsed_part(line, part, folder / RECORDS)
+    try:
+        return part.validate_json(line)
+    except ValidationError as error:
+        raise _damaged(folder / RECORDS, error.errors()[0]["msg"]) from None
 
 
 def iterate_some_parts(folder: Path, part: TypeAdapter[T], most: int) -> Iterator[T]:
     """The same of at most this many rounds, evenly from all, the first and last among them."""
-    path = folder / RECORDS
-    count = sum(1 for _ in _whole_lines(path))
+    count = sum(1 for _ in iterate_lines(folder))
     places = np.linspace(0, count - 1, min(count, most))
     wanted = set(places.astype(int).tolist())
-    for number, text in enumerate(_whole_lines(path)):
+    for number, line in enumerate(iterate_lines(folder)):
         if number in wanted:
-            yield _parsed_part(text, part, path)
+            yield parsed_part(line, part, folder)
 
 
 def read_last_record(folder: Path) -> Record | None:
     """The last round of a cell; None before the first."""
     last = None
-    for text in _whole_lines(folder / RECORDS):
-        last = text
+    for line in iterate_lines(folder):
+        last = line
     if last is None:
         return None
-    return _parsed_part(last, RECORD, folder / RECORDS)
+    return parsed_part(last, RECORD, folder)
 
 
 def read_last_evaluated(folder: Path) -> Record | None:
     """The last round of a cell that was evaluated; None before the first."""
     last = None
-    for text in _whole_lines(folder / RECORDS):
-        record = _parsed_part(text, RECORD, folder / RECORDS)
+    for record in iterate_parts(folder, RECORD):
         if record.figures is not None:
             last = record
     return last
@@ -328,34 +321,22 @@ def _append(path: Path, value: dict[str, Any]) -> None:
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
-    for text in _whole_lines(path):
-        yield _parsed(text, path)
+    for line in _whole_lines(path):
+        try:
+            found: dict[str, Any] = json.loads(line)
+        except ValueError as error:
+            raise _damaged(path, str(error)) from None
+        yield found
 
 
-def _whole_lines(path: Path) -> Iterator[str]:
+def _whole_lines(path: Path, start: int = 0) -> Iterator[bytes]:
     """Whole lines only: the last one may have been cut short by a crash."""
     if not path.exists():
         return
     try:
-        for line in whole_lines(path):
-            yield line.decode(errors="replace")
+        yield from whole_lines(path, start)
     except TooLargeError as error:
         raise _damaged(path, str(error.strerror)) from None
-
-
-def _parsed(line: str, path: Path) -> dict[str, Any]:
-    try:
-        found: dict[str, Any] = json.loads(line)
-    except ValueError as error:
-        raise _damaged(path, str(error)) from None
-    return found
-
-
-def _parsed_part(line: str | bytes, part: TypeAdapter[T], path: Path) -> T:
-    try:
-        return part.validate_json(line)
-    except ValidationError as error:
-        raise _damaged(path, error.errors()[0]["msg"]) from None
 
 
 def _damaged(path: Path, fault: str) -> RunError:
