@@ -6,11 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.special import log_softmax
+from scipy.stats import t, ttest_1samp
 
 from federico.algorithm.evidence import (
+    DOUBT,
     GATE_SAMPLES,
     TEMPERATURES,
     Evidence,
+    chances,
     gates,
     judge_classes,
     judge_values,
@@ -18,9 +21,11 @@ from federico.algorithm.evidence import (
     mixed_log_likelihood,
 )
 from federico.algorithm.reference_evidence import (
+    chance_that_together_is_better,
     evidence_from_classes,
     evidence_from_values,
     share_together,
+    student_t,
 )
 from federico.types import FloatArray, IntArray
 
@@ -355,6 +360,78 @@ def test_a_side_that_is_broken_explains_nothing() -> None:
     assert gate(fine, broken, PRIOR) == pytest.approx((4 + 2 * PRIOR) / 6)
     assert gate(broken, fine, PRIOR) == pytest.approx(2 * PRIOR / 6)
     assert gate(broken, broken, PRIOR) == pytest.approx(PRIOR)
+
+
+# How sure it is which of the two is better.
+
+
+def chance_together(together: FloatArray, alone: FloatArray) -> float:
+    """Of one client."""
+    return float(chances([together], [alone])[0])
+
+
+def test_clients_with_other_numbers_of_samples_are_judged_together() -> None:
+    samples = [np.array([1.0, 2.0, 0.5]), np.empty(0), np.array([-1.0]), np.array([0.1, 0.2, 3.0])]
+    guess = [np.zeros(len(each)) for each in samples]
+    both = chances(samples, guess)
+    for place, each in enumerate(samples):
+        expected = chance_together(each, guess[place])
+        assert both[place] == pytest.approx(expected, abs=0, nan_ok=True)
+    assert len(chances([], [])) == 0
+
+
+def test_without_samples_nothing_can_be_said_of_which_is_better() -> None:
+    nothing = np.empty(0)
+    assert np.isnan(chance_together(nothing, nothing))
+    impossible_for_both = np.full(3, -np.inf)
+    assert np.isnan(chance_together(impossible_for_both, impossible_for_both))
+
+
+def test_the_chance_is_that_of_a_t_test_with_two_imagined_samples() -> None:
+    advantage = np.array([0.3, 1.2, -0.4, 2.0, 0.9, 0.7, 1.1, -0.1])
+    alone = np.full(8, -2.0)
+    imagined = [*advantage, DOUBT, -DOUBT]
+    expected = ttest_1samp(imagined, 0.0, alternative="less").pvalue
+    assert chance_together(alone + advantage, alone) == pytest.approx(expected)
+
+
+@given(st.lists(log_likelihoods, min_size=1, max_size=30))
+def test_where_both_say_the_same_either_may_be_better(both: list[float]) -> None:
+    assert chance_together(np.array(both), np.array(both)) == pytest.approx(0.5)
+
+
+def test_a_small_lead_on_every_one_of_few_samples_makes_nobody_sure() -> None:
+    """A sample to come may be one of the few on which a model is wrong."""
+    alone = np.full(12, -0.2)
+    assert 0.5 < chance_together(alone + 0.1, alone) < 0.8
+    many = np.full(2000, -0.2)
+    assert chance_together(many + 0.1, many) > 0.99
+
+
+def test_who_cannot_explain_a_sample_at_all_is_surely_worse() -> None:
+    fine = np.full(4, -1.0)
+    broken = np.array([-1.0, -1.0, -np.inf, -1.0])
+    assert chance_together(fine, broken) == 1
+    assert chance_together(broken, fine) == 0
+
+
+@given(pairs.filter(len))
+def test_what_one_side_is_sure_of_the_other_doubts(pairs: list[tuple[float, float]]) -> None:
+    together, alone = columns(pairs)
+    both = chance_together(together, alone) + chance_together(alone, together)
+    assert both == pytest.approx(1, abs=1e-9)
+
+
+@given(pairs)
+def test_the_plain_loops_are_as_sure(pairs: list[tuple[float, float]]) -> None:
+    together, alone = columns(pairs)
+    plain = chance_that_together_is_better(together.tolist(), alone.tolist())
+    assert chance_together(together, alone) == pytest.approx(plain, abs=1e-9, nan_ok=True)
+
+
+@given(st.floats(-50, 50), st.integers(1, 300))
+def test_the_plain_loops_know_the_t_distribution(value: float, freedom: int) -> None:
+    assert student_t(value, freedom) == pytest.approx(t.cdf(value, freedom), abs=1e-9)
 
 
 # The likelihood of a mixture.

@@ -78,6 +78,10 @@ def test_the_frame_has_every_metric_of_every_client_and_round(run: federico.Run)
         assert line[metric].item() == pytest.approx(np.nan if value is None else value, nan_ok=True)
     assert record.together_share is not None
     assert line["together_share"].item() == record.together_share[2]
+    assert record.together_chance is not None
+    chance = record.together_chance[2]
+    expected = np.nan if chance is None else chance
+    assert line["together_chance"].item() == pytest.approx(expected, nan_ok=True)
 
 
 def test_the_summary_has_a_line_for_each_method_and_seed(run: federico.Run) -> None:

@@ -13,6 +13,7 @@ from federico.errors import ConfigError, DataError, RunError
 from federico.experiment.build import prepare
 from federico.experiment.config import load
 from federico.runs.bundle import open_folder
+from federico.runs.comparison import sureness_in_words
 from federico.types import Array, FloatArray
 
 People = dict[str, tuple[Array, Array]]
@@ -82,8 +83,12 @@ def test_a_client_says_what_it_is_alone_and_together(trained: federico.Run, tmp_
     assert last.together_share is not None
     assert comparison.alone["accuracy"] == last.alone["accuracy"][1]
     assert comparison.together_share == last.together_share[1]
+    assert last.together_chance is not None
+    assert comparison.together_chance == last.together_chance[1]
+    assert comparison.together_chance is not None
     assert comparison.used.keys() == comparison.alone.keys() == comparison.together.keys()
     assert "with collaborators" in repr(client)
+    assert sureness_in_words(comparison.together_chance) in repr(comparison)
     assert client.posterior["b (alone)"] == pytest.approx(1 - comparison.together_share, abs=1e-3)
 
     client.save(tmp_path / "moved")

@@ -39,6 +39,7 @@ STATUS = Status(
         together={"accuracy": 0.88, "loss": 0.5},
         used={"accuracy": 0.875, "loss": 0.5},
         together_share=0.86,
+        together_chance=0.918,
     ),
     posterior={"0": 0.75, "1": 0.25},
     sent=2_000_000,
@@ -94,12 +95,13 @@ def test_status_tells_round_accuracy_trust_and_who_is_away(
 def test_status_tells_whether_the_federation_is_worth_it(federico: Command, running: Path) -> None:
     text = federico("peer", "status", running).out
     assert (
-        "Is it worth it? alone 76.0 %, with collaborators 88.0 %: together counts 86 %; "
-        "0 predicts mostly together (86 %)" in text
+        "Is it worth it? alone 76.0 %, with collaborators 88.0 %: together counts 86 %, 92 % sure "
+        "that together is better; 0 predicts mostly together (86 %)" in text
     )
     found = json.loads(federico("peer", "status", running, "--json").out)["comparison"]
     assert found["alone"]["accuracy"] == 0.76
     assert found["together_share"] == 0.86
+    assert found["together_chance"] == 0.918
 
 
 def test_status_names_no_collaborators_that_a_site_does_not_trust(

@@ -116,6 +116,10 @@ def figures_of(record: Record, place: int) -> dict[str, float | None]:
     for part in ("figures", "alone", "together"):
         for name, values in (getattr(record, part) or {}).items():
             found[f"{part} {name}"] = values[place]
+    for part in ("together_share", "together_chance"):
+        values = getattr(record, part)
+        if values is not None:
+            found[part] = values[place]
     return found
 
 

@@ -244,6 +244,24 @@ def test_state_comes_back_as_rounds_left_it_whatever_start_gave(
     assert later.rows.tolist() == [[0.25] * 2] * 2
 
 
+def test_what_a_checkpoint_of_an_older_version_does_not_say_has_its_default(
+    method: Callable[..., Method], blobs: Callable[..., list[ClientData]]
+) -> None:
+    class Newer(Counting):
+        told = PerClient[FloatArray](where_missing=-1.0)
+
+        def start(self) -> None:
+            super().start()
+            self.told = np.zeros(len(self.context.hosted))
+
+    older = method(Counting, blobs((6, 5)))
+    older.round(1)
+    newer = method(Newer, blobs((6, 5)))
+    newer.restore(older.state())
+    assert newer.told.tolist() == [-1, -1]
+    assert newer.per_client.tolist() == older.per_client.tolist()
+
+
 def test_state_may_be_called_like_a_part_of_every_methods_own(
     method: Callable[..., Method], blobs: Callable[..., list[ClientData]]
 ) -> None:

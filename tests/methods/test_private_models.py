@@ -231,3 +231,41 @@ def test_who_meets_others_only_after_trust_is_final_finds_collaborators(
         federico.round(round_index)
     assert all(len(row.peers) > 1 for row in federico.posteriors.values())
     assert (federico.private.together > 0).any()
+
+
+def test_once_trust_is_final_nobody_gets_surer_of_its_collaborators(federico: Federico) -> None:
+    play = iter(range(1, ROUNDS + 1))
+    while federico.evidence.is_judging:
+        federico.round(next(play))
+    final = federico.private.chance.copy()
+    assert np.isfinite(final).any()
+    for round_index in play:
+        played = federico.round(round_index)
+        said = federico.predictors(round_index).alone
+        assert played.together_chance is not None
+        assert said is not None
+        assert said.together_chance is not None
+        for chance in (played.together_chance, said.together_chance):
+            known = np.isfinite(final) & np.isfinite(chance)
+            assert (chance[known] <= final[known]).all()
+
+
+def test_a_peer_that_resumes_from_an_older_version_does_not_say_how_sure_it_is(
+    federico: Federico, method: Build, blobs: Clients
+) -> None:
+    """It does not know how sure it was when its trust became final."""
+    for round_index in range(1, ROUNDS):
+        federico.round(round_index)
+    older = federico.state()
+    del older["state.chance"], older["state.chance_ceiling"]
+
+    resumed = method("federico", blobs(SIZES), hidden=(6,), rounds=ROUNDS)
+    resumed.restore(older)
+    played = resumed.round(ROUNDS)
+    assert played.together_chance is not None
+    assert np.isnan(played.together_chance).all()
+    expected = federico.round(ROUNDS)
+    assert played.together is not None
+    assert expected.together is not None
+    assert played.together.tolist() == expected.together.tolist()
+    assert torch.equal(resumed.bank.rows, federico.bank.rows)

@@ -246,6 +246,7 @@ def assert_same_trust(fast: Federico, plain: ReferenceFederation, i: int) -> Non
 
     if fast.private is not None:
         same(fast.private.together[i], np.array(plain.together[i]))
+        same(fast.private.chance[i], np.array(plain.chance[i]))
         same(fast.private.private_temperature[i], np.array(plain.private_temperature[i]))
 
 

@@ -125,6 +125,14 @@ def test_a_model_that_does_harm_has_no_weight_because_it_is_worse_than_a_guess()
     )
 
 
+def test_it_says_how_sure_it_is_which_is_better() -> None:
+    compared = replace(COMPARED, together_chance=0.07)
+    graz = ClientEvidence("Graz", {"Graz": 0.4, "Linz": 0.6}, "held_out", comparison=compared)
+    assert "By its held-out samples it is 93 % sure that alone is better." in about_client(graz)
+    alone = replace(graz, posterior={"Graz": 1.0})
+    assert "sure" not in about_client(alone), "it has no collaborators"
+
+
 def test_a_share_that_the_test_data_contradicts_is_explained() -> None:
     worse = replace(COMPARED, together={"accuracy": 0.625, "loss": 0.5})
     graz = ClientEvidence("Graz", {"Graz": 0.4, "Linz": 0.6}, "held_out", comparison=worse)

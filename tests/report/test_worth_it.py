@@ -62,14 +62,23 @@ def test_clients_are_listed_by_what_they_gain_and_which_they_use() -> None:
     ]
 
 
+def test_how_sure_each_client_is_has_a_column_where_runs_say_it() -> None:
+    cell = compared([0.9, 0.8, 0.7], [0.5] * 3, together_chance=[0.923, 0.6, None])
+    (table,) = worth_tables(of_cells(cell))
+    assert table.headings[-1] == "how sure"
+    assert [line[-1].text for line in table.lines] == ["92 %, together", "about even (60 %)", "-"]
+
+
 def test_figures_are_means_over_runs() -> None:
-    first = compared([0.5, 0.8], [0.5, 0.6], [0.4, 0.8])
-    second = compared([0.7, 0.8], [0.5, 0.7], [0.6, 1.0], seed=1)
+    first = compared([0.5, 0.8], [0.5, 0.6], [0.4, 0.8], together_chance=[None, 0.6])
+    second = compared([0.7, 0.8], [0.5, 0.7], [0.6, 1.0], together_chance=[0.7, 0.8], seed=1)
     entry = entry_of(of_cells(first, second))
     assert entry.alone == pytest.approx((0.55 + 0.6) / 2)
     one, other = entry.worth
     assert (one.alone, one.used, one.together_share) == pytest.approx((0.5, 0.6, 0.5))
     assert (other.alone, other.used, other.together_share) == pytest.approx((0.65, 0.8, 0.9))
+    assert one.together_chance == pytest.approx(0.7), "of the run that says it"
+    assert other.together_chance == pytest.approx(0.7)
 
 
 def test_a_gain_of_r2_is_in_shares_of_the_variance_of_all_targets() -> None:
@@ -127,10 +136,18 @@ def test_methods_without_private_models_say_nothing() -> None:
 
 
 def test_programs_get_it_by_client() -> None:
-    found = as_json(of_cells(compared([0.5, 0.8], [0.4, 0.5], [0.1, 0.9])))["entries"][0]
+    cell = compared([0.5, 0.8], [0.4, 0.5], [0.1, 0.9], together_chance=[None, 0.95])
+    found = as_json(of_cells(cell))["entries"][0]
     assert found["alone"] == pytest.approx(0.45)
     assert found["worth"]["c1"] == pytest.approx(
-        {"alone": 0.5, "together": 0.9, "used": 0.8, "together_share": 0.9, "gain": 0.3}
+        {
+            "alone": 0.5,
+            "together": 0.9,
+            "used": 0.8,
+            "together_share": 0.9,
+            "together_chance": 0.95,
+            "gain": 0.3,
+        }
     )
 
 

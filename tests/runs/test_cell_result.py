@@ -77,6 +77,7 @@ def test_alone_and_together_are_kept_of_the_last_evaluated_round_only(tmp_path: 
             "alone": {"accuracy": [alone] * 3, "loss": [1.0] * 3},
             "together": {"accuracy": [0.9] * 3, "loss": [1.0] * 3},
             "together_share": [share] * 3,
+            "together_chance": [None, 0.5, share],
         }
 
     quiet = {"together_share": [0.1] * 3}
@@ -89,6 +90,22 @@ def test_alone_and_together_are_kept_of_the_last_evaluated_round_only(tmp_path: 
     assert comparisons.together["accuracy"] == [0.9] * 3
     assert comparisons.used["accuracy"] == [0.8] * 3
     assert comparisons.together_share == [0.7] * 3
+    assert comparisons.together_chance == [None, 0.5, 0.7]
+
+
+def test_records_of_older_versions_do_not_say_how_sure_clients_are(tmp_path: Path) -> None:
+    said = {
+        "figures": {"accuracy": [0.8] * 3, "loss": [1.0] * 3},
+        "alone": {"accuracy": [0.6] * 3, "loss": [1.0] * 3},
+        "together": {"accuracy": [0.9] * 3, "loss": [1.0] * 3},
+        "together_share": [0.7] * 3,
+    }
+    cell = write_cell(tmp_path, "federico", said, finished=False)
+    comparisons = cell_result(cell).comparisons
+    assert comparisons is not None
+    assert comparisons.together_chance is None
+    assert comparisons.of(1).together_chance is None
+    assert cell.records[-1].comparisons == comparisons
 
 
 def test_a_run_knows_what_its_clients_would_be_alone(finished: RunDir) -> None:

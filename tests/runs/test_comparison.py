@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -7,6 +8,8 @@ from federico.runs.comparison import (
     Comparisons,
     describe_comparison,
     share_in_words,
+    sureness_in_short,
+    sureness_in_words,
     trusts_only_itself,
 )
 
@@ -96,7 +99,7 @@ def test_a_value_is_said_without_a_unit_and_what_has_diverged_as_such() -> None:
         (0.0, "alone (0 %)"),
     ],
 )
-def test_a_share_says_which_is_used_and_how_sure_that_is(share: float, words: str) -> None:
+def test_a_share_says_which_is_used_and_how_far(share: float, words: str) -> None:
     assert share_in_words(share) == words
 
 
@@ -106,3 +109,39 @@ def test_words_and_percent_never_contradict_each_other() -> None:
         assert ("together" in words) == (percent >= 60)
         assert ("alone" in words) == (percent <= 40)
         assert math.isclose(float(words.split("(")[1].split()[0]), percent)
+
+
+@pytest.mark.parametrize(
+    ("chance", "words", "short"),
+    [
+        (1.0, "over 99 % sure that together is better", "over 99 %, together"),
+        (0.918, "92 % sure that together is better", "92 %, together"),
+        (0.8, "80 % sure that together is better", "80 %, together"),
+        (0.63, "about even which is better (63 % together)", "about even (63 %)"),
+        (0.21, "about even which is better (21 % together)", "about even (21 %)"),
+        (0.07, "93 % sure that alone is better", "93 %, alone"),
+        (0.0, "over 99 % sure that alone is better", "over 99 %, alone"),
+    ],
+)
+def test_a_chance_says_how_sure_it_is_which_is_better(
+    chance: float, words: str, short: str
+) -> None:
+    assert sureness_in_words(chance) == words
+    assert sureness_in_short(chance) == short
+
+
+def test_how_sure_it_is_stands_beside_the_share_where_it_is_known() -> None:
+    compared = Comparison(
+        alone={"accuracy": 0.76, "loss": 1.0},
+        together={"accuracy": 0.832, "loss": 1.0},
+        used={"accuracy": 0.83, "loss": 1.0},
+        together_share=0.86,
+        together_chance=0.92,
+    )
+    assert describe_comparison(compared) == (
+        "alone 76.0 %, with collaborators 83.2 %: together counts 86 %, "
+        "92 % sure that together is better"
+    )
+    unknown = replace(compared, together_chance=None)
+    assert "sure" not in describe_comparison(unknown)
+    assert sureness_in_short(unknown.together_chance) == "-"

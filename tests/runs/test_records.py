@@ -286,7 +286,11 @@ def test_a_thousand_clients_are_compared_with_themselves_alone_in_some_rounds_an
         np.arange(clients),
         clients,
         Evaluation(scores, alone=scores, together=scores),
-        Round(together=np.full(clients, 0.5), refusals=[refused] * clients),
+        Round(
+            together=np.full(clients, 0.5),
+            together_chance=np.full(clients, np.nan),
+            refusals=[refused] * clients,
+        ),
         Traffic(clients).take(),
         whole=whole,
     )
@@ -296,6 +300,7 @@ def test_a_thousand_clients_are_compared_with_themselves_alone_in_some_rounds_an
     assert (record.alone is not None) == kept
     assert (record.together is not None) == kept
     assert (record.together_share is not None) == kept
+    assert record.together_chance == ([None] * clients if kept else None)
 
 
 def test_records_of_two_processes_are_joined_to_those_of_one() -> None:

@@ -59,6 +59,9 @@ def test_lock_step_is_the_simulation(lock_step: Path) -> None:
             assert mine.together_share is not None
             assert theirs.together_share is not None
             assert mine.together_share[0] == theirs.together_share[place]
+            assert mine.together_chance is not None
+            assert theirs.together_chance is not None
+            assert mine.together_chance[0] == theirs.together_chance[place]
 
         models = models_by_owner(state)
         assert len(models) == 3, "its own, its private one, and that one's twin"

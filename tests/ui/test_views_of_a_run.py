@@ -161,6 +161,7 @@ def test_clients_are_compared_with_fedavg_where_there_is_one(tmp_path: Path) -> 
         "alone": {"accuracy": [0.5] * 3, "loss": [1.0] * 3},
         "together": {"accuracy": [0.9] * 3, "loss": [1.0] * 3},
         "together_share": [0.9] * 3,
+        "together_chance": [0.97, None, 0.4],
     }
     write_cell(tmp_path, "federico", compared)
     write_cell(tmp_path, "fedavg", {"figures": {"accuracy": [0.3, 0.2, 0.1]}})
@@ -171,3 +172,6 @@ def test_clients_are_compared_with_fedavg_where_there_is_one(tmp_path: Path) -> 
     assert clients["a"]["fedavg"] == pytest.approx(0.3)
     assert clients["c"]["fedavg"] == pytest.approx(0.1)
     assert clients["a"]["alone"] == pytest.approx(0.5)
+    assert clients["a"]["sure"] == "97 %, together"
+    assert clients["b"]["sure"] == "-"
+    assert clients["c"]["sure"] == "about even (40 %)"

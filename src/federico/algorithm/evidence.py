@@ -15,6 +15,8 @@ about V, in four steps:
    few samples, chance makes some model look good, and the mixture must not be praised for that.
    The gate has a prior: in favour of collaboration where models are trained, and of neither side in
    what a peer predicts with.
+5. *Chance.* How sure it is that the mixture does better than the model trained alone, from the same
+   numbers as the gate. It is told, and nothing depends on it.
 
 Values (regression) are judged by a Gaussian around the prediction with a variance fitted to V, and
 guessed by their mean. `federico.algorithm.reference` has the same as plain loops.
@@ -24,6 +26,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import stdtr
 
 from federico.types import BoolArray, FloatArray, IntArray
 
@@ -42,6 +45,9 @@ GATE_HALVINGS = 50
 """How often the interval that the gate lies in is halved: as exact as numbers are."""
 GATE_SAMPLES = 2.0
 """How many samples the prior of the gate counts for."""
+DOUBT = 3.0
+"""Two samples are imagined, one of which speaks for either side with this many nats: among few
+samples there may be none on which a model is wrong, and such samples decide."""
 
 
 @dataclass(frozen=True)
@@ -141,10 +147,7 @@ def gates(
     mixture of the two explains the samples best, with a prior that is worth `GATE_SAMPLES` samples.
     A sample that neither can explain says nothing.
     """
-    advantages: list[FloatArray] = []  # of each client, [samples]
-    for by_mixture, by_own in zip(together, alone, strict=True):
-        judged = np.isfinite(by_mixture) | np.isfinite(by_own)
-        advantages.append(by_mixture[judged] - by_own[judged])
+    advantages = _advantages(together, alone)
 
     # Clients with equally many samples are worked on together.
     counts = np.array([len(advantage) for advantage in advantages])
@@ -178,6 +181,51 @@ def _best_weights(advantage: FloatArray, priors: FloatArray) -> FloatArray:
         high = np.where(is_low, high, weight)
     best: FloatArray = (low + high) / 2
     return best
+
+
+def chances(together: Sequence[FloatArray], alone: Sequence[FloatArray]) -> FloatArray:
+    """How probable it is that each client's mixture does better than the model trained alone.
+
+    Both are log-likelihoods of the client's held-out samples. With the two samples that are
+    imagined, it is the chance that a mean like that of their differences, with Student's t for its
+    error, is above zero. NaN where no sample says anything.
+    """
+    advantages = _advantages(together, alone)
+    counts = np.array([len(advantage) for advantage in advantages])
+    found = np.full(len(advantages), np.nan)
+    for count in np.unique(counts[counts > 0]):
+        clients = np.flatnonzero(counts == count)
+        of_clients = np.stack([advantages[client] for client in clients.tolist()])
+        found[clients] = _chances_above_zero(of_clients)
+    return found
+
+
+def _chances_above_zero(advantage: FloatArray) -> FloatArray:
+    """Of clients with equally many samples, [clients]; `advantage` is [clients, samples]."""
+    imagined = np.tile([DOUBT, -DOUBT], (len(advantage), 1))
+    seen = np.concatenate([advantage, imagined], axis=1)
+    samples = seen.shape[1]
+
+    # Some samples may be impossible for one of the two: then it is surely worse.
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = seen.sum(axis=1) / samples
+        squares = (seen - mean[:, None]) ** 2
+        variance = squares.sum(axis=1) / (samples - 1)
+        value = np.where(np.isinf(mean), mean, mean / np.sqrt(variance / samples))
+    found: FloatArray = stdtr(samples - 1, value)
+    return found
+
+
+def _advantages(together: Sequence[FloatArray], alone: Sequence[FloatArray]) -> list[FloatArray]:
+    """By how much each client's mixture explains samples better, [samples] for each client.
+
+    A sample that neither side can explain is left out.
+    """
+    advantages: list[FloatArray] = []
+    for by_mixture, by_own in zip(together, alone, strict=True):
+        judged = np.isfinite(by_mixture) | np.isfinite(by_own)
+        advantages.append(by_mixture[judged] - by_own[judged])
+    return advantages
 
 
 def mixed_log_likelihood(log_likelihood: FloatArray, weights: FloatArray) -> FloatArray:

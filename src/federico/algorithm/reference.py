@@ -28,7 +28,7 @@ mean loss. `federico.algorithm.reference_paper` is the paper's own rule.
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
-from math import ceil, exp, inf, nan
+from math import ceil, exp, inf, isnan, nan
 from sys import float_info
 from typing import TypeAlias
 
@@ -41,6 +41,7 @@ from federico.algorithm.reference_acceptance import ReferenceAcceptance, length_
 from federico.algorithm.reference_evidence import (
     ReferenceEvidence,
     calibrated,
+    chance_that_together_is_better,
     evidence_from_classes,
     evidence_from_values,
     label_frequencies,
@@ -73,6 +74,18 @@ class ReferenceUpdate:
     coefficient: float
     delta: FloatArray
     """How far training moved the model."""
+
+
+@dataclass(frozen=True)
+class ReferenceComparison:
+    """What a peer's held-out samples say of its collaborators against training alone."""
+
+    together: float
+    """How much the collaborators count where they move the peer's own model."""
+    predicting: float
+    """How much they count in what it predicts with."""
+    chance: float
+    """How probable it is that they do better; not a number where nothing can be said."""
 
 
 @dataclass
@@ -168,6 +181,10 @@ class ReferenceFederation:
         """The lengths of the updates that each peer has made to its own model."""
         self.worth_of_updates: list[dict[int, float]] = [{} for _ in self.x]
         """What the updates of each sender were worth to each peer, in nats: at most nothing."""
+        self.compare_nobody_yet()
+
+    def compare_nobody_yet(self) -> None:
+        """Nobody knows yet whether it is better off with others than alone."""
         self.together_ceiling: list[float] = [1.0 for _ in self.x]
         """What g_i may be at most."""
         self.together: list[float] = [self.together_prior for _ in self.x]
@@ -176,6 +193,10 @@ class ReferenceFederation:
         """What g'_i may be at most."""
         self.predicting: list[float] = [self.predicting_prior for _ in self.x]
         """g'_i: how much they count in what peer i predicts with."""
+        self.chance_ceiling: list[float] = [1.0 for _ in self.x]
+        """What peer i may say at most of how sure its collaborators do better than it alone."""
+        self.chance: list[float] = [nan for _ in self.x]
+        """How probable it is that they do; not a number where nothing can be said."""
         self.private_temperature: list[float] = [1.0 for _ in self.x]
         """How peer i reads its private model."""
 
@@ -340,13 +361,13 @@ class ReferenceFederation:
                 self.private_temperature[i] = self.evidence_alone(i).temperature
             weights = {b: self.weight_of(i, b) for b in visited}
             collaborators = self.trusted_others(i)
-            together, predicting = self.compare_with_alone(i, evidence, weights, collaborators)
-            self.together[i] = together
-            self.predicting[i] = predicting
-            if self.ceiling[i] and self.together_ceiling[i] == 1 and together > 0:
+            compared = self.compare_with_alone(i, evidence, weights, collaborators)
+            self.together[i] = compared.together
+            self.predicting[i] = compared.predicting
+            self.chance[i] = compared.chance
+            if self.ceiling[i] and self.together_ceiling[i] == 1 and compared.together > 0:
                 # It trusted nobody when trust became final, and has found a collaborator now.
-                self.together_ceiling[i] = together
-                self.predicting_ceiling[i] = predicting
+                self.limit_share(i)
 
     def evidence(
         self,
@@ -442,24 +463,35 @@ class ReferenceFederation:
         evidence: dict[int, ReferenceEvidence],
         weights: dict[int, float],
         collaborators: Collection[int],
-    ) -> tuple[float, float]:
-        """The gate: how much what these models say together counts against training alone.
-
-        Once where they move the peer's own model, and once in what it predicts with.
-        """
+    ) -> ReferenceComparison:
+        """The gate: how much what these models say together counts against training alone."""
         together = mixture_log_likelihood(evidence, self.gain[i], weights)
 
         alone = self.evidence_alone(i)
         if not collaborators:
             # Without collaborators a peer is alone, and its private model has seen more data.
-            return 0.0, 0.0
+            return ReferenceComparison(0.0, 0.0, nan)
         share = share_together(together, alone.log_likelihood, self.together_prior)
         prior = self.predicting_prior
         if len(self.for_judging[i]) < FEW_SAMPLES:
             # It has judged the models of others by all its samples.
             prior = self.together_prior
         predicting = share_together(together, alone.log_likelihood, prior)
-        return min(share, self.together_ceiling[i]), min(predicting, self.predicting_ceiling[i])
+        chance = chance_that_together_is_better(together, alone.log_likelihood)
+        if not isnan(chance):
+            chance = min(chance, self.chance_ceiling[i])
+        return ReferenceComparison(
+            together=min(share, self.together_ceiling[i]),
+            predicting=min(predicting, self.predicting_ceiling[i]),
+            chance=chance,
+        )
+
+    def limit_share(self, i: int) -> None:
+        """From now on the collaborators of peer i count for no more, and it gets no surer."""
+        self.together_ceiling[i] = self.together[i]
+        self.predicting_ceiling[i] = self.predicting[i]
+        if not isnan(self.chance[i]):
+            self.chance_ceiling[i] = self.chance[i]
 
     def evidence_alone(self, i: int) -> ReferenceEvidence:
         """What the held-out samples say about training alone.
@@ -474,8 +506,7 @@ class ReferenceFederation:
         self.for_training[i] = list(range(samples))
         self.ceiling[i] = dict(self.gain[i])
         if self.together[i] > 0:
-            self.together_ceiling[i] = self.together[i]
-            self.predicting_ceiling[i] = self.predicting[i]
+            self.limit_share(i)
 
     def forget_negligible(self, i: int) -> None:
         """Drop the optimizers kept for models of negligible weight, except for its own model."""
@@ -680,8 +711,8 @@ class ReferenceFederation:
         trusted = self.capped(i, self.trusted_now(i, trusted, evidence))
         share_alone = 0.0
         if self.has_private_model:
-            _, predicting = self.compare_with_alone(i, evidence, trusted, set(trusted) - {i})
-            share_alone = 1 - predicting
+            compared = self.compare_with_alone(i, evidence, trusted, set(trusted) - {i})
+            share_alone = 1 - compared.predicting
 
         answers: list[tuple[float, FloatArray]] = []
         for j, weight in trusted.items():

@@ -5,9 +5,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import exp, inf, isfinite, log, pi
+from math import atan, cos, exp, inf, isfinite, isnan, log, nan, pi, sin, sqrt
 
 from federico.algorithm.evidence import (
+    DOUBT,
     GATE_HALVINGS,
     GATE_SAMPLES,
     PRIOR_SAMPLES,
@@ -202,6 +203,55 @@ def share_together(together: Numbers, alone: Numbers, prior: float) -> float:
         else:
             high = weight
     return (low + high) / 2
+
+
+def chance_that_together_is_better(together: Numbers, alone: Numbers) -> float:
+    """How probable it is that `together` explains samples like these better.
+
+    Two imagined samples speak for either side: where no sample seen was explained badly, one to
+    come may be. Not a number if no sample says anything.
+    """
+    advantages = [DOUBT, -DOUBT]
+    for log_together, log_alone in zip(together, alone, strict=True):
+        if log_together > -inf or log_alone > -inf:
+            advantages.append(log_together - log_alone)
+    samples = len(advantages)
+    if samples == 2:
+        return nan
+
+    mean = sum(advantages) / samples
+    if mean == inf:
+        return 1.0
+    if mean == -inf:
+        return 0.0
+    if isnan(mean):
+        return nan
+    variance = sum((advantage - mean) ** 2 for advantage in advantages) / (samples - 1)
+    return student_t(mean / sqrt(variance / samples), samples - 1)
+
+
+def student_t(t: float, freedom: int) -> float:
+    """How probable a value below t is, under Student's t with so many degrees of freedom.
+
+    For whole degrees it is a finite sum over powers of a cosine.
+    """
+    angle = atan(t / sqrt(freedom))
+    if freedom % 2 == 0:
+        term = 1.0
+        power = 0
+    else:
+        term = cos(angle)
+        power = 1
+
+    total = 0.0
+    while power <= freedom - 2:
+        total += term
+        term *= (power + 1) / (power + 2) * cos(angle) ** 2
+        power += 2
+    within = sin(angle) * total
+    if freedom % 2 == 1:
+        within = (angle + within) * 2 / pi
+    return (1 + within) / 2
 
 
 def share_of_sample(weight: float, advantage: float) -> float:

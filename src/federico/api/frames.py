@@ -43,6 +43,9 @@ def _lines_of_round(cell: CellDir, record: Record) -> list[dict[str, Any]]:
         line |= _figures_of_client(record.together, place, "together_")
         if record.together_share is not None:
             line["together_share"] = record.together_share[place]
+        if record.together_chance is not None:
+            chance = record.together_chance[place]
+            line["together_chance"] = float("nan") if chance is None else chance
         line["bytes_sent"] = record.sent[place]
         line["bytes_received"] = record.received[place]
         lines.append(line)

@@ -126,8 +126,10 @@ class Run:
         """Every figure of the records: one line for each method, seed, client and round.
 
         `alone_...` is what the client reaches with the model it trained alone, `together_...` with
-        its collaborators' models only, where the method trains a model alone. `last`: only the last
-        evaluated round. For example:
+        its collaborators' models only, where the method trains a model alone. `together_share` is
+        how much these count in what it predicts with, `together_chance` how probable it is that
+        they do better; NaN where that is not known. `last`: only the last evaluated round. For
+        example:
 
             run.frame().pivot_table("accuracy", index="round", columns="method")
         """

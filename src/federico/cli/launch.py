@@ -17,7 +17,7 @@ from federico.cli.options import Json, Overrides, Quiet, Trust
 from federico.cli.signals import leave_on_sigterm
 from federico.cli.trust_question import asking_at_terminal
 from federico.errors import NetworkError
-from federico.runs.comparison import share_in_words
+from federico.runs.comparison import share_in_words, sureness_in_words
 from federico.runs.metric import Metric, metric_of
 from federico.site.status import Status, describe_posterior, describe_score
 
@@ -185,6 +185,7 @@ def _result_as_json(
             "federico": status.figures.get(metric.recorded_as),
             "alone": alone_score,
             "together_share": _together_share(status),
+            "together_chance": _together_chance(status),
             "posterior": status.posterior,
         }
     return result
@@ -226,12 +227,23 @@ def _together_share(status: Status) -> float | None:
     return status.comparison.together_share
 
 
+def _together_chance(status: Status) -> float | None:
+    """How probable it is that the collaborators do better; None where nothing can be said."""
+    if status.comparison is None:
+        return None
+    return status.comparison.together_chance
+
+
 def _which(status: Status) -> str:
-    """Whether the peer predicts together or alone."""
+    """Whether the peer predicts together or alone, and how sure it is which is better."""
     share = _together_share(status)
     if share is None:
         return ""
-    return share_in_words(share)
+    words = share_in_words(share)
+    chance = _together_chance(status)
+    if chance is not None:
+        words += f", {sureness_in_words(chance)}"
+    return words
 
 
 def _format(score: float | None, metric: Metric) -> str:

@@ -43,6 +43,8 @@ class KeptModels:
     alone: Figures | None
     together: Figures | None
     together_share: list[float] | None
+    together_chance: list[float | None] | None = None
+    """None also in what older versions noted."""
 
     @classmethod
     def of(cls, record: Record | None, places: Sequence[int] | None = None) -> "KeptModels | None":
@@ -53,6 +55,7 @@ class KeptModels:
             return None
         some = range(len(record.kept_rounds)) if places is None else places
         together_share = record.together_share
+        together_chance = record.together_chance
         return cls(
             kept_rounds=[record.kept_rounds[place] for place in some],
             kept_losses=[record.kept_losses[place] for place in some],
@@ -61,6 +64,9 @@ class KeptModels:
             alone=_some_figures(record.alone, some),
             together=_some_figures(record.together, some),
             together_share=None if together_share is None else [together_share[k] for k in some],
+            together_chance=(
+                None if together_chance is None else [together_chance[k] for k in some]
+            ),
         )
 
 
@@ -190,6 +196,7 @@ def _with_kept(
         alone=record.alone,
         together=record.together,
         together_share=record.together_share,
+        together_chance=record.together_chance,
     )
     if before is not None:
         waited = []
@@ -208,6 +215,7 @@ def _with_kept(
                 if now.together_share is None or before.together_share is None
                 else _chosen(improved, now.together_share, before.together_share)
             ),
+            together_chance=_chosen_chances(improved, now.together_chance, before.together_chance),
         )
     return replace(record, **vars(now))
 
@@ -215,6 +223,19 @@ def _with_kept(
 def _chosen(improved: Sequence[bool], now: Sequence[T], before: Sequence[T]) -> list[T]:
     """Client by client, what is so now where it has improved, and else what was before."""
     return [new if better else old for better, new, old in zip(improved, now, before, strict=True)]
+
+
+def _chosen_chances(
+    improved: Sequence[bool],
+    now: Sequence[float | None] | None,
+    before: Sequence[float | None] | None,
+) -> list[float | None] | None:
+    """The same of chances, which nobody noted in older versions."""
+    if now is None:
+        return None
+    if before is None:
+        before = [None] * len(now)
+    return _chosen(improved, now, before)
 
 
 def _chosen_figures(

@@ -22,6 +22,9 @@ class Evaluation:
     """Of the collaborators' models without it."""
     together_share: FloatArray | None = None
     """How much the collaborators' models count in what each client predicts with."""
+    together_chance: FloatArray | None = None
+    """How probable it is that they do better than what the client trained alone; NaN where nothing
+    can be said."""
 
 
 def evaluate(method: Method, mixtures: Mixtures) -> Evaluation:
@@ -64,4 +67,5 @@ def _evaluate(method: Method, mixtures: Mixtures) -> Evaluation:
         alone=learner.scores(alone).take(hosted),
         together=scores_together,
         together_share=1 - share_alone[hosted],
+        together_chance=trained_alone.together_chance,
     )

@@ -52,11 +52,17 @@ def record_round(
         alone = _figures(evaluation.alone, clients)
         together = _figures(evaluation.together, clients)
     shares = played.together
+    chances = played.together_chance
     if evaluation is not None and evaluation.together_share is not None:
-        shares = evaluation.together_share  # of models as they are after the round
+        # Of models as they are after the round.
+        shares = evaluation.together_share
+        chances = evaluation.together_chance
     together_share = None
     if shares is not None and whole:
         together_share = [_rounded(share) for share in shares.tolist()]
+    together_chance = None
+    if chances is not None and whole:
+        together_chance = _known(chances)
 
     posterior, effective, on_own = _posteriors(
         played.posteriors, names, hosted, clients, distribution
@@ -83,6 +89,7 @@ def record_round(
         alone=alone,
         together=together,
         together_share=together_share,
+        together_chance=together_chance,
         gains=_gains(played.gains, names, clients),
         standing=standing,
         refusals=refusals,
@@ -212,6 +219,11 @@ def _on_own(
 
 def _rounded(value: float, digits: int = DIGITS) -> float:
     return float(f"{value:.{digits}g}")
+
+
+def _known(chances: FloatArray) -> list[float | None]:
+    """The chances; None for one of which nothing can be said."""
+    return [_rounded(chance) if isfinite(chance) else None for chance in chances.tolist()]
 
 
 def _finite(values: FloatArray, clients: int) -> list[float | None]:

@@ -191,6 +191,7 @@ class Federico(Method):
             neighbors=neighbors,
             posteriors=list(self.posteriors.values()),
             together=None if self.private is None else self.private.together.copy(),
+            together_chance=None if self.private is None else self.private.chance.copy(),
             gains=self.evidence.found,
             refusals=self.owner_side.refusals(),
         )

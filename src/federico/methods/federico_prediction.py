@@ -58,9 +58,10 @@ def as_trusted_now(
     alone = None
     if private is not None:
         together = private.predicting
+        chance = private.chance
         if now is not None:
-            together = private.predicting_now(visits, weights, now)
-        alone = private.trained_alone(together)
+            together, chance = private.judge_now(visits, weights, now)
+        alone = private.trained_alone(together, chance)
 
     # What has no weight must not count, not even where it is not a number.
     kept = np.flatnonzero(weights > 0)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from federico.algorithm.evidence import FEW_SAMPLES, gates, mixed_log_likelihood
+from federico.algorithm.evidence import FEW_SAMPLES, chances, gates, mixed_log_likelihood
 from federico.learning.calibration import Calibration
 from federico.learning.visits import Visits
 from federico.methods.federico_evidence import HeldOutEvidence
@@ -47,6 +47,12 @@ class PrivateModels:
     """How much they count in what a peer predicts with, [hosted]: no more than in `together`."""
     predicting_ceiling = PerClient[FloatArray]()
     """What `predicting` may be at most: 1 until trust is final, [hosted]."""
+    chance = PerClient[FloatArray](where_missing=np.nan)
+    """How probable it is that the collaborators do better than training alone, [hosted]; NaN where
+    nothing can be said. Nothing else depends on it: it is there to be told."""
+    chance_ceiling = PerClient[FloatArray](where_missing=np.nan)
+    """What `chance` may be at most: 1 until trust is final, [hosted]; NaN where that is not known,
+    and then it never is."""
     private_temperature = PerClient[FloatArray]()
     """T of each private model, [hosted]."""
 
@@ -68,6 +74,8 @@ class PrivateModels:
         self.together_ceiling = np.ones(len(hosted))
         self.predicting = np.full(len(hosted), self.opt.predicting_prior)
         self.predicting_ceiling = np.ones(len(hosted))
+        self.chance = np.full(len(hosted), np.nan)
+        self.chance_ceiling = np.ones(len(hosted))
         self.private_temperature = np.ones(len(hosted))
 
     @staticmethod
@@ -88,6 +96,7 @@ class PrivateModels:
         explained, temperatures = self._explained(visits, weights, judgement, collaborates)
         self.together = self._gate(explained, self.together_ceiling)
         self.predicting = self._gate(explained, self.predicting_ceiling, predicting=True)
+        self.chance = self._chance(explained)
         if self.evidence.is_judging:
             self.private_temperature[:] = temperatures
             return
@@ -96,16 +105,21 @@ class PrivateModels:
         first = (self.together_ceiling == 1) & (self.together > 0)
         self.together_ceiling[first] = self.together[first]
         self.predicting_ceiling[first] = self.predicting[first]
+        self._limit_chance(first)
 
-    def predicting_now(
+    def judge_now(
         self, visits: Visits, weights: FloatArray, judgement: Judgement
-    ) -> FloatArray:
-        """How much the mixtures of these visits count as all models are now, [hosted]."""
+    ) -> tuple[FloatArray, FloatArray]:
+        """How much the mixtures of these visits count as all models are now, [hosted].
+
+        And how probable it is that they do better than training alone, [hosted].
+        """
         to_collaborator = (weights > 0) & ~visits.are_own
         with_collaborators = visits.clients[to_collaborator]
         collaborates = np.isin(self.visits.clients, with_collaborators)  # [hosted]
         explained, _ = self._explained(visits, weights, judgement, collaborates)
-        return self._gate(explained, self.predicting_ceiling, predicting=True)
+        predicting = self._gate(explained, self.predicting_ceiling, predicting=True)
+        return predicting, self._chance(explained)
 
     def _explained(
         self, visits: Visits, weights: FloatArray, judgement: Judgement, collaborates: BoolArray
@@ -158,19 +172,39 @@ class PrivateModels:
         together[both_explain] = np.minimum(found, ceilings[both_explain])
         return together
 
+    def _chance(self, explained: list[Explained | None]) -> FloatArray:
+        """How probable it is that each hosted peer's mixture does better than its private model."""
+        both_explain = [place for place, samples in enumerate(explained) if samples is not None]
+        judged = [samples for samples in explained if samples is not None]
+        chance = np.full(len(explained), np.nan)
+        chance[both_explain] = chances(
+            [samples.together for samples in judged], [samples.alone for samples in judged]
+        )
+        limited: FloatArray = np.minimum(chance, self.chance_ceiling)  # NaN stays
+        return limited
+
+    def _limit_chance(self, places: BoolArray) -> None:
+        """From now on these hosted peers do not become surer of their collaborators."""
+        known = places & np.isfinite(self.chance)
+        self.chance_ceiling[known] = self.chance[known]
+
     def end_judging(self) -> None:
         """From now on collaboration may only count for less."""
         collaborates = self.together > 0
         self.together_ceiling = np.where(collaborates, self.together, 1.0)
         self.predicting_ceiling = np.where(collaborates, self.predicting, 1.0)
+        self._limit_chance(collaborates)
 
-    def trained_alone(self, together: FloatArray) -> TrainedAlone:
-        """The private models and what they count for; nothing if they are not finite."""
+    def trained_alone(self, together: FloatArray, chance: FloatArray) -> TrainedAlone:
+        """The private models and what they count for; nothing if they are not finite.
+
+        `chance` is that of their collaborators, see `chance`.
+        """
         finite = self.bank.are_finite(self.visits.owners)
         weights = np.where(finite, 1.0 - together, 0.0)
         if self.learner.task == "regression":
-            return TrainedAlone(self.visits, weights)
+            return TrainedAlone(self.visits, weights, together_chance=chance)
 
         offsets = np.zeros((len(self.visits), self.learner.outputs_count))
         calibration = Calibration(self.private_temperature.copy(), offsets)
-        return TrainedAlone(self.visits, weights, calibration)
+        return TrainedAlone(self.visits, weights, calibration, chance)

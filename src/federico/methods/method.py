@@ -87,6 +87,8 @@ class Round:
     posteriors: list[Posterior] = field(default_factory=list)
     together: FloatArray | None = None
     """How much each client's collaborators count against the model it trained alone, 0 to 1."""
+    together_chance: FloatArray | None = None
+    """How probable it is that they do better than that model; NaN where nothing can be said."""
     gains: list[Gains] = field(default_factory=list)
     """What each client found when it judged models: why its trust moved."""
     refusals: list[Refusals] = field(default_factory=list)
@@ -138,6 +140,8 @@ class TrainedAlone:
     weights: FloatArray
     """The share of the private model, 0 to 1; the collaborators' mixture has the rest."""
     calibration: Calibration | None = None
+    together_chance: FloatArray | None = None
+    """How probable it is that the collaborators' mixture does better; NaN where it is not known."""
 
 
 @dataclass(frozen=True)

@@ -74,13 +74,25 @@ class DeclaredState(ABC, Generic[T]):
 class _Entries(DeclaredState[A]):
     """An array whose first dimension runs over clients or models."""
 
+    def __init__(self, *, where_missing: float | None = None) -> None:
+        """`where_missing`: what it is in checkpoints of older versions, which do not say it.
+
+        Without it such a checkpoint cannot be resumed from.
+        """
+        self.where_missing = where_missing
+
     def save(self, value: A, copy: Callable[[Tensor], Tensor]) -> dict[str, Tensor]:
         """See `DeclaredState.save`."""
         if isinstance(value, Tensor):
             return {self.key: copy(value)}
         return {self.key: torch.from_numpy(value.copy())}
 
-    def _restored(self, value: A, saved: Tensor, places: IntArray) -> A:
+    def _restored(self, value: A, state: Mapping[str, Tensor], places: IntArray) -> A:
+        if self.key not in state and self.where_missing is not None:
+            value[:] = self.where_missing
+            return value
+
+        saved = state[self.key]
         if not isinstance(value, Tensor):
             # As it was saved: rounds may have changed the type or shape that `start` gave it.
             return saved.numpy()[places]
@@ -99,7 +111,7 @@ class PerClient(_Entries[A]):
 
     def restore(self, value: A, saved: Mapping[str, Tensor], places: SavedPlaces) -> A:
         """See `DeclaredState.restore`."""
-        return self._restored(value, saved[self.key], places.clients)
+        return self._restored(value, saved, places.clients)
 
 
 class PerModel(_Entries[A]):
@@ -107,7 +119,7 @@ class PerModel(_Entries[A]):
 
     def restore(self, value: A, saved: Mapping[str, Tensor], places: SavedPlaces) -> A:
         """See `DeclaredState.restore`."""
-        return self._restored(value, saved[self.key], places.models)
+        return self._restored(value, saved, places.models)
 
 
 B = TypeVar("B", bound=PeerTable)

@@ -15,6 +15,7 @@ from federico.runs.comparison import (
     favours_the_worse,
     share_in_words,
     shown_figure,
+    sureness_in_words,
 )
 from federico.runs.layout import CellDir, Description
 from federico.runs.metric import metric_in
@@ -212,6 +213,8 @@ def _what_it_uses(evidence: ClientEvidence) -> str:
         f"{together_with} and {used} as it predicts, "
         f"{share_in_words(comparison.together_share)}{_which_has_the_rest(comparison)}."
     )
+    if evidence.collaborators and comparison.together_chance is not None:
+        words += f" By its held-out samples it is {sureness_in_words(comparison.together_chance)}."
     if favours_the_worse(comparison):
         words += f" {SET_ELSEWHERE[0].upper()}{SET_ELSEWHERE[1:]}."
     return words

@@ -17,7 +17,7 @@ from federico.report import text
 from federico.report.entry import Difference, Entry
 from federico.report.table_summary import Summary, TunedRate
 from federico.report.worth_it import WorthToClient, by_gain
-from federico.runs.comparison import share_in_words
+from federico.runs.comparison import share_in_words, sureness_in_short
 from federico.runs.metric import METRICS, Metric, tuning_metric
 from federico.runs.spreadsheet import csv_text
 from federico.runs.table import ShownRate, TableRow
@@ -228,6 +228,10 @@ def worth_tables(summary: Summary) -> list[TextTable]:
         gain = "gain (points)"
     headings = ["client", "training samples", "alone", "with collaborators", "used", gain]
     headings.append("predicts")
+    if any(worth.together_chance is not None for worth in listed):
+        headings.append("how sure")
+        for line, worth in zip(lines, listed, strict=True):
+            line.append(TableCell(sureness_in_short(worth.together_chance)))
     if left_out > 0:
         between = [TableCell(f"... {left_out:,} others")]
         between += [TableCell("")] * (len(headings) - 1)
@@ -464,6 +468,7 @@ def _worth_as_json(entry: Entry) -> dict[str, dict[str, float | None]]:
             "together": _finite(worth.together),
             "used": _finite(worth.used),
             "together_share": worth.together_share,
+            "together_chance": worth.together_chance,
             "gain": _finite(worth.gain),
         }
     return found

@@ -30,6 +30,9 @@ class WorthToClient:
     """Of what it predicts with."""
     together_share: float
     """How much the collaborators' models count in it, from 0 to 1."""
+    together_chance: float | None
+    """How probable it is that they do better than training alone, as held-out samples tell; None
+    where nothing can be said. Over runs it is the mean of those that say it."""
     gain: float
     """What is used against training alone; positive is better. That of R2 is in shares of the
     variance of all clients' test targets, as R2 of a few nearly equal targets can be anything."""
@@ -74,6 +77,7 @@ def worth_of_cell(cell: CellResult, metric: Metric) -> dict[str, WorthToClient]:
             together=together[place],
             used=used[place],
             together_share=comparisons.together_share[place],
+            together_chance=comparisons.of(place).together_chance,
             gain=units[place] * gain_of(used[place], alone[place], metric),
             gain_together=units[place] * gain_of(together[place], alone[place], metric),
         )
@@ -100,6 +104,7 @@ def mean_over_runs(runs: Sequence[Mapping[str, WorthToClient]]) -> list[WorthToC
                 together=_mean([each.together for each in seen]),
                 used=_mean([each.used for each in seen]),
                 together_share=_mean([each.together_share for each in seen]),
+                together_chance=_mean_of_known([each.together_chance for each in seen]),
                 gain=_mean([each.gain for each in seen]),
                 gain_together=_mean([each.gain_together for each in seen]),
             )
@@ -125,6 +130,11 @@ def worth_to_all(clients: Sequence[WorthToClient]) -> WorthToAll:
         lowest=min(gains),
         highest=max(gains),
     )
+
+
+def _mean_of_known(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return _mean(known) if known else None
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -30,6 +30,7 @@ class RoundFigures:
     alone: dict[str, list[float | None]] | None = None
     together: dict[str, list[float | None]] | None = None
     together_share: list[float] | None = None
+    together_chance: list[float | None] | None = None
     epsilon: list[float] | None = None
     delta: float | None = None
     kept_rounds: list[int] | None = None
@@ -132,6 +133,7 @@ def cell_result(
             alone=last.alone,
             together=last.together,
             together_share=last.together_share,
+            together_chance=last.together_chance,
             ended_after=played.ended_after,
             kept_rounds=last.kept_rounds,
             epsilon=last.epsilon,

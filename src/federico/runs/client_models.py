@@ -78,9 +78,11 @@ class Index:
         if self.comparisons is None:
             return
         of_all = self.comparisons
-        lists = [of_all.together_share]
+        lists: list[Sequence[float | None]] = [of_all.together_share]
+        if of_all.together_chance is not None:
+            lists.append(of_all.together_chance)
         for figures in (of_all.alone, of_all.together, of_all.used):
-            lists += figures.values()  # type: ignore[arg-type] # they are only counted
+            lists += figures.values()
         if any(len(by_client) != len(self.clients) for by_client in lists):
             raise ValueError("comparisons: one for each client belongs")
 

@@ -13,6 +13,8 @@ ALL_BUT_NOTHING = 0.995
 MOST = 0.6
 """A share from here on is most of it in words."""
 EVEN = 0.5
+SURE = 0.8
+"""From this chance on a client is said to be sure; less, for either side, is about even."""
 SET_ELSEWHERE = "the share is set on samples held out of training, not on this test data"
 """What is said beside a share that favours what is worse on the test data."""
 
@@ -21,7 +23,10 @@ SET_ELSEWHERE = "the share is set on samples held out of training, not on this t
 class Comparison:
     """One client's figures on its own test data: alone, with its collaborators, and as used.
 
-    Figures are by metric; one that is undefined or not finite is None.
+    `alone`, `together` and `used` are figures by metric; one that is undefined or not finite is
+    None. `together_share` is how much the collaborators count in what is used, `together_chance`
+    how probable it is that they do better than the model trained alone, by samples that were held
+    out of training; None where nothing can be said.
     """
 
     alone: dict[str, float | None]
@@ -33,6 +38,9 @@ class Comparison:
     together_share: float
     """How much the collaborators' models count, from 0 to 1; the model trained alone has the rest.
     It is judged on samples that were held out of training, never on test data."""
+    together_chance: float | None = None
+    """How probable it is that the collaborators' models do better than the one trained alone, from
+    0 to 1, by the same samples: see `sureness_in_words`. None where nothing can be said."""
 
     def __post_init__(self) -> None:
         """Refuse figures that cannot be compared."""
@@ -52,6 +60,7 @@ class Comparisons:
     together: dict[str, list[float | None]]
     used: dict[str, list[float | None]]
     together_share: list[float]
+    together_chance: list[float | None] | None = None
 
     def __post_init__(self) -> None:
         """Refuse figures that cannot be compared."""
@@ -64,6 +73,7 @@ class Comparisons:
             together=_of_client(self.together, place),
             used=_of_client(self.used, place),
             together_share=self.together_share[place],
+            together_chance=None if self.together_chance is None else self.together_chance[place],
         )
 
 
@@ -92,7 +102,10 @@ def trusts_only_itself(posterior: Mapping[str, float], client: str) -> bool:
 def describe_comparison(
     comparison: Comparison, *, only_itself: bool = False, explained: bool = True
 ) -> str:
-    """In plain words: alone 76.0 %, with collaborators 83.2 %: together counts 86 %.
+    """In plain words, as far as is known how sure it is which of the two is better.
+
+    Alone 76.0 %, with collaborators 83.2 %: together counts 86 %, 92 % sure that together is
+    better.
 
     `only_itself`: the client trusts no other's model, so that nobody's is in the second figure but
     the one that it shares. `explained`: a share that favours the worse is explained.
@@ -107,6 +120,8 @@ def describe_comparison(
             f"alone {alone}, with the model it shares {together} (it trusts no other's): "
             f"that counts {100 * share:.0f} %"
         )
+    if comparison.together_chance is not None and not only_itself:
+        words += f", {sureness_in_words(comparison.together_chance)}"
     if explained and favours_the_worse(comparison):
         words += f" ({SET_ELSEWHERE})"
     return words
@@ -128,7 +143,7 @@ def favours_the_worse(comparison: Comparison) -> bool:
 
 
 def share_in_words(together_share: float) -> str:
-    """Which of the two a client uses, and how sure that is: mostly together (86 %)."""
+    """Which of the two a client uses, and how far: mostly together (86 %)."""
     which = "both"
     if together_share >= ALL_BUT_NOTHING:
         which = "together"
@@ -139,6 +154,33 @@ def share_in_words(together_share: float) -> str:
     elif together_share <= 1 - MOST:
         which = "mostly alone"
     return f"{which} ({100 * together_share:.0f} %)"
+
+
+def sureness_in_words(together_chance: float) -> str:
+    """How sure it is which of the two is better: 92 % sure that together is better.
+
+    It is never wholly sure: samples, however many, may be unlike those to come.
+    """
+    which = "together"
+    sureness = together_chance
+    if together_chance < EVEN:
+        which = "alone"
+        sureness = 1 - together_chance
+    if sureness < SURE:
+        return f"about even which is better ({100 * together_chance:.0f} % together)"
+    if sureness >= ALL_BUT_NOTHING:
+        return f"over 99 % sure that {which} is better"
+    return f"{100 * sureness:.0f} % sure that {which} is better"
+
+
+def sureness_in_short(together_chance: float | None) -> str:
+    """The same for a column of a table; a dash where nothing can be said."""
+    if together_chance is None:
+        return "-"
+    words = sureness_in_words(together_chance)
+    if words.startswith("about even"):
+        return f"about even ({100 * together_chance:.0f} %)"
+    return words.replace(" sure that ", ", ").removesuffix(" is better")
 
 
 def shown_figure(metric: Metric, figures: Mapping[str, float | None]) -> str:

@@ -31,6 +31,7 @@ OPTIONAL = (
     "alone",
     "together",
     "together_share",
+    "together_chance",
     "gains",
     "standing",
     "refusals",
@@ -84,6 +85,10 @@ class Record:
     together_share: list[float] | None = None
     """How much the collaborators' models count in what each client predicts with, from 0 to 1; the
     model trained alone has the rest."""
+    together_chance: list[float | None] | None = None
+    """How probable it is, for each client, that the collaborators' models do better than the one
+    trained alone, from 0 to 1, as its held-out samples tell; None for a client without
+    collaborators or with fewer than two such samples, and in the records of older versions."""
     gains: list[dict[str, float | None]] | None = None
     """What the models that each client judged were worth to it, in nats against a guess on the
     samples that it held out; None for a model whose outputs were not finite, or that was an echo of
@@ -116,7 +121,9 @@ class Record:
             return None
         if self.together_share is None:
             return None
-        return Comparisons(self.alone, self.together, self.figures, self.together_share)
+        return Comparisons(
+            self.alone, self.together, self.figures, self.together_share, self.together_chance
+        )
 
     @classmethod
     def joined(cls, parts: Sequence["Record"]) -> "Record":
@@ -142,6 +149,7 @@ class Record:
             alone=_joined_figures([part.alone for part in parts]),
             together=_joined_figures([part.together for part in parts]),
             together_share=_end_to_end([part.together_share for part in parts]),
+            together_chance=_end_to_end([part.together_chance for part in parts]),
             gains=_end_to_end([part.gains for part in parts]),
             standing=_where_any([(part.standing, part.neighbors) for part in parts]),
             refusals=_where_any([(part.refusals, part.neighbors) for part in parts]),

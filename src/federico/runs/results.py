@@ -108,6 +108,9 @@ class CellResult:
     """The same of the collaborators' models, without the one trained alone."""
     together_share: list[float] | None = None
     """How much the collaborators' models count in what each client predicts with."""
+    together_chance: list[float | None] | None = None
+    """How probable it is, as held-out samples tell, that they do better than the model trained
+    alone; None where nothing can be said."""
     epsilon: list[float] | None = None
     """What all that each client has sent costs in differential privacy of its samples; None where
     training is not private."""
@@ -130,6 +133,7 @@ class CellResult:
             self.train_samples,
             self.test_samples,
             self.together_share,
+            self.together_chance,
             self.epsilon,
             self.kept_rounds,
             *(self.alone or {}).values(),
@@ -162,6 +166,9 @@ class CellResult:
         together_share = self.together_share
         if together_share is not None:
             together_share = _chosen(together_share, honest)
+        together_chance = self.together_chance
+        if together_chance is not None:
+            together_chance = _chosen(together_chance, honest)
         epsilon = self.epsilon
         if epsilon is not None:
             epsilon = _chosen(epsilon, honest)
@@ -177,6 +184,7 @@ class CellResult:
             alone=_chosen_figures(self.alone, honest),
             together=_chosen_figures(self.together, honest),
             together_share=together_share,
+            together_chance=together_chance,
             kept_rounds=None if self.kept_rounds is None else _chosen(self.kept_rounds, honest),
             epsilon=epsilon,
         )
@@ -186,7 +194,13 @@ class CellResult:
         """What each client is alone, together and as used, at the last evaluated round."""
         if self.alone is None or self.together is None or self.together_share is None:
             return None
-        return Comparisons(self.alone, self.together, self.figures_at(-1), self.together_share)
+        return Comparisons(
+            self.alone,
+            self.together,
+            self.figures_at(-1),
+            self.together_share,
+            self.together_chance,
+        )
 
     def figures_at(self, place: int) -> dict[str, list[float | None]]:
         """All figures of one of the evaluated rounds, by metric, then client."""

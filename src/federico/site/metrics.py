@@ -71,6 +71,10 @@ def _scores(status: Status) -> Iterator[Metric]:
         yield _by_label("figure_alone", "The same of the model trained alone", "metric", alone)
         share = status.comparison.together_share
         yield _gauge("together_share", "How much collaborators count, 0 to 1", share)
+        chance = status.comparison.together_chance
+        if chance is not None:
+            sentence = "How probable it is that collaborators do better than alone, 0 to 1"
+            yield _gauge("together_chance", sentence, chance)
 
 
 def _traffic(status: Status) -> Metric:

@@ -15,6 +15,7 @@ from federico.report.table_summary import Population, Summary
 from federico.report.tables import MISSING, TableCell, TextTable, all_tables, worth_tables
 from federico.report.worth_it import by_gain
 from federico.report.writing import OWN_FIGURE, for_dark_page
+from federico.runs.comparison import sureness_in_short
 from federico.runs.layout import CellDir, Description, RunDir
 from federico.runs.table import OURS
 from federico.ui import plain
@@ -138,6 +139,7 @@ def _clients(entry: Entry, entries: Sequence[Entry]) -> list[Plain]:
                 "together": plain.number(worth.together),
                 "used": plain.number(worth.used),
                 "share": plain.number(worth.together_share),
+                "sure": plain.typeset(sureness_in_short(worth.together_chance)),
                 "gain": plain.number(worth.gain),
                 "fedavg": plain.number(fedavg.get(worth.client)),
             }
@@ -214,7 +216,9 @@ def _worth_note(summary: Summary) -> str:
         "Alone is a model that each client trained on its own data and showed to nobody. With "
         "collaborators are the models of others, weighed by trust, without it. Used is both: "
         "samples held out of training, never test data, decide how much the collaborators count, "
-        "which is the share in the last column."
+        "which is the share of collaborators. How sure it is which of the two is better comes from "
+        "the same few samples, which also chose whom to trust: it is rather too sure than too "
+        "doubtful."
     )
     if summary.metric.explains_variance:
         note += (

@@ -7,6 +7,7 @@ import { address, chosenCell, chosenColumn, frozen, goTo, goToCell, link, load, 
 import { agoText, axisName, countText, figureText, goesOn, percentText, scaled, unitOfMetric } from "./words.js";
 
 const MOST_BARS = 100;
+const HOW_SURE = "By samples that the client held out of training: how probable it is that its collaborators' models do better than the one trained alone. The same samples chose whom to trust, so it is rather too sure.";
 // Colours that are hard to see on a dark page, and what takes their place there.
 const TOO_DARK = { "#000000": "var(--ink)", "#0072b2": "var(--better)" };
 // Where the rounds of a cell are shown: what was read of them stays in sight until newer ones are there.
@@ -137,6 +138,7 @@ function gains(run, row) {
     figureText(each.used, metric),
     figureText(each.gain, metric, true),
     percentText(each.share),
+    element("span", { title: HOW_SURE }, each.sure),
   ]);
   const inUnit = (value) => scaled([value], metric)[0];
   const values = shown.map((each) => ({
@@ -153,7 +155,7 @@ function gains(run, row) {
   return [
     gainChart(title, axisName(metric), metric.percent ? "gain (points)" : "gain", values),
     ...paragraphs([more > 0 ? `${more} more are in the table.` : ""], "soft"),
-    folded("Each client: alone, FedAvg, together", table(`Each client, ${axisName(metric)}`, ["client", "alone", "FedAvg", "with collaborators", "used", metric.percent ? "gain (points)" : "gain", "share of collaborators"], lines)),
+    folded("Each client: alone, FedAvg, together", table(`Each client, ${axisName(metric)}`, ["client", "alone", "FedAvg", "with collaborators", "used", metric.percent ? "gain (points)" : "gain", "share of collaborators", "how sure"], lines)),
   ];
 }
 
