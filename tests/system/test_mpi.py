@@ -94,6 +94,8 @@ def same(one: Path, other: Path) -> None:
                 assert values == pytest.approx((b.figures or {})[name], rel=0, abs=1e-6), name
             for row, twin in zip(a.posterior, b.posterior, strict=True):
                 assert row == pytest.approx(twin, abs=1e-6)
+            assert a.together_share == pytest.approx(b.together_share, abs=1e-3)
+            assert a.together_chance == pytest.approx(b.together_chance, abs=1e-3)
         for models in sorted(cell.glob("clients/**/models.safetensors")):
             ours, others = load_file(models), load_file(other / models.relative_to(one))
             assert ours.keys() == others.keys()

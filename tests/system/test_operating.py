@@ -96,7 +96,6 @@ def test_metrics_health_and_drain_of_a_running_peer(tmp_path: Path) -> None:
         assert values["federico_member_standing", other.name] == 1
         assert values["federico_member_refused_updates", other.name] == 0
         assert 0 <= values["federico_figure", "accuracy"] <= 1
-        assert 0 <= values["federico_together_chance",] <= 1
         assert values["federico_bytes_total", "received", "training"] > 0
         assert values["federico_certificate_expiry_timestamp_seconds",] > time.time()
         assert values["process_resident_memory_bytes",] > 0
