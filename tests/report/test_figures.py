@@ -79,7 +79,7 @@ def test_variants_of_one_method_are_not_compared_by_cost() -> None:
 
 
 def test_pictures_of_several_columns_can_be_read_on_a_telephone() -> None:
-    for figure in (overview(two_columns()), cost(two_columns())):
+    for figure in (overview(two_columns()), cost(two_columns()), rounds(two_columns())):
         above, *_, below = drawn(figure)
         assert figure.get_figwidth() < 6.5, "inches: 390 pixels of a page leave 6 for a letter"
         assert above.get_position().y0 > below.get_position().y1, "below each other"

@@ -88,7 +88,7 @@ def run(
         tables["model"] = {"kind": "python"}
 
     with trusting(may_run):
-        grid = make_grid(tables, "federico.run")
+        grid = make_grid(tables, "federico.run" if experiment is None else str(experiment))
     folder = Path(directory) / grid.name
     if overwrite:
         _delete_run(folder)

@@ -1,14 +1,16 @@
 """Figures in the manner of the paper, drawn from the cells of a finished run."""
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
 from matplotlib.figure import Figure
 
 from federico.report.details import summarize
-from federico.report.drawing import INK, legend_below, sheet, subtitle
+from federico.report.drawing import INK, NARROW, legend_below, sheet, subtitle
 from federico.report.figures import curves
 from federico.report.posteriors import (
+    ACROSS,
     LABEL,
     Posteriors,
     legend_lines,
@@ -103,16 +105,20 @@ def variants(
         for client in clients:
             places.append((row, shown, client))
 
-    figure = sheet(2.9 * len(places), 3.4, table.title)
-    grid = figure.subplots(1, len(places), sharey=True, squeeze=False)
-    for axes, (row, shown, client) in zip(grid.flat, places, strict=True):
+    lines = math.ceil(len(places) / ACROSS)
+    figure = sheet(NARROW, 1.4 + 2.3 * lines, table.title)
+    grid = figure.subplots(lines, ACROSS, sharey=True, squeeze=False)
+    for axes in grid.flat[len(places) :]:
+        axes.remove()
+    for axes, (row, shown, client) in zip(grid.flat, places, strict=False):
         panel(axes, shown, client)
         axes.set_xlabel("round")
         title = f"{row.title}: client {client}"
         axes.set_title(title, loc="left", fontsize=9.5, color=INK, parse_math=False)
-    grid[0, 0].set_ylabel(LABEL)
+    for axes in grid[:, 0]:
+        axes.set_ylabel(LABEL)
     first, *others = [shown for _, shown, _ in places]
-    legend_below(figure, legend_lines(first, *others), 6)
+    legend_below(figure, legend_lines(first, *others), 3)
     return figure
 
 
@@ -127,13 +133,11 @@ def curves_by_panel(summary: Summary) -> Figure | None:
     if not names or not entries:
         return None
 
-    figure = sheet(3.6 * len(names), 3.7, table.title)
-    grid = figure.subplots(1, len(names), sharey=True, squeeze=False)
+    figure = sheet(NARROW, 0.6 + 3.0 * len(names), table.title)
+    grid = figure.subplots(len(names), 1, sharey=True, squeeze=False)
     for axes, name in zip(grid.flat, names, strict=True):
         of_panel = [entry for entry in entries if entry.row.panel == name]
         curves(axes, summary, of_panel)
         axes.legend(frameon=False, fontsize=9, labelcolor=INK)
         subtitle(axes, name)
-    for axes in grid.flat[1:]:
-        axes.set_ylabel("")
     return figure

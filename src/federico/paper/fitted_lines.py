@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 from federico.data.dataset import Client
 from federico.experiment.build import prepare
 from federico.experiment.config import load
-from federico.report.drawing import INK, SOFT, clean, sheet, subtitle, ticks
+from federico.report.drawing import INK, NARROW, SOFT, clean, sheet, subtitle, ticks
 from federico.report.posteriors import LABEL, Posteriors, read_posteriors, weights_in_percent
 from federico.runs.client_models import open_client
 from federico.runs.layout import CellDir
@@ -31,7 +31,7 @@ POINTS = 40
 def fitted_lines(
     folder: Path, table: TableDescription, cells: Mapping[str, CellDir]
 ) -> Figure | None:
-    """Left the data and the fitted curves, right whose models each client uses."""
+    """Above the data and the fitted curves, below whose models each client uses."""
     by_method = {}
     for row in table.rows:
         by_method[row.method] = cells[row.name]
@@ -43,12 +43,12 @@ def fitted_lines(
     config = load(folder / "config.toml")
     clients = prepare(config, table.seeds[0]).clients
 
-    figure = sheet(11, 4.6, table.title)
-    left, right = figure.subplots(1, 2, width_ratios=[1.25, 1])
+    figure = sheet(NARROW, 8.4, table.title)
+    above, below = figure.subplots(2, 1)
     places = np.linspace(0.05, 0.95, len(clients))
     colors = [colormaps["turbo"](place) for place in places]
-    _predictions(left, clients, colors, ours, by_method.get("fedavg"))
-    _weight_bars(right, posteriors, colors)
+    _predictions(above, clients, colors, ours, by_method.get("fedavg"))
+    _weight_bars(below, posteriors, colors)
     return figure
 
 
@@ -126,7 +126,7 @@ def _weight_bars(axes: Axes, shown: Posteriors, colors: Sequence[Color]) -> None
             linewidth=0.4,
         )
         bottom += weights
-    axes.set(xlabel="client, coloured as on the left", ylabel=LABEL, ylim=(0, 100))
+    axes.set(xlabel="client, coloured as above", ylabel=LABEL, ylim=(0, 100))
     clean(axes)
     ticks(axes, "x", shown.clients)
     subtitle(axes, "Whose models each client uses")

@@ -67,6 +67,8 @@ FAINT = "#E3E6EB"
 AXIS = "#B9BEC8"
 BLUES = LinearSegmentedColormap.from_list("trust", ["#F5F8FB", "#9CC7E3", "#0072B2", "#003A66"])
 
+NARROW = 6.2
+"""Inches of a picture that can still be read on a telephone."""
 DPI = 150
 MOST_CELLS_WITH_TEXT = 16
 MOST_TICKS = 32

@@ -17,6 +17,7 @@ from federico.report.drawing import (
     FAINT,
     INK,
     METHOD_COLORS,
+    NARROW,
     PAPER,
     SOFT,
     Look,
@@ -46,8 +47,6 @@ from federico.runs.metric import Metric
 from federico.runs.table import TableRow
 from federico.types import FloatArray
 
-NARROW = 6.2
-"""Inches of a picture that can still be read on a telephone."""
 TELEPHONE = 4.4
 """Inches of a picture that is made for a telephone: letters there are as large as those around."""
 TELEPHONE_CHARACTERS = 36
@@ -209,14 +208,12 @@ def rounds(summary: Summary) -> Figure:
     """Each row's figure over the rounds, with a band of one standard deviation over seeds."""
     columns = _begun(summary)
     title = f"{summary.metric.name.capitalize()} over rounds"
-    figure = sheet(4.4 + 3.6 * len(columns), 4.4, title)
-    grid = figure.subplots(1, len(columns), sharey=True, squeeze=False)
+    figure = sheet(NARROW, 1.4 + 3.0 * len(columns), title)
+    grid = figure.subplots(len(columns), 1, sharey=True, squeeze=False)
     for axes, column in zip(grid.flat, columns, strict=True):
         curves(axes, summary, summary.column(column, summary.shown_rate))
         subtitle(axes, column)
-    for axes in grid.flat[1:]:
-        axes.set_ylabel("")
-    legend_beside(grid[0, -1])
+    _legend_of_all(figure, grid.flat)
     return figure
 
 
@@ -270,14 +267,19 @@ def cost(summary: Summary) -> Figure:
     for (left, right), column in zip(grid, columns, strict=True):
         _cost_of_column(left, right, summary, column)
 
+    _legend_of_all(figure, grid[:, 1])
+    return figure
+
+
+def _legend_of_all(figure: Figure, panels_of_columns: Iterable[Axes]) -> None:
+    """One legend for the lines of all panels."""
     # A row that nothing was finished of in the first column has its line further below.
     by_label: dict[str, Any] = {}
-    for axes in grid[:, 1]:
+    for axes in panels_of_columns:
         handles, labels = axes.get_legend_handles_labels()
         by_label.update(zip(labels, handles, strict=True))
     across = int(np.clip(len(by_label), 1, 4))
     legend_below(figure, list(by_label.values()), across)
-    return figure
 
 
 def _cost_of_column(left: Axes, right: Axes, summary: Summary, column: str) -> None:
@@ -307,7 +309,7 @@ def clients(summary: Summary) -> Figure:
     names, everyone = _drawn_clients(summary, entries)
     title = f"{summary.metric.name.capitalize()} of each client"
     title += text.of_seed(entries[0]) + some_of(len(names), len(everyone))
-    figure = sheet(8, 1.9 + 0.26 * len(names), title)
+    figure = sheet(NARROW, 1.9 + 0.26 * len(names), title)
     dots_by_client(figure.subplots(), summary)
     return figure
 
@@ -379,7 +381,7 @@ def worth(summary: Summary) -> Figure:
 def _worth_by_name(summary: Summary, clients: Sequence[WorthToClient], title: str) -> Figure:
     """A named bar for each client, and a ring where its collaborators without it would be."""
     metric = summary.metric
-    figure = sheet(8, 2.1 + 0.3 * len(clients), title)
+    figure = sheet(NARROW, 2.3 + 0.3 * len(clients), title)
     axes = figure.subplots()
     gains = _drawn(metric, [client.gain for client in clients])
     together = _drawn(metric, [client.gain_together for client in clients])
@@ -421,7 +423,7 @@ def _worth_by_name(summary: Summary, clients: Sequence[WorthToClient], title: st
 def _worth_of_many(summary: Summary, clients: Sequence[WorthToClient], title: str) -> Figure:
     """Thin bars side by side from the client that gains most to the one that gains least."""
     metric = summary.metric
-    figure = sheet(10, 4.6, f"{title}, {len(clients):,} clients")
+    figure = sheet(NARROW, 4.6, f"{title}, {len(clients):,} clients")
     axes = figure.subplots()
     gains = _drawn(metric, [client.gain for client in clients])
 
@@ -733,7 +735,7 @@ def _label_heat(about: Description, groups: ClientGroups | None) -> Figure:
 
     height = float(np.clip(1.8 + 0.3 * len(order), 3, 9))
     title = "Training samples of each client" + some_of(len(order), len(about.clients))
-    figure = sheet(8.5, height, title)
+    figure = sheet(NARROW, height, title)
     axes = figure.subplots()
     heat(axes, counts, float(counts.max()), _or_empty, "samples")
     ticks(axes, "x", about.label_names)
@@ -760,7 +762,7 @@ def _sample_bars(about: Description, groups: ClientGroups | None) -> Figure:
     test = np.array(about.test_samples)[order]
 
     title = "Samples of each client" + some_of(len(order), len(about.clients))
-    figure = sheet(8, 1.9 + 0.26 * len(order), title)
+    figure = sheet(NARROW, 1.9 + 0.26 * len(order), title)
     axes = figure.subplots()
     places = np.arange(len(order))
     color = METHOD_COLORS["federico"]

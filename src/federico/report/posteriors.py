@@ -17,6 +17,7 @@ from federico.report.clusters import FoundClusters, found_clusters
 from federico.report.drawing import (
     GROUP_COLORS,
     INK,
+    NARROW,
     NO_GROUP,
     SOFT,
     clean,
@@ -32,6 +33,8 @@ from federico.runs.layout import CellDir
 from federico.runs.records import iterate_some_parts, read_last_record
 
 MOST_PANELS = 12
+ACROSS = 2
+"""Panels side by side."""
 MOST_POSTERIORS = 200_000
 """Posteriors that are read at most."""
 VISIBLE = 0.01
@@ -154,13 +157,11 @@ def panels(shown: Posteriors, title: str) -> Figure:
     """A panel for each client, a line for each model."""
     everyone = order_of(shown.groups, len(shown.clients), len(shown.clients))
     drawn = [client for client in everyone if client in shown.by_client]
-    columns = min(4, len(drawn))
+    columns = min(ACROSS, len(drawn))
     lines = math.ceil(len(drawn) / columns)
     title += some_of(len(drawn), len(shown.clients))
 
-    width = max(2.7 * columns, 6)
-    height = 1.2 + 2.0 * lines
-    figure = sheet(width, height, title)
+    figure = sheet(NARROW, 1.4 + 2.0 * lines, title)
     grid = figure.subplots(lines, columns, sharex=True, sharey=True, squeeze=False)
     used = grid.flat[: len(drawn)]
     for axes in grid.flat[len(drawn) :]:
@@ -173,7 +174,7 @@ def panels(shown: Posteriors, title: str) -> Figure:
         axes.set_xlabel("round")
         axes.tick_params(labelbottom=True)
     figure.supylabel(LABEL, fontsize=9.5, color=SOFT)
-    legend_below(figure, legend_lines(shown), 6)
+    legend_below(figure, legend_lines(shown), 3)
     return figure
 
 
