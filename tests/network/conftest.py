@@ -10,11 +10,18 @@ from federico.network.protocol import Terms
 from federico.network.roster import Roster
 from federico.network.wire.schema import ModelSchema
 from federico.network.wire.signing import Signer
+from tests.support.clock import Clock
 
 SIZE = 600
 """Numbers of the model: three chunks, the last one shorter."""
 LIMITS = Limits(staleness=2, clip=2, refuse=100, samples=1000, chunk_bytes=1024)
 ROSTER = Roster("test", b"d" * 32, ("a", "b", "c"))
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """For what goes by the time."""
+    return Clock()
 
 
 @pytest.fixture(scope="session")

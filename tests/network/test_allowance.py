@@ -5,21 +5,10 @@ import pytest
 from federico.network.allowance import BYTES_A_SECOND, Allowance, Allowances
 from federico.network.protocol import Topic
 from federico.network.wire.schema import ChunkPlan
+from tests.support.clock import Clock
 
 PLAN = ChunkPlan(size=2560, width=4, chunk_numbers=256)
 """A model of ten chunks of 1 KiB."""
-
-
-class Clock:
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
 
 
 @pytest.fixture

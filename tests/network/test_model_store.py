@@ -7,20 +7,9 @@ from federico.learning.rows import LARGE
 from federico.network.model_store import MOST_OLDER, READER_GRACE, ModelStore
 from federico.network.wire.encoding import chunk_digests, digest_of_digests
 from federico.network.wire.schema import ChunkPlan
+from tests.support.clock import Clock
 
 PLAN = ChunkPlan(size=10, width=4, chunk_numbers=4)
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
 
 
 @pytest.fixture

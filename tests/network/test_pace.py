@@ -1,13 +1,7 @@
 """Time that a member costs is paid back."""
 
 from federico.network.pace import Pace
-
-
-class Clock:
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.support.clock import Clock
 
 
 def make_pace() -> tuple[Pace, Clock]:

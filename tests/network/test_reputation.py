@@ -4,18 +4,7 @@ import pytest
 
 from federico.network.limits import Limits
 from federico.network.reputation import MOST_REASONS, OTHER_REASONS, Reputation
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
+from tests.support.clock import Clock
 
 
 @pytest.fixture
