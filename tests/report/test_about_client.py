@@ -9,9 +9,11 @@ from federico.report.about_client import (
     ClientEvidence,
     Judged,
     about_client,
-    evidence_of_cell,
+    evidence_of_all,
 )
 from federico.runs.comparison import Comparison
+from federico.runs.layout import CellDir
+from federico.runs.records import Record, read_last_record
 from tests.support.run_folders import POSTERIORS, write_cell
 
 PEOPLE = ["0", "1", "2", "3", "4", "5", "6", "7", "8"]
@@ -174,10 +176,17 @@ def test_the_evidence_of_a_real_cell_is_that_of_its_last_round(tmp_path: Path) -
     options = {"federico": {"evidence": "held_out"}}
     cell = write_cell(tmp_path, "federico", *rounds, options=options)
 
-    evidence = evidence_of_cell(cell)
+    evidence = evidence_of_all(cell.description, last_record(cell))
 
     assert [each.client for each in evidence] == ["a", "b", "c"]
     assert evidence[0].posterior == {"a": 0.6, "b": 0.4}
     assert evidence[0].judged == "held_out"
     assert evidence[0].train_samples == 6
-    assert evidence_of_cell(write_cell(tmp_path, "local", {})) == []
+    without = write_cell(tmp_path, "local", {})
+    assert evidence_of_all(without.description, last_record(without)) == []
+
+
+def last_record(cell: CellDir) -> Record:
+    last = read_last_record(cell.path)
+    assert last is not None
+    return last

@@ -56,10 +56,6 @@ class TargetScale:
         """The values [samples, outputs], standardised."""
         return (y - self.mean) / self.spread
 
-    def undo(self, y: Array) -> Array:
-        """Standardised values in their own units."""
-        return y * self.spread + self.mean
-
     @classmethod
     def fit(cls, y: Array) -> "TargetScale":
         """The scale of these values [samples, outputs]; one that never changes keeps spread 1."""

@@ -17,9 +17,9 @@ from federico.runs.comparison import (
     shown_figure,
     sureness_in_words,
 )
-from federico.runs.layout import CellDir, Description
+from federico.runs.layout import Description
 from federico.runs.metric import metric_in
-from federico.runs.records import Record, read_last_record
+from federico.runs.records import Record
 from federico.types import Task
 
 Judged: TypeAlias = Literal["held_out", "training", ""]
@@ -64,14 +64,6 @@ class ClientEvidence:
             if peer != self.client and weight >= COLLABORATOR:
                 found.append(peer)
         return sorted(found, key=lambda peer: -self.posterior[peer])
-
-
-def evidence_of_cell(cell: CellDir) -> list[ClientEvidence]:
-    """The evidence of all clients after the last round; empty for a method without posteriors."""
-    last = read_last_record(cell.path)
-    if last is None:
-        return []
-    return evidence_of_all(cell.description, last)
 
 
 def evidence_of_all(about: Description, last: Record) -> list[ClientEvidence]:
