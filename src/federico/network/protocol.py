@@ -14,6 +14,9 @@ time.
     upload-chunk    nonce of the offer, index,    StoreChunk, Acknowledge, Refuse
                     the numbers of the chunk
 
+An incoming update is checked here: `_check_offer` looks at what is offered, `_decide_upload` at
+each chunk of it. What the owner makes of it then is in `federico.methods.federico_owner`.
+
 What no honest peer sends is a Violation, whatever was sent: it is refused, and held against the
 sender. Where a relay passes messages on, only what the sender has signed is held against it: the
 relay could make up all else. Being late, slow or repetitive is none, nor is another version of the
