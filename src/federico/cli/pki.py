@@ -138,10 +138,16 @@ def _as_table(certificate: "CertificateInfo") -> Table:
 
 def _print_request(asked: "RequestInfo") -> None:
     """What whoever signs should compare with what the site says, by another way than the file's."""
-    addresses = ", ".join(asked.addresses) or "none (it only dials out)"
-    out.print(f"  name         {asked.name}", **PLAIN)
-    out.print(f"  addresses    {addresses}", **PLAIN)
-    out.print(f"  key SHA-256  {asked.key_fingerprint}", **PLAIN)
+    addresses = ", ".join(asked.addresses)
+    if not addresses:
+        addresses = "none (it only dials out)"
+    lines = (
+        f"  name         {asked.name}",
+        f"  addresses    {addresses}",
+        f"  key SHA-256  {asked.key_fingerprint}",
+    )
+    for line in lines:
+        out.print(line, **PLAIN)
 
 
 def _ask_before_signing(request: Path) -> None:

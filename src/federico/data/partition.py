@@ -199,7 +199,8 @@ class Iid(_PartitionIntoClients):
         """The numbers of samples of two clients differ by one at most."""
         self._refuse_too_few(len(labels))
         draw = rng.stream(seed, "partition", self.kind)
-        parts = _divide_evenly(np.arange(len(labels)), self.clients, draw)
+        everything = np.arange(len(labels))
+        parts = _divide_evenly(everything, self.clients, draw)
         return Partition(numbered_ids(self.clients), tuple(parts))
 
 
@@ -221,10 +222,17 @@ class Rotated(_PartitionIntoClients):
         """Divided as `iid` does; the number of quarter turns is also the client's distribution."""
         self._refuse_too_few(len(labels))
         draw = rng.stream(seed, "partition", self.kind)
-        parts = _divide_evenly(np.arange(len(labels)), self.clients, draw)
-        ids = numbered_ids(self.clients)
-        turns = tuple(client % self.rotations for client in range(self.clients))
-        return Partition(ids, tuple(parts), distribution=turns, quarter_turns=turns)
+        everything = np.arange(len(labels))
+        parts = _divide_evenly(everything, self.clients, draw)
+        turns: list[int] = []
+        for client in range(self.clients):
+            turns.append(client % self.rotations)
+        return Partition(
+            ids=numbered_ids(self.clients),
+            indices=tuple(parts),
+            distribution=tuple(turns),
+            quarter_turns=tuple(turns),
+        )
 
 
 class Shards(_PartitionIntoClients):

@@ -27,9 +27,13 @@ class DataSummary:
     @property
     def lines(self) -> list[str]:
         """All of it, line by line."""
-        lines = [f"{name}: {text}" for name, text in self.facts.items()]
-        lines += [f"note: {text}" for text in self.notes]
-        lines += [f"odd: {text}" for text in self.odd]
+        lines: list[str] = []
+        for name, text in self.facts.items():
+            lines.append(f"{name}: {text}")
+        for text in self.notes:
+            lines.append(f"note: {text}")
+        for text in self.odd:
+            lines.append(f"odd: {text}")
         return lines
 
     @property

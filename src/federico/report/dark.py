@@ -5,7 +5,7 @@ import io
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.collections import Collection
-from matplotlib.colors import LinearSegmentedColormap, to_hex, to_rgba
+from matplotlib.colors import LinearSegmentedColormap, to_hex, to_rgb, to_rgba
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.lines import Line2D
@@ -56,17 +56,24 @@ def darkened(png: bytes) -> bytes:
     """
     with Image.open(io.BytesIO(png)) as image:
         light = np.asarray(image.convert("RGB"), dtype=np.float64) / 255  # [rows, columns, 3]
-    most, least = light.max(-1, keepdims=True), light.min(-1, keepdims=True)
+    most = light.max(-1, keepdims=True)
+    least = light.min(-1, keepdims=True)
     lightness = (most + least) / 2
-    colored = np.clip((most - least - PALE) / (COLORED - PALE), 0, 1)
-    wanted = np.maximum(1 - lightness, LEAST_LIGHTNESS * colored)
+
+    # From 0, as good as grey, to 1, coloured.
+    difference = most - least
+    colored = np.clip((difference - PALE) / (COLORED - PALE), 0, 1)
+    exchanged = 1 - lightness
+    wanted = np.maximum(exchanged, LEAST_LIGHTNESS * colored)
+
     # Adding the same to all three changes the lightness and leaves the hue alone.
     turned = light + wanted - lightness
-    paper = np.array(to_rgba(CARD)[:3])
-    ink = np.array(to_rgba(EXCHANGED[INK])[:3])
+    paper = np.array(to_rgb(CARD))
+    ink = np.array(to_rgb(EXCHANGED[INK]))
     dark = paper + turned * (ink - paper)
+    pixels = np.rint(255 * dark).astype(np.uint8)
     buffer = io.BytesIO()
-    Image.fromarray(np.rint(255 * dark).astype(np.uint8)).save(buffer, "PNG", optimize=True)
+    Image.fromarray(pixels).save(buffer, "PNG", optimize=True)
     return buffer.getvalue()
 
 

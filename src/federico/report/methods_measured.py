@@ -94,9 +94,13 @@ def _figure(entry: Entry) -> str:
     spread = entry.sd("seeds")
     if spread is None:
         raise ValueError(f"results/{RESULTS}: {entry.title} has one seed only")
-    return f"{100 * entry.mean:.1f} ± {100 * spread:.1f}"
+    mean_percent = 100 * entry.mean
+    spread_percent = 100 * spread
+    return f"{mean_percent:.1f} ± {spread_percent:.1f}"
 
 
 def _megabytes(entry: Entry) -> str:
-    moved = entry.bytes_moved[-1]
-    return f"{moved / 1e6:.1f}" if moved else "0"
+    megabytes = entry.bytes_moved[-1] / 1e6
+    if megabytes == 0:
+        return "0"
+    return f"{megabytes:.1f}"

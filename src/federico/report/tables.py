@@ -496,10 +496,14 @@ def _versus_as_json(versus: Difference) -> dict[str, Any]:
 
 def megabyte_decimals(counts: Sequence[float]) -> int:
     """Decimals of a column of megabytes: one, more only where one would read as nothing."""
-    moved = [count / 1e6 for count in counts if count > 0]
-    if not moved or min(moved) >= 0.05:
+    moved = [count for count in counts if count > 0]
+    if not moved:
         return 1
-    return 1 - math.floor(math.log10(min(moved)))
+    least = min(moved) / 1e6
+    if least >= 0.05:
+        return 1
+    first_digit = math.floor(math.log10(least))
+    return 1 - first_digit
 
 
 def megabytes(count: float, decimals: int) -> str:

@@ -130,13 +130,13 @@ class Metric:
 
         The largest has three digits that count, and up to three decimals the smallest as well.
         """
+        if self.in_percent or self.explains_variance:
+            return None
         sizes = [abs(value) for value in values if math.isfinite(value) and value != 0]
-        if self.in_percent or self.explains_variance or not sizes:
+        if not sizes or max(sizes) >= TOO_LARGE_FOR_A_COLUMN:
             return None
-        if max(sizes) >= TOO_LARGE_FOR_A_COLUMN:
-            return None
-        for_largest = max(0, 2 - math.floor(math.log10(max(sizes))))
-        for_smallest = max(0, 2 - math.floor(math.log10(min(sizes))))
+        for_largest = _decimals_of_three_digits(max(sizes))
+        for_smallest = _decimals_of_three_digits(min(sizes))
         return max(for_largest, min(3, for_smallest))
 
     def bare(self, value: float, decimals: int | None = None) -> str:
@@ -207,6 +207,12 @@ METRICS: dict["Task", tuple[Metric, ...]] = {
     "regression": (R2, ROOT_SQUARED_ERROR, ABSOLUTE_ERROR, SQUARED_ERROR, SKILL),
 }
 """The figures of a task; the first is the one that a run is judged by."""
+
+
+def _decimals_of_three_digits(size: float) -> int:
+    """How many decimals a number of this size needs to be shown with three digits that count."""
+    first_digit = math.floor(math.log10(size))
+    return max(0, 2 - first_digit)
 
 
 def metric_of(task: "Task") -> Metric:

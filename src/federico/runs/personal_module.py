@@ -196,6 +196,7 @@ def models_of(layout: ModelLayout, rows: Sequence[Tensor]) -> list[nn.Module]:
 def _one_hot(positions: Tensor, width: int) -> Tensor:
     """An input for each category [rows, width]: all NaN where the position is that of none."""
     categories = torch.arange(width, dtype=positions.dtype, device=positions.device)
-    is_category = (positions == categories).to(positions.dtype)
-    is_known = is_category.sum(dim=1, keepdim=True) > 0
-    return torch.where(is_known, is_category, torch.nan)
+    is_category = positions == categories  # [rows, width]
+    inputs = is_category.to(positions.dtype)
+    found = inputs.sum(dim=1, keepdim=True)
+    return torch.where(found > 0, inputs, torch.nan)

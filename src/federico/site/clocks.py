@@ -42,7 +42,12 @@ def compare_clocks(ahead: Mapping[str, float]) -> Clocks:
 
 def describe_clock(ahead: float) -> str:
     """Such as "24.0 h ahead"."""
-    direction = "ahead" if ahead > 0 else "behind"
-    if abs(ahead) < SECONDS_AN_HOUR:
-        return f"{abs(ahead) / 60:.0f} min {direction}"
-    return f"{abs(ahead) / SECONDS_AN_HOUR:.1f} h {direction}"
+    direction = "behind"
+    if ahead > 0:
+        direction = "ahead"
+    seconds = abs(ahead)
+    if seconds < SECONDS_AN_HOUR:
+        minutes = seconds / 60
+        return f"{minutes:.0f} min {direction}"
+    hours = seconds / SECONDS_AN_HOUR
+    return f"{hours:.1f} h {direction}"

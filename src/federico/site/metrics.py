@@ -89,13 +89,21 @@ def _traffic(status: Status) -> Metric:
 
 
 def _members(status: Status) -> Iterator[Metric]:
-    here = {name: int(member.here) for name, member in status.members.items()}
-    strikes = {name: member.strikes for name, member in status.members.items()}
-    refused = {name: member.refusals for name, member in status.members.items()}
-    standing = {name: member.standing for name, member in status.members.items()}
-    waited: dict[str, float] = {}
-    for wait in status.waits:
-        waited[wait.member] = max(status.updated - wait.since, waited.get(wait.member, 0.0))
+    here: dict[str, float | None] = {}
+    strikes: dict[str, float | None] = {}
+    refused: dict[str, float | None] = {}
+    standing: dict[str, float | None] = {}
+    for name, member in status.members.items():
+        here[name] = int(member.here)
+        strikes[name] = member.strikes
+        refused[name] = member.refusals
+        standing[name] = member.standing
+
+    # Several rounds may wait for one member: what counts is the longest wait.
+    waited: dict[str, float | None] = {}
+    for wait in sorted(status.waits, key=lambda wait: wait.since, reverse=True):
+        waited[wait.member] = status.updated - wait.since
+
     yield _by_label("member_here", "Whether a member is here now", "member", here)
     yield _by_label("member_strikes", "Messages against the rules", "member", strikes)
     yield _by_label("member_refused_updates", "Updates that had to be refused", "member", refused)

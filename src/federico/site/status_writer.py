@@ -274,7 +274,12 @@ class StatusWriter:
         record = self._last_record
         if record is None or record.standing is None or record.refusals is None:
             return 1.0, 0
-        return record.standing[0].get(name, 1.0), record.refusals[0].get(name, 0)
+        # A peer's record is about itself alone.
+        (standing,) = record.standing
+        (refusals,) = record.refusals
+        left = standing.get(name, 1.0)
+        count = refusals.get(name, 0)
+        return left, count
 
 
 def _with_round(status: Status, record: Record) -> Status:

@@ -80,8 +80,11 @@ class TrustOfRound:
         """The owners and weights of the client at this place; none without a posterior."""
         if place + 1 >= len(self.starts):
             return self.owners[:0], self.weights[:0]
-        part = slice(int(self.starts[place]), int(self.starts[place + 1]))
-        return self.owners[part], self.weights[part]
+        first = int(self.starts[place])
+        end = int(self.starts[place + 1])
+        owners = self.owners[first:end]
+        weights = self.weights[first:end]
+        return owners, weights
 
     def weight(self, place: int, owner: int) -> float:
         """How much the client at this place trusts this owner's model."""
