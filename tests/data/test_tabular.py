@@ -86,6 +86,15 @@ def test_a_text_among_numbers_names_column_and_remedy(value: str) -> None:
         column_numbers(pd.Series(["1", value, None], name="sex"), "f")
 
 
+def test_an_error_shows_the_beginning_of_a_value_that_fills_a_page() -> None:
+    """One of 50 MB was printed to its end."""
+    long = "a" * 1_000_000
+    with pytest.raises(DataError, match=r"holds 'a{100}\.\.\.', which is not a number"):
+        column_numbers(pd.Series(["1", long], name="age"), "f")
+    with pytest.raises(DataError, match=r"holds 'a{100}\.\.\.', known are 1, 2"):
+        encode_columns(pd.DataFrame({"cp": ["1", long]}), (TableColumn("cp", ("1", "2")),), "f")
+
+
 def test_an_unknown_choice_is_refused() -> None:
     with pytest.raises(DataError, match=r"^f: row 1: column 'cp' holds '9', known are 1, 2"):
         encode_columns(pd.DataFrame({"cp": ["1", "9"]}), (TableColumn("cp", ("1", "2")),), "f")

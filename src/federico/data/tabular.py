@@ -33,6 +33,8 @@ ENOUGH_TO_GUESS = 1 << 22
 """Bytes of a file by which its encoding is guessed."""
 MOST_LISTED = 20
 """Known categories that an error message lists."""
+MOST_SHOWN = 100
+"""Letters of a value that an error message shows."""
 
 Decimal: TypeAlias = Literal[".", ","]
 Unknown: TypeAlias = Literal["error", "missing"]
@@ -266,7 +268,8 @@ def category_numbers(
         if len(categories) > MOST_LISTED:
             known += f" and {len(categories) - MOST_LISTED} more"
         raise DataError(
-            f"{origin}: row {others.index[0]}: column '{values.name}' holds '{others.iloc[0]}', "
+            f"{origin}: row {others.index[0]}: column '{values.name}' holds "
+            f"'{_shown(str(others.iloc[0]))}', "
             f"known are {known}: correct it, or treat unknown categories as missing "
             "(--unknown missing, in Python unknown='missing')"
         )
@@ -291,7 +294,7 @@ def column_numbers(
     if len(wrong):
         text = str(wrong.iloc[0])
         raise DataError(
-            f"{origin}: row {wrong.index[0]}: column '{values.name}' holds '{text}', "
+            f"{origin}: row {wrong.index[0]}: column '{values.name}' holds '{_shown(text)}', "
             f"which is not a number: {_remedy(text, decimal, advice)}"
         )
     return numbers
@@ -338,6 +341,13 @@ def encode_columns(
         else:
             parts.append(_one_hot(values[:, place], column.width))
     return np.hstack(parts)
+
+
+def _shown(text: str) -> str:
+    """As much of a value as an error needs to be found in a table."""
+    if len(text) <= MOST_SHOWN:
+        return text
+    return f"{text[:MOST_SHOWN]}..."
 
 
 def _one_hot(values: FloatArray, width: int) -> FloatArray:
