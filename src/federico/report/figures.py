@@ -52,6 +52,10 @@ TELEPHONE = 4.4
 TELEPHONE_CHARACTERS = 36
 """Characters of a subtitle that fit in it."""
 MOST_TICKS_OF_COST = 4
+LONGEST_NAME = 30
+"""Characters of a row's name; what is longer is cut."""
+LONG_NAME = 22
+"""Characters of names of which four fit beside each other."""
 MOST_ROWS = 32
 """Clients of a dot plot or bar chart."""
 MOST_HEAT = 256
@@ -194,7 +198,7 @@ def _column_of_dots(axes: Axes, summary: Summary, column: str, rows: Sequence[Ta
     for entry in summary.column(column, summary.shown_rate):
         _dots(axes, summary, entry, rows.index(entry.row))
 
-    names = [short(row.title, 30) for row in rows]
+    names = [short(row.title, LONGEST_NAME) for row in rows]
     axes.set(xlabel=summary.metric.axis, ylim=(len(rows) - 0.4, -0.6))
     axes.set_yticks(range(len(rows)), names, parse_math=False)
     axes.margins(x=0.12)
@@ -254,7 +258,7 @@ def _line(
         color=look.color,
         linestyle=look.line,
         linewidth=2,
-        label=short(entry.title),
+        label=short(entry.title, LONGEST_NAME),
     )
 
 
@@ -278,7 +282,8 @@ def _legend_of_all(figure: Figure, panels_of_columns: Iterable[Axes]) -> None:
     for axes in panels_of_columns:
         handles, labels = axes.get_legend_handles_labels()
         by_label.update(zip(labels, handles, strict=True))
-    across = int(np.clip(len(by_label), 1, 4))
+    most = 4 if all(len(label) <= LONG_NAME for label in by_label) else 3
+    across = int(np.clip(len(by_label), 1, most))
     legend_below(figure, list(by_label.values()), across)
 
 
@@ -338,7 +343,7 @@ def dots_by_client(axes: Axes, summary: Summary) -> None:
             range(len(names)),
             s=46,
             color=styles[entry.row.name].color,
-            label=short(entry.title),
+            label=short(entry.title, LONGEST_NAME),
             zorder=3,
             alpha=0.9,
         )
@@ -644,7 +649,7 @@ def _cost_line(
         color=look.color,
         linestyle=look.line,
         linewidth=2,
-        label=short(entry.title),
+        label=short(entry.title, LONGEST_NAME),
     )
 
 
