@@ -255,6 +255,20 @@ def test_many_whole_numbers_as_targets_are_worth_a_hint(
     assert "r2" in (found.records("local")[-1].figures or {})
 
 
+def test_models_that_are_worse_than_the_mean_are_warned_of(
+    run: Callable[..., federico.Run], capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = np.random.default_rng(0)
+    noise = {name: (rng.normal(size=(30, 8)), rng.normal(size=30)) for name in "abcd"}
+    settings = {"clients": noise, "rounds": 40, "methods": ["local"], "name": "noise"}
+    run(model=lambda: nn.Linear(8, 1), **settings)
+    said = capsys.readouterr().err
+    assert "(Local) have a model worse than the mean of their own training targets." in said
+
+    run(model=lambda: nn.Linear(8, 1), **settings)
+    assert "worse than the mean" not in capsys.readouterr().err, "it is only loaded"
+
+
 def lines_in(unit: float, zero: float) -> dict[str, tuple[FloatArray, FloatArray]]:
     """Three clients, each with a line of its own, in other units and from another zero."""
     rng = np.random.default_rng(0)

@@ -98,7 +98,9 @@ def run(
             _hint_at_amounts(dataset, watching)
         told = Several([watching, *callbacks])
         done = _run(grid, directory, told, dataset, factory)
-    trained = _rounds_played(folder) > rounds_before
+        trained = _rounds_played(folder) > rounds_before
+        if trained:
+            _warn_of_models_worse_than_the_mean(done, watching)
     return Run(done.path, factory, trained=trained, trust=may_run)
 
 
@@ -195,6 +197,18 @@ def _hint_at_amounts(dataset: Dataset, observer: Observer) -> None:
     hint = many_classes_hint(dataset.schema)
     if hint:
         observer.say(hint)
+
+
+def _warn_of_models_worse_than_the_mean(done: RunDir, observer: Observer) -> None:
+    """Say how many clients have such a model, as `federico run` does."""
+    if all(cell.description.task == "classification" for cell in done.cells()):
+        return
+    # A model of classes needs none of this, which takes a while to import.
+    from federico.report import summarize, text
+
+    warning = text.worse_than_mean(summarize(done.path))
+    if warning:
+        observer.say(f"warning: {warning}")
 
 
 def _delete_run(folder: Path) -> None:
