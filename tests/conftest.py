@@ -26,8 +26,9 @@ from federico.cli.main import main
 from federico.exchange.protocol import Hosting
 from federico.exchange.simulated import SimulatedExchange
 from federico.experiment.build import Connect, build_method
+from federico.learning.client_data import ClientData
 from federico.learning.layout import ModelLayout, Shared
-from federico.learning.learner import ClientData, Learner
+from federico.learning.learner import Learner
 from federico.learning.models import Factory, perceptron
 from federico.learning.optimizer_options import Adam
 from federico.learning.optimizers import Optimizer

@@ -11,14 +11,11 @@ from torch import Tensor, nn
 from federico.learning import rows as rows_module
 from federico.learning import workers as workers_module
 from federico.learning.bank import Bank
-from federico.learning.learner import (
-    ClientData,
-    Learner,
-    Proximal,
-    Subset,
-    held_out,
-    without_lone_batches,
-)
+from federico.learning.batches import Subset
+from federico.learning.client_data import ClientData
+from federico.learning.holding_out import held_out, without_lone_batches
+from federico.learning.learner import Learner
+from federico.learning.local_training import Proximal
 from federico.learning.models import perceptron
 from federico.learning.optimizer_options import SGD, Adam
 from federico.learning.rows import RowsInFiles, RowStorage

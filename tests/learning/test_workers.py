@@ -9,9 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from federico.learning.bank import Bank
+from federico.learning.client_data import ClientData
 from federico.learning.engines import Vmapped
 from federico.learning.layout import ModelLayout
-from federico.learning.learner import ClientData, Learner
+from federico.learning.learner import Learner
 from federico.learning.visits import Visits
 from federico.learning.workers import LARGE_SAMPLE, WORTH_SHARING, draws
 

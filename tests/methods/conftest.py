@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from torch import nn
 
-from federico.learning.learner import ClientData
+from federico.learning.client_data import ClientData
 from federico.learning.optimizer_options import SGD
 from federico.methods.method import Method
 

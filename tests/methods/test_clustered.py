@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from federico.exchange.protocol import Updates
-from federico.learning.learner import ClientData
+from federico.learning.client_data import ClientData
 from federico.learning.rows import Rows
 from federico.methods.clustered import Clustered
 from federico.methods.method import Method

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from federico.learning.bank import Bank
-from federico.learning.learner import ClientData
+from federico.learning.client_data import ClientData
 from federico.learning.visits import Visits
 from federico.methods.method import Method
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from federico.learning.learner import ClientData
+from federico.learning.client_data import ClientData
 from federico.learning.visits import Visits
 from federico.methods.fedavg_plus import FedAvgPlus, FedAvgPlusOptions
 from federico.methods.method import Method, Needs

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from federico.learning.learner import ClientData
+from federico.learning.client_data import ClientData
 from federico.methods.fedem import FedEM, responsibilities
 from federico.methods.method import Method
 

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from torch import nn
 
 from federico.errors import ConfigError
-from federico.learning.learner import ClientData
+from federico.learning.client_data import ClientData
 from federico.learning.visits import Visits
 from federico.methods.accepting import OWNERS
 from federico.methods.federico import Federico

@@ -14,7 +14,7 @@ from federico.exchange.protocol import Updates
 from federico.exchange.simulated import SimulatedExchange
 from federico.experiment.evaluation import Evaluation, evaluate
 from federico.learning.bank import Bank
-from federico.learning.learner import ClientData
+from federico.learning.client_data import ClientData
 from federico.methods.federico import Federico
 from federico.methods.method import Method
 

@@ -8,7 +8,7 @@ from torch import nn
 
 from federico.errors import ConfigError
 from federico.learning.bank import Bank
-from federico.learning.learner import ClientData
+from federico.learning.client_data import ClientData
 from federico.methods.fedfomo import FedFomo, FedFomoOptions
 from federico.methods.method import Method, pull_neighbors
 

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from federico.errors import ConfigError
-from federico.learning.learner import ClientData
+from federico.learning.client_data import ClientData
 from federico.learning.optimizer_options import SGD
 from federico.methods.method import Method
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from federico.learning.learner import ClientData
+from federico.learning.client_data import ClientData
 from federico.methods.method import Method
 
 Build = Callable[..., Method]

@@ -3,7 +3,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from federico.learning.learner import ClientData
+from federico.learning.client_data import ClientData
 from federico.learning.visits import Visits
 from federico.methods.method import Method
 

@@ -8,7 +8,7 @@ from federico.algorithm.losses import LossTracker
 from federico.exchange.protocol import Hosting
 from federico.exchange.simulated import SimulatedExchange
 from federico.learning.bank import Bank
-from federico.learning.learner import ClientData
+from federico.learning.client_data import ClientData
 from federico.learning.visits import Visits
 from federico.methods import METHODS
 from federico.methods.local import Local

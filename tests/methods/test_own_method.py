@@ -12,7 +12,7 @@ import torch
 import federico
 from federico.errors import ConfigError, RunError
 from federico.experiment.config import load
-from federico.learning.learner import ClientData
+from federico.learning.client_data import ClientData
 from federico.methods.method import Method
 from federico.methods.registry import load_own_method
 from federico.own_code import import_object

@@ -9,7 +9,7 @@ import torch
 from federico.exchange.protocol import Updates
 from federico.exchange.simulated import SimulatedExchange
 from federico.learning.bank import Bank
-from federico.learning.learner import ClientData
+from federico.learning.client_data import ClientData
 from federico.learning.visits import Visits
 from federico.methods.federico import Federico
 from federico.methods.method import Method, Mixtures

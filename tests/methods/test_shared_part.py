@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from federico.errors import ConfigError
-from federico.learning.learner import ClientData
+from federico.learning.client_data import ClientData
 from federico.methods import METHODS
 from federico.methods.method import Method, Mixtures
 

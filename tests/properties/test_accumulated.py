@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from federico.learning.learner import ClientData
+from federico.learning.client_data import ClientData
 from federico.learning.optimizer_options import SGD
 from federico.methods.federico import Federico
 from federico.methods.method import Round

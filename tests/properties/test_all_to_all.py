@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from federico.learning.learner import ClientData
+from federico.learning.client_data import ClientData
 from federico.learning.optimizer_options import Adam
 from federico.methods.fedavg import FedAvg
 from federico.methods.method import Method, Round

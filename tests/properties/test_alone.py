@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from federico.experiment.evaluation import evaluate
-from federico.learning.learner import ClientData
+from federico.learning.client_data import ClientData
 from federico.methods.method import Method, Round
 
 Clients = Callable[..., list[ClientData]]

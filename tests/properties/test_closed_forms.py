@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from federico.learning.bank import Bank
-from federico.learning.learner import ClientData
+from federico.learning.client_data import ClientData
 from federico.learning.visits import Visits
 from federico.methods.federico import Federico
 from federico.types import FloatArray, IntArray

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from federico.learning.learner import ClientData
+from federico.learning.client_data import ClientData
 from federico.methods.federico import Federico
 from federico.methods.federico_options import FedericoOptions
 from federico.methods.method import Round

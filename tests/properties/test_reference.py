@@ -10,7 +10,7 @@ import pytest
 from federico.algorithm.reference import ReferenceFederation
 from federico.algorithm.reference_acceptance import ReferenceAcceptance
 from federico.algorithm.sampling import EpsilonGreedy
-from federico.learning.learner import ClientData
+from federico.learning.client_data import ClientData
 from federico.learning.optimizer_options import Adam
 from federico.learning.privacy_rules import Floor
 from federico.methods.federico import Federico

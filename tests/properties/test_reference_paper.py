@@ -10,7 +10,7 @@ import torch
 from federico.algorithm.reference_paper import Loss, PaperFederation
 from federico.algorithm.reference_training import Gradient
 from federico.algorithm.sampling import EpsilonGreedy
-from federico.learning.learner import ClientData
+from federico.learning.client_data import ClientData
 from federico.learning.optimizer_options import Adam
 from federico.methods.federico import Federico
 from federico.methods.federico_evidence import ROUNDING

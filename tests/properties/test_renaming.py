@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from federico.experiment.evaluation import evaluate
-from federico.learning.learner import ClientData
+from federico.learning.client_data import ClientData
 from federico.methods.federico import Federico
 from federico.methods.method import Method, Round
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from federico.learning.learner import ClientData
+from federico.learning.client_data import ClientData
 from federico.methods.federico import Federico
 from federico.methods.method import Round
 from federico.rng import stream

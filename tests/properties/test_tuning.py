@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from federico.learning.learner import ClientData
+from federico.learning.client_data import ClientData
 from federico.methods.method import Method
 
 Clients = Callable[..., list[ClientData]]

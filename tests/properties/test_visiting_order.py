@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from federico.exchange.protocol import Updates
-from federico.learning.learner import ClientData
+from federico.learning.client_data import ClientData
 from federico.learning.visits import Visits
 from federico.methods.federico import Federico
 from federico.methods.method import Round, pull_neighbors

@@ -11,7 +11,7 @@ from federico.errors import RunError
 from federico.exchange.protocol import ByteCount, Traffic
 from federico.experiment.evaluation import Evaluation
 from federico.experiment.recording import record_round
-from federico.learning.learner import Scores
+from federico.learning.metrics import Scores
 from federico.methods.method import Gains, Posterior, Refusals, Round
 from federico.runs.layout import RunDir
 from federico.runs.records import (

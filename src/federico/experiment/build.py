@@ -29,8 +29,10 @@ from federico.experiment.split_options import Split
 from federico.experiment.training_options import Training
 from federico.learning.bank import Bank
 from federico.learning.batches import to_input
+from federico.learning.client_data import ClientData
+from federico.learning.holding_out import held_out
 from federico.learning.layout import ModelLayout
-from federico.learning.learner import ClientData, Learner, held_out
+from federico.learning.learner import Learner
 from federico.learning.models import Factory
 from federico.learning.parts import ModelPart
 from federico.learning.personal_parts import PersonalParts

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from federico.learning.learner import Scores
+from federico.learning.metrics import Scores
 from federico.methods.method import Method, Mixtures
 from federico.runs.metric import TRIGGER_SUCCESS
 from federico.types import FloatArray

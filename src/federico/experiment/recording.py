@@ -7,7 +7,7 @@ import numpy as np
 
 from federico.exchange.protocol import ByteCount, Purpose
 from federico.experiment.evaluation import Evaluation
-from federico.learning.learner import Scores
+from federico.learning.metrics import Scores
 from federico.learning.privacy import PrivacyAccount
 from federico.methods.method import Gains, Posterior, Refusals, Round
 from federico.runs.records import Record, weights_kept

@@ -2,13 +2,19 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from federico.types import Array, FloatArray, IntArray, Task
+
+Subset = Literal["train", "held_out", "not held out", "all", "test", "set aside", "marked"]
+"""Which of a client's samples: `all` are those for training and those held out of it. `train` are
+all again once models are not judged any more, `not held out` never are. Those set aside belong to
+neither: the round to keep is chosen by them. Those that are marked are for testing,
+with the mark of a backdoor."""
 
 SampleIndex: TypeAlias = Tensor | tuple[None, slice]
 """Positions of samples: a tensor [visits, samples], or, for a single visit whose samples lie side

@@ -1,4 +1,4 @@
-"""Which of a client's samples are held out: some of every kind, as far as there are enough.
+"""How many of a client's samples are held out, and which: some of every kind if there are enough.
 
 Few held-out samples chosen by chance alone may be nearly all of one class. A model that always says
 this class then looks better than it is, and a model trained on the rest knows less of it.
@@ -7,6 +7,38 @@ this class then looks better than it is, and a model trained on the rest knows l
 import numpy as np
 
 from federico.types import Array, FloatArray, IntArray
+
+
+def held_out(samples: IntArray, fraction: float) -> IntArray:
+    """How many of its samples each client holds out: at least one, but never its last."""
+    rounded = np.rint(fraction * samples)
+    wanted = np.maximum(rounded, 1)
+    to_spare = np.maximum(samples - 1, 0)
+    held: IntArray = np.minimum(wanted, to_spare).astype(np.int64)
+    return held
+
+
+def without_lone_batches(samples: IntArray, held: IntArray, batch_size: int) -> IntArray:
+    """How many samples each client holds out so that no batch of one sample is left.
+
+    As many as in `held`, or one less; one more where it would be none otherwise. A client that
+    cannot avoid it holds out nothing.
+    """
+    trained_on = samples - held
+    last_batch = trained_on % batch_size  # 0 if all batches are full
+    holds_out = held > 0
+    is_lone = holds_out & (last_batch == 1)
+    if batch_size == 1:
+        is_lone[:] = False  # then every batch is of one sample
+
+    # One less would be none for who holds out a single sample.
+    holds_one = held == 1
+    has_more = samples > 2
+    fewer = held - 1
+    more = held + 1
+    changed = np.where(holds_one & has_more, more, fewer)
+    fitting: IntArray = np.where(is_lone, changed, held)
+    return fitting
 
 
 def mixed_order(random: np.random.Generator, targets: Array, fraction: float) -> IntArray:

@@ -6,8 +6,8 @@ visits and never loop over batches; the learner knows nothing about methods.
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
-from typing import Literal, TypeVar
+from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -15,15 +15,16 @@ from torch import Tensor
 
 from federico import compat
 from federico.learning.bank import Bank
-from federico.learning.batches import Batch, ClientSamples
+from federico.learning.batches import Batch, ClientSamples, Subset
 from federico.learning.calibration import Calibration
-from federico.learning.holding_out import mixed_order
+from federico.learning.client_data import ClientData, TargetUnits
+from federico.learning.holding_out import held_out, mixed_order, without_lone_batches
 from federico.learning.layout import ModelLayout
-from federico.learning.metrics import classification_figures, regression_figures
+from federico.learning.local_training import LocalTraining, ModelsInTraining, Proximal
+from federico.learning.metrics import Scores, classification_figures, regression_figures
 from federico.learning.mixing import FARTHEST, counted, rest_weighs_more
 from federico.learning.objectives import Objective, OwnObjective, mixable, objective_for
 from federico.learning.optimizers import Optimizer, OptimizerStates, PairStates
-from federico.learning.parts import ModelPart
 from federico.learning.personal_parts import Learned
 from federico.learning.privacy import Noise, PrivacyAccount
 from federico.learning.rows import Rows, RowStorage
@@ -31,13 +32,7 @@ from federico.learning.training_rules import TrainingRules, class_weight_table
 from federico.learning.visits import Visits
 from federico.learning.workers import WorkerPool, Workspace
 from federico.rng import key, stream
-from federico.types import Array, FloatArray, IntArray, Task
-
-Subset = Literal["train", "held_out", "not held out", "all", "test", "set aside", "marked"]
-"""Which of a client's samples: `all` are those for training and those held out of it. `train` are
-all again once models are not judged any more, `not held out` never are. Those set aside belong to
-neither: the round to keep is chosen by them. Those that are marked are for testing,
-with the mark of a backdoor."""
+from federico.types import FloatArray, IntArray, Task
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -54,177 +49,11 @@ CHAIN_SAMPLES = 2048
 
 
 @dataclass(frozen=True)
-class ClientData:
-    """What the learner needs to know about one client: its name and its samples."""
-
-    name: str
-    train: tuple[Array, Array]
-    test: tuple[Array, Array]
-    target_mean: FloatArray | None = None
-    """By what the targets were standardised, [outputs]; None where they are in their own units."""
-    target_spread: FloatArray | None = None
-    set_aside: tuple[Array, Array] | None = None
-    """Samples that are not trained on, by which the round to keep is chosen; None: there are none.
-    """
-
-
-@dataclass(frozen=True)
 class Stack:
     """Visits that are executed together, and their positions in the full list of visits."""
 
     positions: IntArray
     visits: Visits
-
-
-@dataclass(frozen=True)
-class Scores:
-    """How good each client's predictions for its own samples are."""
-
-    figures: dict[str, FloatArray]
-    """By the names of `federico.learning.metrics`, one value for each client; NaN is undefined."""
-
-    def take(self, clients: IntArray) -> "Scores":
-        """The scores of these clients."""
-        return Scores({name: values[clients] for name, values in self.figures.items()})
-
-
-@dataclass(frozen=True)
-class TargetUnits:
-    """How the values that clients predict were standardised: a row for each client, or sample."""
-
-    mean: Tensor
-    spread: Tensor
-    train_mean: Tensor
-    """The mean of the client's training targets in their own units: what anybody could predict."""
-
-    @classmethod
-    def of(cls, clients: Sequence[ClientData], outputs: int) -> "TargetUnits":
-        """The units of each client, [clients, outputs]."""
-        mean = np.zeros((len(clients), outputs))
-        spread = np.ones((len(clients), outputs))
-        train_mean = np.zeros((len(clients), outputs))
-        for place, client in enumerate(clients):
-            if client.target_mean is not None:
-                mean[place] = client.target_mean
-            if client.target_spread is not None:
-                spread[place] = client.target_spread
-            _, targets = client.train
-            if len(targets):
-                standardized = targets.mean(axis=0)
-                train_mean[place] = standardized * spread[place] + mean[place]
-        return cls(torch.from_numpy(mean), torch.from_numpy(spread), torch.from_numpy(train_mean))
-
-    def repeated(self, counts: IntArray) -> "TargetUnits":
-        """The units of each sample, [samples, outputs]; `counts` are the samples of each client."""
-        times = torch.from_numpy(counts)
-        return TargetUnits(
-            self.mean.repeat_interleave(times, 0),
-            self.spread.repeat_interleave(times, 0),
-            self.train_mean.repeat_interleave(times, 0),
-        )
-
-    def restored(self, values: Tensor) -> Tensor:
-        """Standardised values of all samples in their own units."""
-        return values.double() * self.spread + self.mean
-
-
-@dataclass(frozen=True)
-class Proximal:
-    """Pulls training towards other models, as FedProx, Ditto and pFedMe do.
-
-    Every step's gradient gets strength * (parameters - towards) added, the slope of strength / 2
-    times the squared distance. Buffers such as batch-norm statistics are left alone.
-    """
-
-    strength: float
-    towards: Tensor
-    """A row for each visit, [visits, size]."""
-
-    def take(self, positions: IntArray) -> "Proximal":
-        """The proximal terms of the visits at these positions."""
-        index = torch.from_numpy(positions).to(self.towards.device)
-        towards = self.towards.index_select(0, index)
-        return Proximal(self.strength, towards)
-
-    def add_to(self, gradients: Tensor, parameters: Tensor, shared: ModelPart) -> None:
-        """Add the proximal term of the first visits to their gradients, in place.
-
-        `gradients` and `parameters` are [visits, parameters]; `shared` says which columns of a
-        whole model `towards` has.
-        """
-        visits, size = parameters.shape
-        first = 0
-        for columns in shared.slices:
-            width = columns.stop - columns.start
-            some = slice(columns.start, min(columns.stop, size))
-            there = parameters[:, some]
-            towards = self.towards[:visits, first : first + there.shape[1]]
-            gradients[:, some].add_(there - towards, alpha=self.strength)
-            first += width
-
-
-@dataclass(frozen=True)
-class LocalTraining:
-    """How each visit of one call of `train` is trained."""
-
-    round_index: int
-    epochs: int
-    subset: Subset
-    sample_weights: FloatArray | None
-    proximal: Proximal | None
-    shared: ModelPart
-    """Which columns of a whole model are exchanged, and have something to be pulled to."""
-
-    def take(self, positions: IntArray) -> "LocalTraining":
-        """The training of the visits at these positions."""
-        sample_weights = self.sample_weights
-        if sample_weights is not None:
-            sample_weights = sample_weights[positions]
-
-        proximal = self.proximal
-        if proximal is not None:
-            proximal = proximal.take(positions)
-        return replace(self, sample_weights=sample_weights, proximal=proximal)
-
-
-class ModelsInTraining:
-    """The models of one stack in its workspace, and the optimizer that moves them."""
-
-    def __init__(
-        self,
-        workspace: Workspace,
-        visits: Visits,
-        learner: "Learner",
-        states: PairStates,
-        training: LocalTraining,
-    ) -> None:
-        count = len(visits)
-        size = learner.layout.parameters
-        self._work = workspace.work[:count, :size]  # [visits, parameters]
-        self._grad = workspace.grad[:count, :size]  # [visits, parameters]
-
-        # Views of the rows, made once for all steps.
-        self._parameters = list(self._work.unbind())
-        self.gradients = list(self._grad.unbind())
-
-        self._rules = learner.rules
-        self._optimizer = learner.optimizer
-        self._states = states
-        self._training = training
-        self._factor = learner.rules.schedule.factor(training.round_index)
-        self._rate = learner.optimizer.learning_rate * self._factor
-
-    def step(self, active: int) -> None:
-        """One optimizer step of the first `active` models, with the gradients as they are now."""
-        work = self._work[:active]
-        grad = self._grad[:active]
-        if self._training.proximal is not None:
-            self._training.proximal.add_to(grad, work, self._training.shared)
-        self._rules.prepare_step(work, grad, self._rate)
-
-        parameters = self._parameters[:active]
-        gradients = self.gradients[:active]
-        self._optimizer.step(parameters, gradients, self._states.first(active), self._factor)
 
 
 class Learner:
@@ -718,7 +547,7 @@ class Learner:
     ) -> None:
         """Train the models in the workspace, with one optimizer step of all models per batch."""
         data = self.data[training.subset]
-        models = ModelsInTraining(workspace, visits, self, states, training)
+        models = self._models_in_training(workspace, visits, states, training)
         for epoch in range(training.epochs):
             orders = self._orders(visits, data, training.round_index, epoch)
             batches = data.in_orders(
@@ -737,6 +566,20 @@ class Learner:
                     # Visits whose clients have no samples left come last, and take no step.
                     models.step(len(batch.weights))
 
+    def _models_in_training(
+        self, workspace: Workspace, visits: Visits, states: PairStates, training: LocalTraining
+    ) -> ModelsInTraining:
+        """The models of these visits, which lie in the workspace."""
+        return ModelsInTraining(
+            workspace,
+            len(visits),
+            self.layout.parameters,
+            self.optimizer,
+            self.rules,
+            states,
+            training,
+        )
+
     def _run_private_epochs(
         self,
         workspace: Workspace,
@@ -752,7 +595,7 @@ class Learner:
         data = self.data[training.subset]
         counts = data.counts[visits.clients].tolist()  # largest first
         steps = [account.steps_per_epoch(count) for count in counts]
-        models = ModelsInTraining(workspace, visits, self, states, training)
+        models = self._models_in_training(workspace, visits, states, training)
         noises: list[Noise] = []
         for client, owner in visits.pairs:
             noises.append(Noise(account.rules, self.names[client], owner, training.round_index))
@@ -920,35 +763,3 @@ def evaluation_batch(input_size: int, models: int, *, chained: bool) -> int:
         samples = CHAIN_SAMPLES
     fitting = numbers // (input_size * models)
     return max(1, min(samples, fitting))
-
-
-def held_out(samples: IntArray, fraction: float) -> IntArray:
-    """How many of its samples each client holds out: at least one, but never its last."""
-    rounded = np.rint(fraction * samples)
-    wanted = np.maximum(rounded, 1)
-    to_spare = np.maximum(samples - 1, 0)
-    held: IntArray = np.minimum(wanted, to_spare).astype(np.int64)
-    return held
-
-
-def without_lone_batches(samples: IntArray, held: IntArray, batch_size: int) -> IntArray:
-    """How many samples each client holds out so that no batch of one sample is left.
-
-    As many as in `held`, or one less; one more where it would be none otherwise. A client that
-    cannot avoid it holds out nothing.
-    """
-    trained_on = samples - held
-    last_batch = trained_on % batch_size  # 0 if all batches are full
-    holds_out = held > 0
-    is_lone = holds_out & (last_batch == 1)
-    if batch_size == 1:
-        is_lone[:] = False  # then every batch is of one sample
-
-    # One less would be none for who holds out a single sample.
-    holds_one = held == 1
-    has_more = samples > 2
-    fewer = held - 1
-    more = held + 1
-    changed = np.where(holds_one & has_more, more, fewer)
-    fitting: IntArray = np.where(is_lone, changed, held)
-    return fitting

@@ -4,6 +4,8 @@ Predictions and targets are those of all clients, one client after the other; `c
 many samples each has. A figure that a client's samples do not define is NaN.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -19,6 +21,18 @@ ADDED_IN_ONE_THREAD = 1 << 14
 """Numbers of which torch certainly takes the mean in a single thread."""
 NO_CLASS = -1
 """The predicted class where probabilities are NaN: never the true one."""
+
+
+@dataclass(frozen=True)
+class Scores:
+    """How good each client's predictions for its own samples are."""
+
+    figures: dict[str, FloatArray]
+    """By name, see below; one value for each client, and NaN is undefined."""
+
+    def take(self, clients: IntArray) -> "Scores":
+        """The scores of these clients."""
+        return Scores({name: values[clients] for name, values in self.figures.items()})
 
 
 def classification_figures(

@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import NonNegativeFloat
 
-from federico.learning.learner import Proximal
+from federico.learning.local_training import Proximal
 from federico.methods.method import Method, Mixtures, Needs, Round
 from federico.methods.model_owners import ModelOwner, one_per_client, shared_models
 from federico.options import Options

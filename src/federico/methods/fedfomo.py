@@ -9,8 +9,8 @@ from pydantic import Field, NonNegativeFloat, NonNegativeInt
 from torch import Tensor
 
 from federico.algorithm.sampling import EpsilonGreedy, View
+from federico.learning.holding_out import held_out
 from federico.learning.layout import ModelLayout
-from federico.learning.learner import held_out
 from federico.learning.visits import Visits
 from federico.methods.local import Local
 from federico.methods.method import Needs, Posterior, Round, check_neighbors, pull_neighbors

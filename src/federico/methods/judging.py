@@ -13,7 +13,8 @@ from federico.algorithm.evidence import (
     log_label_prior,
 )
 from federico.learning.bank import Bank
-from federico.learning.learner import Learner, Subset
+from federico.learning.batches import Subset
+from federico.learning.learner import Learner
 from federico.learning.visits import Visits, positions_by
 from federico.methods.answers import AnswerSketches, no_sketches
 from federico.types import FloatArray, IntArray

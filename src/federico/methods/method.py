@@ -18,9 +18,10 @@ from federico.algorithm.peer_table import among
 from federico.errors import ConfigError
 from federico.exchange.protocol import Updates
 from federico.learning.bank import Bank
+from federico.learning.batches import Subset
 from federico.learning.calibration import Calibration
 from federico.learning.layout import ModelLayout
-from federico.learning.learner import Proximal, Subset
+from federico.learning.local_training import Proximal
 from federico.learning.parts import ModelPart
 from federico.learning.rows import Rows
 from federico.learning.visits import Visits
