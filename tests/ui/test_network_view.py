@@ -17,6 +17,13 @@ def test_a_site_that_works(tmp_path: Path) -> None:
     assert not shown["renew"]
 
 
+def test_a_site_that_trusts_only_itself_has_no_collaborators(tmp_path: Path) -> None:
+    lonely = write_site(tmp_path, "north", {"south": member()}, posterior={"north": 1.0})
+
+    worth = site_view("north", lonely)["worth"]
+    assert worth.startswith("alone 70.0 %, with the model it shares 80.0 % (it trusts no other's)")
+
+
 def test_a_peer_that_was_killed_could_not_say_so(tmp_path: Path) -> None:
     old = NOW - AHEAD - SIGN_OF_LIFE - 60
     killed = site_view("north", write_site(tmp_path, "north", {}, updated=old))

@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 from federico.report.text import percent
-from federico.runs.comparison import describe_comparison
+from federico.runs.comparison import describe_comparison, trusts_only_itself
 from federico.runs.records import iterate_parts, read_spent
 from federico.site.clocks import describe_clock
 from federico.site.status import (
@@ -51,7 +51,7 @@ def site_view(name: str, state_folder: Path) -> Plain:
         "waits": "" if gone else describe_waits(status.waits, now),
         "certificate": _certificate(status, now),
         "days": _days_left(status, now),
-        "renew": _ends_soon(status, now),
+        "renew": ends_soon(status, now),
         "clock": _clock(status.clock_ahead),
         "updated": status.updated,
         "round": status.round,
@@ -113,7 +113,8 @@ def _days_left(status: Status, now: float) -> float | None:
     return round(days, 1) if days < EXPIRES_SOON_DAYS else round(days)
 
 
-def _ends_soon(status: Status, now: float) -> bool:
+def ends_soon(status: Status, now: float) -> bool:
+    """Whether the site's certificate has to be renewed now."""
     if status.certificate_ends is None:
         return False
     return status.certificate_ends - now < EXPIRES_SOON_DAYS * SECONDS_A_DAY
@@ -129,7 +130,8 @@ def _worth(status: Status) -> str:
     comparison = status.comparison
     if comparison is None:
         return ""
-    return describe_comparison(comparison)
+    only_itself = trusts_only_itself(status.posterior, status.name)
+    return describe_comparison(comparison, only_itself=only_itself)
 
 
 def _trusts(status: Status) -> str:
