@@ -2,9 +2,11 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from federico.types import IntArray
 
 
 @dataclass(frozen=True)
@@ -15,12 +17,19 @@ class Spent:
     """Seconds by the clock on the wall."""
     processor_seconds: dict[str, float]
     """Seconds of all threads of this process together: the same whatever else the machine does."""
+    samples: dict[str, list[int]] = field(default_factory=dict)
+    """How many samples models went through for each client, by phase: where one process works for
+    many clients at once, their seconds cannot be told apart, and are shared out by this. Empty
+    where it is not counted; without the phases in which no model meets samples."""
 
 
 class Stopwatch:
     """Measures the phases of a round."""
 
-    def __init__(self) -> None:
+    def __init__(self, samples: Callable[[], IntArray] | None = None) -> None:
+        """`samples`: tells how many went through models for each client so far, [clients]."""
+        self._samples_so_far = samples
+        self._samples: dict[str, IntArray] = {}
         self._seconds: dict[str, float] = defaultdict(float)
         self._processor_seconds: dict[str, float] = defaultdict(float)
 
@@ -29,13 +38,19 @@ class Stopwatch:
         """Time what happens inside as `phase`."""
         start = time.perf_counter()
         processor_start = time.process_time()
+        before = None if self._samples_so_far is None else self._samples_so_far()
         yield
         self._seconds[phase] += time.perf_counter() - start
         self._processor_seconds[phase] += time.process_time() - processor_start
+        if self._samples_so_far is not None and before is not None:
+            added = self._samples_so_far() - before
+            self._samples[phase] = self._samples.get(phase, 0 * added) + added
 
     def take(self) -> Spent:
         """Return what was spent so far, and start again at zero."""
-        taken = Spent(dict(self._seconds), dict(self._processor_seconds))
+        samples = {phase: each.tolist() for phase, each in self._samples.items() if each.any()}
+        taken = Spent(dict(self._seconds), dict(self._processor_seconds), samples)
         self._seconds.clear()
         self._processor_seconds.clear()
+        self._samples.clear()
         return taken

@@ -238,6 +238,19 @@ def test_every_phase_of_a_round_has_its_seconds(play: Play) -> None:
     assert third == always | {"evaluate", "checkpoint"}
 
 
+def test_how_many_samples_models_met_is_counted_for_each_client(play: Play) -> None:
+    run, _ = play(
+        rounds=2, methods=["local", "federico"], training={"local_epochs": 3}, system={"threads": 1}
+    )
+    alone = run.cell("local", 0)
+    train, test = alone.description.train_samples, alone.description.test_samples
+    for spent in alone.spent:
+        assert spent.samples == {"m_step": [3 * count for count in train], "evaluate": test}
+    _, second = run.cell("federico", 0).spent
+    assert second.samples.keys() == {"e_step", "m_step", "update", "evaluate"}
+    assert min(second.samples["m_step"]) >= 3 * min(train)
+
+
 def test_evaluations_are_as_rare_as_asked_for_and_there_at_the_end(
     play: Play, tmp_path: Path
 ) -> None:

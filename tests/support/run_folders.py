@@ -73,7 +73,12 @@ def write_cell(
             values["figures"].setdefault("loss", [1.0] * len(about.clients))
         journal.append(Record(**values))
         journal.append_spent(
-            number, Spent({"train": 0.75, "evaluate": 0.25}, {"train": 1.5, "evaluate": 0.5})
+            number,
+            Spent(
+                {"train": 0.75, "evaluate": 0.25},
+                {"train": 1.5, "evaluate": 0.5},
+                {"train": about.train_samples, "evaluate": about.test_samples},
+            ),
         )
     if finished:
         cell.finish(len(rounds))

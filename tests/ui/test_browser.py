@@ -236,11 +236,15 @@ def test_pictures_and_tables_answer_the_question_of_their_view(
     told = page.locator("figure").filter(has=chart).locator(".told").inner_text()
     assert told == "150 bytes: FedeRiCo 90 %, Local 50 % (ends at 0 bytes)"
 
-    # The bytes of one client.
-    page.get_by_role("combobox", name="Bytes of").select_option("b")
-    page.get_by_label("Bytes in each round: bytes of b over round").press("ArrowLeft")
+    # The bytes and seconds of one client.
+    page.get_by_role("combobox", name="Of whom").select_option("b")
+    page.get_by_label("Bytes in each round: bytes in messages of b over round").press("ArrowLeft")
     page.get_by_text("round 3: sent to train 20 bytes, received to train 0 bytes").wait_for()
-    page.get_by_text("a simulation does not know them of one").wait_for()
+    page.get_by_label("Seconds in each round").press("ArrowLeft")
+    page.get_by_text("round 3: train 225 ms, evaluate 75 ms").wait_for()
+    page.get_by_text("by the samples that went through models for it").first.wait_for()
+    seconds = page.get_by_role("table", name="Each client in all rounds")
+    assert "time (s)" in seconds.inner_text()
 
     # Every client alone, with FedAvg and here.
     show(page, link, "worth?run=run")

@@ -1,5 +1,6 @@
 """What the views say of a run: clusters where nobody knows better, FedAvg, why trust moved."""
 
+import json
 from datetime import datetime
 from pathlib import Path
 
@@ -72,6 +73,35 @@ def test_bytes_of_a_client_are_known_by_round(tmp_path: Path) -> None:
 
     assert shown["rounds"] == [1, 2]
     assert shown["traffic"] == [[2, 4], [2, 0], [7, 0], [0, 5]]
+
+
+def test_seconds_are_shared_out_by_the_samples_that_models_met(tmp_path: Path) -> None:
+    cell = write_cell(tmp_path, "federico", *learning(0.5, 0.9))
+
+    whole = read_cell(cell.path)
+    shown = client_view(whole, "b")
+
+    # A second a round: 3 of the 10 samples that were trained on, and 3 of the 10 tested, are its.
+    assert shown["phases"] == {"train": [0.225, 0.225], "evaluate": [0.075, 0.075]}
+    assert cell_view(whole)["seconds"] == pytest.approx([1.0, 0.6, 0.4])
+
+
+@pytest.mark.parametrize("samples", [None, {"train": [1, 2]}, {"train": [0, 0, 0]}, "damaged"])
+def test_seconds_are_not_shared_out_where_a_round_does_not_say_how(
+    tmp_path: Path, samples: object
+) -> None:
+    cell = write_cell(tmp_path, "federico", *learning(0.5, 0.9))
+    lines = [json.loads(line) for line in (cell.path / "timings.jsonl").read_text().splitlines()]
+    if samples is None:
+        del lines[1]["samples"]
+    else:
+        lines[1]["samples"] = samples
+    (cell.path / "timings.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    whole = read_cell(cell.path)
+
+    assert client_view(whole, "b")["phases"] == {}
+    assert cell_view(whole)["seconds"] == []
 
 
 def test_what_records_say_of_collaborators_is_shown_over_the_rounds(tmp_path: Path) -> None:

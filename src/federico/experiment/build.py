@@ -25,6 +25,7 @@ from federico.exchange.processes import ProcessGroup, SingleProcess
 from federico.exchange.protocol import Exchange, Hosting
 from federico.experiment.config import Experiment
 from federico.experiment.machine_memory import refuse_too_large
+from federico.experiment.recording import MANY_CLIENTS
 from federico.experiment.split_options import Split
 from federico.experiment.training_options import Training
 from federico.learning.bank import Bank
@@ -45,6 +46,7 @@ from federico.methods.context import MethodContext
 from federico.methods.method import Method
 from federico.options import Options
 from federico.rng import stream
+from federico.stopwatch import Stopwatch
 from federico.types import IntArray
 
 Connect = Callable[[Bank, int], Exchange]
@@ -291,8 +293,17 @@ def build_method(
         rounds=rounds,
         local_epochs=local_epochs,
         floor=floor or Floor(),
+        clock=_clock(learner, hosting, len(names)),
     )
     return kind(context, options)
+
+
+def _clock(learner: Learner, hosting: Hosting, clients: int) -> Stopwatch:
+    """Measures phases; where all clients share one process, it counts what is done for each."""
+    is_shared = clients > 1 and len(hosting.hosted) == clients
+    if is_shared and clients < MANY_CLIENTS:
+        return Stopwatch(learner.samples_so_far)
+    return Stopwatch()
 
 
 def _check_team(team: ProcessGroup, clients: int, chosen: torch.device) -> None:

@@ -108,6 +108,7 @@ class Learner:
         self.account = account
         if account is not None:
             account.open(self.data["all"].counts)
+        self._gone_through: IntArray = np.zeros(len(clients), dtype=np.int64)
         self.held_out: IntArray = np.zeros(len(clients), dtype=np.int64)
         """How many samples each client has held out, [clients]."""
         self.backdoor: int | None = None
@@ -129,6 +130,13 @@ class Learner:
     def samples(self) -> IntArray:
         """n_i: how many training samples each client has."""
         return self.data["train"].counts
+
+    def samples_so_far(self) -> IntArray:
+        """How many samples models went through for each client so far, in all visits, [clients].
+
+        A sample counts once for every model that it meets, and in training once an epoch.
+        """
+        return self._gone_through.copy()
 
     def new_states(self) -> OptimizerStates:
         """Optimizer states for models of this layout, with no pair in them yet."""
@@ -483,7 +491,7 @@ class Learner:
             return finite, workspace.engine.counters.clone(), learned
 
         # Made here, by one thread: creating the state of a new pair is not thread-safe.
-        stacks = self._stacks(bank, visits, self.data[subset])
+        stacks = self._stacks(bank, visits, self.data[subset], epochs)
         work = [(stack, states.of(stack.visits.pairs)) for stack in stacks]
         done = self._each(work, learn)
 
@@ -694,14 +702,18 @@ class Learner:
 
     # Stacks of visits, and loading models for them.
 
-    def _stacks(self, bank: Bank, visits: Visits, data: ClientSamples) -> list[Stack]:
+    def _stacks(
+        self, bank: Bank, visits: Visits, data: ClientSamples, epochs: int = 1
+    ) -> list[Stack]:
         """Cut visits to models of the bank into stacks that are executed together.
 
         Clients with the most samples come first, so that clients in one stack have similar numbers
-        of samples and few batches are left partly empty.
+        of samples and few batches are left partly empty. All samples are gone through `epochs`
+        times.
         """
         bank.meet(visits)
         counts = data.counts[visits.clients]
+        np.add.at(self._gone_through, visits.clients, epochs * counts)
         order = np.lexsort((visits.owners, visits.clients, -counts))
 
         rows = self.workers.rows_per_stack(len(visits))

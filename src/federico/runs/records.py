@@ -162,6 +162,7 @@ class Record:
 
 
 RECORD = TypeAdapter(Record)
+SPENT = TypeAdapter(Spent)
 
 
 def weights_kept(clients: int) -> int:
@@ -201,7 +202,10 @@ class Journal:
     def append_spent(self, round_index: int, spent: Spent) -> None:
         """Add what a round took, by phase."""
         with disk_errors(self.timings):
-            _append(self.timings, {"round": round_index} | asdict(spent))
+            line = {"round": round_index} | asdict(spent)
+            if not spent.samples:
+                del line["samples"]
+            _append(self.timings, line)
 
     def size(self) -> int:
         """Bytes of records so far."""
@@ -265,7 +269,7 @@ def read_last_evaluated(folder: Path) -> Record | None:
 
 
 def read_spent(folder: Path) -> list[Spent]:
-    """What every round of a cell took; nothing if the first ones are not known.
+    """What every round of a cell took; nothing if the first ones are not known, or one is damaged.
 
     Sums would be too small.
     """
@@ -273,7 +277,10 @@ def read_spent(folder: Path) -> list[Spent]:
     for expected, line in enumerate(_timings(folder / TIMINGS), start=1):
         if line["round"] != expected:
             return []
-        found.append(Spent(line["seconds"], line["processor_seconds"]))
+        try:
+            found.append(SPENT.validate_python(line))
+        except ValidationError:
+            return []
     return found
 
 

@@ -35,7 +35,8 @@ def cell_view(shown: ShownCell) -> Plain:
     """All rounds of a cell."""
     about = shown.about
     rounds = shown.rounds
-    spent = _of_rounds(CellDir(shown.path).spent, rounds)
+    every_spent = CellDir(shown.path).spent
+    spent = of_rounds(every_spent, rounds)
     traffic = shown.traffic
     return {
         "name": about.title or about.method,
@@ -51,15 +52,50 @@ def cell_view(shown: ShownCell) -> Plain:
         "moved": [each.moved for each in rounds],
         "evaluation_moved": [each.evaluation_moved for each in rounds],
         "phases": phases([each.seconds for each in spent]),
+        "seconds": _of_clients(every_spent, shown),
         "data": _data(about),
     }
 
 
-def _of_rounds(spent: Sequence[Spent], rounds: Sequence[ShownRound]) -> list[Spent]:
+def of_rounds(spent: Sequence[Spent], rounds: Sequence[ShownRound]) -> list[Spent]:
     """What each of these rounds took; nothing where one is not known."""
     if not rounds or len(spent) < rounds[-1].round:
         return []
     return [spent[each.round - 1] for each in rounds]
+
+
+def is_shared_out(spent: Sequence[Spent], clients: int) -> bool:
+    """Whether it is known of all these rounds how much was done for each client."""
+    for each in spent:
+        are_whole = (len(counts) == clients and sum(counts) > 0 for counts in each.samples.values())
+        if not each.samples or not all(are_whole):
+            return False
+    return True
+
+
+def share_of_client(spent: Spent, place: int) -> dict[str, float]:
+    """The seconds of each phase that are the share of the client at this place.
+
+    It is the share of the samples that went through models for this client. Phases in which no
+    model meets samples, such as writing records, are nobody's.
+    """
+    found = {}
+    for phase, samples in spent.samples.items():
+        found[phase] = spent.seconds.get(phase, 0.0) * samples[place] / sum(samples)
+    return found
+
+
+def _of_clients(spent: Sequence[Spent], shown: ShownCell) -> list[float]:
+    """The seconds of all rounds that are the share of each client; nothing where not counted."""
+    clients = len(shown.about.clients)
+    if len(spent) < shown.last.round or not is_shared_out(spent, clients):
+        return []
+    seconds = np.zeros(clients)
+    for each in spent[: shown.last.round]:
+        for phase, samples in each.samples.items():
+            counts = np.array(samples)
+            seconds += each.seconds.get(phase, 0.0) * counts / counts.sum()
+    return [float(f"{value:.4g}") for value in seconds.tolist()]
 
 
 def _data(about: Description) -> Plain:

@@ -6,9 +6,11 @@ from itertools import pairwise
 import numpy as np
 
 from federico.report.about_client import about_client, evidence_of
+from federico.runs.layout import CellDir
 from federico.runs.metric import METRICS
 from federico.runs.records import weights_kept
 from federico.ui import plain
+from federico.ui.cell_view import is_shared_out, of_rounds, phases, share_of_client
 from federico.ui.plain import Plain
 from federico.ui.rounds import ShownCell, ShownRound
 
@@ -52,7 +54,16 @@ def client_view(shown: ShownCell, client: str) -> Plain:
         "evaluation_sent": traffic.evaluation_sent[place],
         "evaluation_received": traffic.evaluation_received[place],
         "traffic": _traffic(shown, place),
+        "phases": _phases(shown, place),
     }
+
+
+def _phases(shown: ShownCell, place: int) -> dict[str, list[float]]:
+    """The seconds of each phase, in each shown round, that are the share of the client."""
+    spent = of_rounds(CellDir(shown.path).spent, shown.rounds)
+    if not is_shared_out(spent, len(shown.about.clients)):
+        return {}
+    return phases([share_of_client(each, place) for each in spent])
 
 
 def _traffic(shown: ShownCell, place: int) -> list[list[int]]:

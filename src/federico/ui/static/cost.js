@@ -8,6 +8,8 @@ import { cellOptions, rowColor } from "./worth.js";
 const MOST_CLIENTS = 200;
 const MOST_IN_WORDS = 3;
 const EVERYONE = "";
+const SHARED_OUT = "A simulation works for many clients at once: the seconds of one are its share of those of all, by the samples that went through models for it.";
+const NOT_SHARED_OUT = "Seconds are those of all clients together: a simulation works for many at once, and how much of it was for which client was not written down (it is with fewer than 1,000 clients in one process).";
 
 export async function showCost(name, given) {
   const run = await load("run", name);
@@ -37,7 +39,7 @@ export async function showCost(name, given) {
     element("div", { class: "beside", "data-lasting": "" },
       against("What bytes buy", `${unit} moved so far`, unit, (row) => row.bytes.map((count) => count / size)),
       against("What seconds buy", "processor seconds so far", "s", (row) => row.seconds)),
-    ...paragraphs(["A dot is where a line that is shorter than others ends."], "soft"),
+    ...paragraphs([rows.length > 1 ? "A dot is where a line that is shorter than others ends." : ""], "soft"),
     stacked(table("One run of each method", ["method", axisName(metric), `moved to train (${unit})`, `processor time (${timeName})`], lines)),
     ...(await ofCell(run, given)),
   ];
@@ -70,16 +72,16 @@ async function ofCell(run, given) {
     element("h2", {}, `${cell.name}, seed ${cell.seed}`),
     element("div", { class: "controls" },
       choice("Method and seed", cellOptions(run), wanted, goToCell),
-      choice("Bytes of", peers, peer, (client) => goTo("peer", client))),
+      choice("Of whom", peers, peer, (client) => goTo("peer", client))),
     ...(await ofPeer(run, wanted, cell, peer)),
     ...clientTable(cell),
   ];
 }
 
 async function ofPeer(run, wanted, cell, peer) {
-  const isKnown = "Seconds are those of all clients together: a simulation does not know them of one.";
   if (peer === EVERYONE) {
-    return costOfRounds(cell, "of all messages", [["to train", cell.moved], ["to evaluate", cell.evaluation_moved]], isKnown);
+    const ofAll = "Seconds are those of all clients together.";
+    return costOfRounds(cell, "in all messages", [["to train", cell.moved], ["to evaluate", cell.evaluation_moved]], ofAll);
   }
   let client;
   try {
@@ -90,12 +92,14 @@ async function ofPeer(run, wanted, cell, peer) {
     return paragraphs([error.message], "note");
   }
   const [sent, received, evaluationSent, evaluationReceived] = client.traffic;
-  return costOfRounds({ rounds: client.rounds, phases: cell.phases, phaseRounds: cell.rounds }, `of ${called(peer)}`, [
+  const isShared = Object.keys(client.phases).length > 0;
+  const seconds = isShared ? { phases: client.phases } : { phases: cell.phases, phaseRounds: cell.rounds };
+  return costOfRounds({ rounds: client.rounds, ...seconds }, `in messages of ${called(peer)}`, [
     ["sent to train", sent],
     ["received to train", received],
     ["sent to evaluate", evaluationSent],
     ["received to evaluate", evaluationReceived],
-  ], isKnown);
+  ], isShared ? `${SHARED_OUT} What is not done for one client, such as writing records, is left out.` : NOT_SHARED_OUT);
 }
 
 // Bytes and seconds of each round: `traffic` has names and bytes by round.
@@ -132,10 +136,17 @@ function phaseTable(phases) {
 function clientTable(cell) {
   const columns = [cell.sent, cell.received, cell.evaluation_sent, cell.evaluation_received];
   const [size, unit] = unitOf(columns.flat());
-  const lines = cell.clients.slice(0, MOST_CLIENTS).map((client, place) => [client, ...columns.map((counts) => inUnit(counts[place], [size]))]);
+  const headings = ["client", "sent to train", "received to train", "sent to evaluate", "received to evaluate"].map((text, place) => (place ? `${text} (${unit})` : text));
+  const [time, timeName] = timeUnitOf(cell.seconds);
+  const isShared = cell.seconds.length > 0;
+  if (isShared) headings.push(`time (${timeName})`);
+  const lines = cell.clients.slice(0, MOST_CLIENTS).map((client, place) => {
+    const bytes = columns.map((counts) => inUnit(counts[place], [size]));
+    return [client, ...bytes, ...(isShared ? [inUnit(cell.seconds[place], [time])] : [])];
+  });
   const more = cell.clients.length - MOST_CLIENTS;
   return [
-    stacked(table(`${unit} by client, in all rounds`, ["client", "sent to train", "received to train", "sent to evaluate", "received to evaluate"], lines)),
-    ...paragraphs([more > 0 ? `${more} more clients are not listed.` : ""], "soft"),
+    stacked(table("Each client in all rounds", headings, lines)),
+    ...paragraphs([more > 0 ? `${more} more clients are not listed.` : "", isShared ? SHARED_OUT : NOT_SHARED_OUT], "soft"),
   ];
 }
