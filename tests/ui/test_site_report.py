@@ -117,7 +117,7 @@ def test_a_person_reads_it_from_disk(state: Path, open_page: OpenPage) -> None:
     page = open_page(write_site_report(state).page.as_uri(), WIDTHS["phone"], "dark", offline=True)
     page.get_by_role("heading", name="Graz in heart: not running (was serving)").wait_for()
     page.get_by_text("After round 2: Graz learns with Linz").wait_for()
-    page.get_by_text("in the model of Linz from 0 % to 30 %").wait_for()
+    page.get_by_text("that in the model of Linz rose from 0 % to 30 %").wait_for()
     page.get_by_label("Whose models Graz trusts").press("ArrowLeft")
     page.get_by_text("round 2: Graz (its own) 50 %, Linz 30 %, Wels 20 %").wait_for()
     assert page.title() == "This site - Graz - FedeRiCo report"

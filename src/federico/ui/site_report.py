@@ -32,7 +32,7 @@ from federico.types import Task
 from federico.ui import plain
 from federico.ui.client_view import client_view
 from federico.ui.frozen import frozen_document, key_of, packed_view
-from federico.ui.network_view import ENDED, site_rounds, site_view
+from federico.ui.network_view import ENDED, ends_soon, site_rounds, site_view
 from federico.ui.plain import Plain
 from federico.ui.rounds import NoRoundYetError, read_site
 
@@ -61,6 +61,7 @@ def write_site_report(state_folder: Path) -> SiteReport:
         "headline": headline,
         "updated": status.updated,
         "sentence": plain.typeset(sentence),
+        "warnings": _warnings(status),
         "remarks": _remarks(status),
         "figures": plain.table(_figures_table(status)) if status.figures else None,
         "members": plain.table(_members_table(status)),
@@ -136,21 +137,36 @@ def _headline(status: Status, *, running: bool) -> str:
     )
 
 
-def _remarks(status: Status) -> list[str]:
-    """What else whoever is responsible for the site should know, a line each."""
+def _warnings(status: Status) -> list[str]:
+    """What whoever is responsible for the site may have to do something about, a line each."""
     now = time.time()
     lines = []
     if status.error:
         lines.append(f"It ended with an error: {status.error}")
     if status.waits:
         lines.append(f"It waits for {describe_waits(status.waits, now)}.")
+    if ends_soon(status, now):
+        lines.append(_certificate(status, now))
+    return lines
+
+
+def _remarks(status: Status) -> list[str]:
+    """What else they should know, a line each."""
+    now = time.time()
+    lines = []
     privacy = describe_privacy(status)
     if privacy:
         lines.append(f"{privacy.capitalize()}.")
-    if status.certificate_ends is not None:
-        renewal = describe_renewal(status.certificate_ends, now)
-        lines.append(f"{renewal[0].upper()}{renewal[1:]}.")
+    if status.certificate_ends is not None and not ends_soon(status, now):
+        lines.append(_certificate(status, now))
     return lines
+
+
+def _certificate(status: Status, now: float) -> str:
+    """How long the site's certificate is valid, as a sentence."""
+    assert status.certificate_ends is not None, "asked of those that have one"
+    renewal = describe_renewal(status.certificate_ends, now)
+    return f"{renewal[0].upper()}{renewal[1:]}."
 
 
 def _figures_table(status: Status) -> TextTable:
@@ -189,12 +205,14 @@ def _members_table(status: Status) -> TextTable:
             here = f"away since {seen:%F %T}"
         standing: str = member.reputation
         if member.strikes:
-            standing += f", {member.strikes} strikes, the last for: {member.reason}"
+            standing += f", {member.strikes} strike{'' if member.strikes == 1 else 's'}"
+            if member.reason:
+                standing += f", the last for: {member.reason}"
         refusals = describe_refusals(member)
         if refusals:
             standing += f", {refusals}"
         trusted = "not met yet" if weight is None else percent(weight)
-        texts = [name, trusted, here, standing, describe_refused(member)]
+        texts = [name, trusted, here, standing, describe_refused(member) or MISSING.text]
         lines.append([TableCell(text) for text in texts])
     headings = ["member", "trust", "presence", "reputation", "what was refused"]
     return TextTable("Members", headings, lines)

@@ -28,6 +28,11 @@ const TICK_ROOM = 60;
 const zooms = new Map();
 const marks = new Map();
 
+// How much larger letters are than on a desk: a projector's are.
+export function enlarged() {
+  return parseFloat(getComputedStyle(document.documentElement).fontSize) / 16;
+}
+
 function extent(values) {
   let low = Infinity;
   let high = -Infinity;
@@ -307,7 +312,7 @@ export function bars(title, rows) {
   const signed = rows.some((row) => row.value < 0);
   const svg = drawn("svg", { role: "img", "aria-label": `${title}; the same is in a table` });
   fitted(svg, height, (width) => {
-    const names = Math.min(BAR_NAMES, BAR_NAMES_PART * width);
+    const names = Math.min(BAR_NAMES * enlarged(), BAR_NAMES_PART * width);
     const figures = Math.min(BAR_FIGURES, names * 0.6);
     const free = width - names - figures - 10;
     const room = signed ? (free - figures) / 2 : free;
@@ -325,7 +330,7 @@ function bar(row, y, names, zero, scale) {
   const length = scale * Math.abs(value);
   const better = value >= 0;
   return [
-    drawn("text", { class: "name", x: names, y: y + 14, "text-anchor": "end" }, shortened(row.name, Math.floor(names / BAR_LETTER))),
+    drawn("text", { class: "name", x: names, y: y + 14, "text-anchor": "end" }, shortened(row.name, Math.floor(names / BAR_LETTER / enlarged()))),
     drawn("rect", { x: better ? zero : zero - length, y: y + 3, width: Math.max(length, 1), height: 15, fill: better ? "var(--better)" : "var(--worse)" }),
     drawn("text", { x: better ? zero + length + 6 : zero - length - 6, y: y + 14, "text-anchor": better ? "start" : "end" }, row.text),
   ];
@@ -343,7 +348,7 @@ export function gainChart(title, yName, gainName, rows) {
   const [low, high] = extent(rows.flatMap((row) => [row.alone, row.fedavg, row.used]).filter((value) => value !== null));
   const svg = drawn("svg", { role: "img", "aria-label": `${title}; the same is in a table` });
   fitted(svg, height, (width) => {
-    const names = Math.min(BAR_NAMES, BAR_NAMES_PART * width);
+    const names = Math.min(BAR_NAMES * enlarged(), BAR_NAMES_PART * width);
     const figures = 62;
     const left = names + 14;
     const right = (value) => left + MARK + ((value - low) / (high - low)) * (width - left - figures - 3 * MARK);
@@ -367,7 +372,7 @@ function gainRow(row, y, names, right, width) {
   const color = row.gain >= 0 ? "var(--better)" : "var(--worse)";
   const about = [["alone", row.alone], ["FedAvg", row.fedavg], ["this run", row.used]];
   const said = about.filter(([, value]) => value !== null).map(([name, value]) => `${name} ${valueText(value)}`);
-  const parts = [drawn("text", { class: "name", x: names, y: y + 4, "text-anchor": "end" }, shortened(row.name, Math.floor(names / BAR_LETTER)))];
+  const parts = [drawn("text", { class: "name", x: names, y: y + 4, "text-anchor": "end" }, shortened(row.name, Math.floor(names / BAR_LETTER / enlarged())))];
   if (row.alone !== null && row.used !== null) {
     parts.push(drawn("line", { x1: right(row.alone), x2: right(row.used), y1: y, y2: y, stroke: color, "stroke-width": 3 }));
   }

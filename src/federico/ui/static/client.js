@@ -46,11 +46,12 @@ function moves(client) {
   if (!client.moves.length) return paragraphs(["It never moved by five points or more from a round to the next."]);
   const items = client.moves.map((move) => {
     const rounds = move.round - move.since > 1 ? `Rounds ${move.since + 1} to ${move.round}` : `Round ${move.round}`;
-    const changes = move.changes.map((change) => {
+    const changes = move.changes.map((change, place) => {
       const owner = change.owner === client.client ? "its own model" : `the model of ${change.owner}`;
-      return `in ${owner} from ${percentText(change.before)} to ${percentText(change.after)}`;
+      const way = change.after > change.before ? "rose" : "fell";
+      return `${place ? "that" : "its trust"} in ${owner} ${way} from ${percentText(change.before)} to ${percentText(change.after)}`;
     });
-    return element("li", {}, `${rounds}: its trust went ${listed(changes)}. ${why(client, move)}`);
+    return element("li", {}, `${rounds}: ${listed(changes)}. ${why(client, move)}`);
   });
   const worth = client.moves.some((move) => move.judged.some((each) => each.gain !== null));
   const unit = worth ? "A nat is a unit of how well samples are predicted: a model is worth one nat if it makes all the held-out samples together 2.7 times as likely as a guess that knows only how frequent each label is, or the mean. Trust grows with the square of what a model is worth; one that is worth less than nothing does worse than the guess." : "";
@@ -60,13 +61,13 @@ function moves(client) {
 // What the client found when it judged models in that round.
 function why(client, move) {
   if (!move.judged.length) return "";
-  const where = client.judged_on ? ` on ${client.judged_on}` : "";
+  const where = client.judged_on ? `On ${client.judged_on} it` : "It";
   const found = move.judged.map((each) => {
-    const name = each.owner === client.client ? "its own" : called(each.owner);
+    const name = each.owner === client.client ? "its own model" : called(each.owner);
     return each.gain === null ? name : `${name}: ${natsText(each.gain)}`;
   });
   const known = move.judged.some((each) => each.gain !== null);
-  return known ? `It found${where}: ${listed(found)}.` : `It judged ${listed(found)}${where}.`;
+  return known ? `${where} found what models are worth: ${listed(found)}.` : `${where} judged ${listed(found)}.`;
 }
 
 function histogram(client) {

@@ -2,7 +2,7 @@
 import { COLORS, lineChart } from "./charts.js";
 import { columnChoice, element, stacked, table } from "./elements.js";
 import { chosenColumn, goTo, load, loadComparison } from "./source.js";
-import { axisName, scaled, unitOfMetric } from "./words.js";
+import { axisName, joined, scaled, unitOfMetric } from "./words.js";
 
 export async function showCompare(_, given) {
   const names = given.getAll("run");
@@ -35,7 +35,7 @@ export async function showCompare(_, given) {
   const others = runs.filter((run) => !alike.includes(run)).map((run) => run.name);
   const leftOut = others.length ? element("p", { class: "soft" }, `Not in the picture, as they are judged by another figure: ${others.join(", ")}.`) : null;
   return [
-    element("h1", {}, `Compare ${names.join(" and ")}`),
+    element("h1", {}, `Compare ${joined(names)}`),
     columnChoice(column, (chosen) => goTo("column", chosen)),
     lineChart("Over the rounds", "round", `${axisName(metric)}; a colour and a shape for each run, dashes for each method`, curves, { unit: unitOfMetric(metric) }),
     leftOut,

@@ -1,5 +1,5 @@
 // Data: who has which labels, how many samples, and which are missing.
-import { bars, fitted } from "./charts.js";
+import { bars, enlarged, fitted } from "./charts.js";
 import { choice, drawn, element, folded, paragraphs, stacked, table } from "./elements.js";
 import { chosenCell, goToCell, load } from "./source.js";
 import { countText, listed, shortened } from "./words.js";
@@ -98,10 +98,10 @@ function picture(cell) {
   });
   svg.style.minWidth = `${Math.min(NAMES, 90) + LEAST_STEP * labels.length}px`;
   fitted(svg, height + 4, (width) => {
-    const left = Math.min(NAMES, Math.max(NAMES_PART * width, 70));
+    const left = Math.min(NAMES * enlarged(), Math.max(NAMES_PART * width, 70));
     const step = Math.min(MOST_STEP, (width - left - 4) / labels.length);
     const largest = Math.min(step, ROW) / 2 - 1;
-    const letters = Math.max(1, Math.floor(step / LETTER));
+    const letters = Math.max(1, Math.floor(step / LETTER / enlarged()));
     const parts = [
       drawn("text", { x: left - 8, y: 34, "text-anchor": "end" }, "client"),
       drawn("text", { x: left, y: 13 }, "label"),
@@ -115,7 +115,7 @@ function picture(cell) {
         const line = y - ROW / 2 - GROUP_GAP / 2;
         parts.push(drawn("line", { class: "grid", x1: 0, x2: left + step * labels.length, y1: line, y2: line }));
       }
-      const name = shortened(cell.clients[place], Math.floor((left - 8) / LETTER));
+      const name = shortened(cell.clients[place], Math.floor((left - 8) / LETTER / enlarged()));
       parts.push(drawn("text", { class: "name", x: left - 8, y: y + 4, "text-anchor": "end" }, name));
       counts[row].forEach((count, column) => {
         if (!count) return;

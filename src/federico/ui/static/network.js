@@ -22,7 +22,6 @@ export async function showNetwork(_, given) {
     element("h1", {}, headline(sites, federations)),
     ...warnings(sites).map((text) => element("p", { class: "note" }, coded(text))),
     ...federations.flatMap(({ name, members }) => ofFederation(name, members, federations.length > 1)),
-    ...unreadable(sites.filter((site) => site.error)),
     element("h2", {}, "What a site's rounds cost it"),
     ...(await rounds(federations, given)),
   ];
@@ -72,23 +71,17 @@ function ofFederation(federation, sites, isOneOfSeveral) {
   ];
 }
 
-function unreadable(sites) {
-  if (!sites.length) return [];
-  const list = table("Sites that cannot be read", ["site", "state"], sites.map((site) => [site.name, "\u2717 broken"]));
-  list.classList.add("stacked", "worded");
-  return [list];
-}
-
 async function rounds(federations, given) {
   const played = federations.flatMap(({ members }) => members).filter((site) => site.round);
   if (!played.length) return paragraphs(["No site has finished a round yet."]);
   const chosen = played.find((site) => site.site === given.get("site")) || played[0];
   const ofSeveral = federations.length > 1;
   const names = federations.flatMap(({ name, members }) => members.filter((site) => site.round).map((site) => [site.site, ofSeveral ? `${site.name}, ${name}` : site.name]));
-  const controls = element("div", { class: "controls" }, choice("Site", names, chosen.site, (name) => goTo("site", name)));
+  const choose = names.length > 1 ? choice("Site", names, chosen.site, (name) => goTo("site", name)) : null;
+  const controls = element("div", { class: "controls" }, choose);
   const found = await load("site", chosen.site);
   if (!found.rounds.length) return [controls, ...paragraphs([`The records of ${chosen.name} are not in its state folder.`])];
-  return [controls, ...costOfRounds(found, `of ${chosen.name}`, [
+  return [controls, ...costOfRounds(found, `in messages of ${chosen.name}`, [
     ["sent to train", found.sent],
     ["received to train", found.received],
     ["sent to evaluate", found.evaluation_sent],
@@ -119,13 +112,18 @@ function siteLine(site) {
     site.name,
     `${site.ended && site.well ? "\u25a0" : site.well ? "\u2713" : "\u2717"} ${site.phase}`,
     `${site.round} of ${site.rounds}`,
-    whenText(site.updated),
+    wholeParts(whenText(site.updated)),
     site.score || "-",
     site.worth || "-",
     site.trusts || "-",
     `${bytesText(site.sent)} and ${bytesText(site.received)} to train, ${bytesText(site.evaluation_sent)} and ${bytesText(site.evaluation_received)} to evaluate, in ${secondsText(site.up)}`,
     site.days === null ? "-" : `${site.days} days`,
   ];
+}
+
+// A date and a time may stand in two lines, but neither is broken.
+function wholeParts(text) {
+  return text.split(" ").map((part) => [element("span", { class: "whole" }, part), " "]);
 }
 
 // A row for every site that is alive: what it knows of the others now.

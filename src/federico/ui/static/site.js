@@ -12,7 +12,8 @@ export async function showSite() {
     element("h1", {}, own.headline),
     element("p", { class: "soft" }, `As the peer said on ${dateText(own.updated)} at ${at}.`),
     // The view of the rounds begins with the same sentence.
-    own.sentence && !own.client?.sentence ? element("p", { class: "note" }, own.sentence) : null,
+    own.sentence && !own.client?.sentence ? element("p", {}, own.sentence) : null,
+    ...own.warnings.map((warning) => element("p", { class: "note" }, coded(warning))),
     ...own.remarks.map((remark) => element("p", {}, coded(remark))),
     own.figures ? givenTable(own.figures) : null,
     ...overTheRounds(own.client),

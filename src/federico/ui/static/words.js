@@ -4,7 +4,7 @@ const MINUS = "\u2212";
 const MOST_LETTERS = 14;
 const DIGITS = 4;
 // Seconds of a unit, from how many on it is used, and its name.
-const TIME_UNITS = [[3600, 7200, "hours"], [60, 120, "min"], [1, 10, "s"], [1e-3, 0, "ms"]];
+const TIME_UNITS = [[3600, 7200, "hours"], [60, 120, "min"], [1, 1, "s"], [1e-3, 0, "ms"]];
 const UNITS = [[1e9, "GB"], [1e6, "MB"], [1e3, "kB"]];
 
 export function figureText(value, metric, signed = false) {
@@ -55,7 +55,8 @@ export function scaled(values, metric) {
 
 export function percentText(share) {
   if (share === null || share === undefined) return "-";
-  return `${Math.round(100 * share)} %`;
+  // The two stay in one line.
+  return `${Math.round(100 * share)}\u00a0%`;
 }
 
 // What a model is worth to a client.
@@ -145,6 +146,12 @@ export function countText(count, noun) {
 
 export function shortened(text, most = MOST_LETTERS) {
   return text.length > most ? `${text.slice(0, most - 1)}\u2026` : text;
+}
+
+// All of these names, the last after "and".
+export function joined(names) {
+  if (names.length < 2) return names.join("");
+  return `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
 }
 
 // What is said first of many names.

@@ -130,10 +130,11 @@ function gains(run, row) {
   const metric = run.metric;
   const shown = row.clients.slice(0, MOST_BARS);
   const better = row.clients.filter((each) => each.gain > 0).length;
+  const hasFedAvg = row.clients.some((each) => each.fedavg !== null);
   const lines = row.clients.map((each) => [
     element("a", { href: link("trust", { run: run.name, client: each.client }) }, each.client),
     figureText(each.alone, metric),
-    figureText(each.fedavg, metric),
+    ...(hasFedAvg ? [figureText(each.fedavg, metric)] : []),
     figureText(each.together, metric),
     figureText(each.used, metric),
     figureText(each.gain, metric, true),
@@ -155,7 +156,7 @@ function gains(run, row) {
   return [
     gainChart(title, axisName(metric), metric.percent ? "gain (points)" : "gain", values),
     ...paragraphs([more > 0 ? `${more} more are in the table.` : ""], "soft"),
-    folded("Each client: alone, FedAvg, together", table(`Each client, ${axisName(metric)}`, ["client", "alone", "FedAvg", "with collaborators", "used", metric.percent ? "gain (points)" : "gain", "share of collaborators", "how sure"], lines)),
+    folded(`Each client: alone, ${hasFedAvg ? "FedAvg, " : ""}together`, table(`Each client, ${axisName(metric)}`, ["client", "alone", ...(hasFedAvg ? ["FedAvg"] : []), "with collaborators", "used", metric.percent ? "gain (points)" : "gain", "share of collaborators", "how sure"], lines)),
   ];
 }
 
