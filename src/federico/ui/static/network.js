@@ -13,7 +13,7 @@ export async function showNetwork(_, given) {
   if (!sites.length) {
     return [
       element("h1", {}, "No sites in this folder"),
-      element("p", {}, "Give the folder that holds sites' state folders, such as that of ", element("code", {}, "federico launch --directory FOLDER"), "."),
+      element("p", {}, "Give the folder that holds sites' state folders, such as that of ", element("code", { class: "whole" }, "federico launch --directory FOLDER"), "."),
     ];
   }
   const readable = sites.filter((site) => !site.error);
