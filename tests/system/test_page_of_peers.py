@@ -95,7 +95,8 @@ def round_of(site: Path) -> int:
 
 def round_shown(page: "Page", name: str) -> int:
     """The last round of a site in the table of all sites."""
-    return int(row_of(page, "Sites", name).get_by_text(" of 100000").inner_text().split()[0])
+    played = row_of(page, "Sites", name).get_by_text(" of 100,000").inner_text()
+    return int(played.split()[0].replace(",", ""))
 
 
 def row_of(page: "Page", title: str, name: str) -> "Locator":

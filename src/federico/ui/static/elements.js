@@ -24,9 +24,9 @@ function filled(made, attributes, children) {
   return made;
 }
 
-// A number and its % stay in one line.
+// A number and its unit stay in one line.
 function unbroken(text) {
-  return text.replace(/(\d) %/g, "$1\u00a0%");
+  return text.replace(/(\d) (%|bytes|[kMG]B|m?s|min|hours|days|nats|points)(?![a-z])/g, "$1\u00a0$2");
 }
 
 export function paragraphs(texts, kind = null) {

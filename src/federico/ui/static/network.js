@@ -2,7 +2,7 @@
 import { costOfRounds } from "./cost.js";
 import { choice, coded, element, paragraphs, stacked, table } from "./elements.js";
 import { goTo, load } from "./source.js";
-import { bytesText, listed, secondsText, whenText } from "./words.js";
+import { bytesText, called, listed, secondsText, whenText } from "./words.js";
 
 const SITES = ["site", "state", "round", "last word", "reaches", "alone against together", "trusts", "sent and received", "certificate ends in"];
 const REFUSED = ["site", "refuses", "reputation", "strikes", "messages, and how often", "updates"];
@@ -81,7 +81,7 @@ async function rounds(federations, given) {
   const controls = element("div", { class: "controls" }, choose);
   const found = await load("site", chosen.site);
   if (!found.rounds.length) return [controls, ...paragraphs([`The records of ${chosen.name} are not in its state folder.`])];
-  return [controls, ...costOfRounds(found, `in messages of ${chosen.name}`, [
+  return [controls, ...costOfRounds(found, `in messages of ${called(chosen.name, "site")}`, [
     ["sent to train", found.sent],
     ["received to train", found.received],
     ["sent to evaluate", found.evaluation_sent],
@@ -111,11 +111,12 @@ function siteLine(site) {
   return [
     site.name,
     `${site.ended && site.well ? "\u25a0" : site.well ? "\u2713" : "\u2717"} ${site.phase}`,
-    `${site.round} of ${site.rounds}`,
+    `${site.round.toLocaleString("en")} of ${site.rounds.toLocaleString("en")}`,
     wholeParts(whenText(site.updated)),
     site.score || "-",
     site.worth || "-",
-    site.trusts || "-",
+    // A name and its weight stay in one line.
+    site.trusts.replaceAll(" (", "\u00a0(") || "-",
     `${bytesText(site.sent)} and ${bytesText(site.received)} to train, ${bytesText(site.evaluation_sent)} and ${bytesText(site.evaluation_received)} to evaluate, in ${secondsText(site.up)}`,
     site.days === null ? "-" : `${site.days} days`,
   ];

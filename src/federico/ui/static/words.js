@@ -135,9 +135,9 @@ export function agoText(seconds) {
   return `${Math.round(age / 86400)} days ago`;
 }
 
-// A client whose name is a number needs a noun before it.
-export function called(client) {
-  return /^\d+$/.test(client) ? `client ${client}` : client;
+// Who has a number for a name needs a noun before it.
+export function called(name, noun = "client") {
+  return /^\d+$/.test(name) ? `${noun} ${name}` : name;
 }
 
 export function countText(count, noun) {
