@@ -241,7 +241,7 @@ def test_pictures_and_tables_answer_the_question_of_their_view(
     page.get_by_label("Bytes in each round: bytes in messages of b over round").press("ArrowLeft")
     page.get_by_text("round 3: sent to train 20 bytes, received to train 0 bytes").wait_for()
     page.get_by_label("Seconds in each round").press("ArrowLeft")
-    page.get_by_text("round 3: train 225 ms, evaluate 75 ms").wait_for()
+    page.get_by_text("round 3: train 0.225 s, evaluate 75 ms").wait_for()
     page.get_by_text("by the samples that went through models for it").first.wait_for()
     seconds = page.get_by_role("table", name="Each client in all rounds")
     assert "time (s)" in seconds.inner_text()
