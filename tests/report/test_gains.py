@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from federico.report import gains, tables
+from federico.report import gains, summary_data
 from federico.report.aggregate import aggregate
 from federico.report.entry import Difference
 from federico.report.gains import ClientGain, ClientTestSet, GainsOfClients
@@ -146,7 +146,7 @@ def test_what_was_stored_as_a_mean_is_not_compared_client_by_client() -> None:
 
 
 def test_every_gain_has_a_line_for_programs() -> None:
-    lines = tables.gains_as_csv(two_runs()).splitlines()
+    lines = summary_data.gains_as_csv(two_runs()).splitlines()
     assert lines[0].startswith("row,column,rate_kind,learning_rate,seed,client,figure,reference")
     assert len(lines) == 1 + 2 * 3
     row, *_, clearly_worse = lines[2].split(",")

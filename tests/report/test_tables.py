@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from federico.report import tables
+from federico.report import summary_data, tables, text_table
 from federico.report.aggregate import aggregate
 from federico.report.table_summary import Summary
-from federico.report.tables import ForTerminal, TableCell, TextTable
+from federico.report.text_table import ForTerminal, TableCell, TextTable
 from tests.support.results import (
     STORED,
     entry_of,
@@ -163,7 +163,7 @@ def test_a_rate_chosen_in_one_column_for_all_names_no_column(summary: Summary) -
 
 
 def test_markdown_has_bold_and_no_stray_bars() -> None:
-    assert tables.markdown(SMALL) == (
+    assert text_table.markdown(SMALL) == (
         "|  | 50 % _x_ | a/b |\n"
         "| --- | ---: | ---: |\n"
         "| Local | **1.0 ± 0.2** | \N{MINUS SIGN}3 |\n"
@@ -171,7 +171,7 @@ def test_markdown_has_bold_and_no_stray_bars() -> None:
 
 
 def test_latex_is_escaped() -> None:
-    written = tables.latex(SMALL)
+    written = text_table.latex(SMALL)
 
     assert r" & 50 \% \_x\_ & a|b \\" in written
     assert r"Local & \textbf{1.0 $\pm$ 0.2} & $-$3 \\" in written
@@ -179,7 +179,7 @@ def test_latex_is_escaped() -> None:
 
 
 def test_csv_has_a_line_for_each_run(summary: Summary) -> None:
-    lines = list(csv.DictReader(io.StringIO(tables.as_csv(summary))))
+    lines = list(csv.DictReader(io.StringIO(summary_data.as_csv(summary))))
 
     assert len(lines) == 2 * 2 * 3 * 2
     of_local = [
@@ -207,7 +207,7 @@ def test_json_has_every_figure_and_null_for_diverged() -> None:
     diverged = make_cell("local", 0.0, task="regression", figures={"r2": bad, "loss": bad})
     fine = make_cell("federico", 0.0, task="regression", figures={"r2": good, "loss": good})
 
-    found = tables.as_json(aggregate(make_table(), [fine, diverged]))
+    found = summary_data.as_json(aggregate(make_table(), [fine, diverged]))
 
     federico, local = found["entries"]
     assert federico["mean"] == pytest.approx(0.2)

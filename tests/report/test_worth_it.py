@@ -9,8 +9,9 @@ from federico.report.aggregate import aggregate
 from federico.report.details import RunDetails, summarize
 from federico.report.drawing import render
 from federico.report.figures import WORTH, draw_all, worth
+from federico.report.summary_data import as_json
 from federico.report.table_summary import Summary
-from federico.report.tables import as_json, result_tables, worth_tables
+from federico.report.tables import result_tables, worth_tables
 from federico.report.text import notes
 from federico.report.text import worth as sentences
 from federico.report.writing import write_tables_and_pictures

@@ -23,7 +23,8 @@ from federico.experiment.grid import Cell
 from federico.experiment.observer import Observer
 from federico.experiment.tuning import final_figure
 from federico.report.aggregate import aggregate
-from federico.report.tables import ForTerminal, result_tables
+from federico.report.tables import result_tables
+from federico.report.text_table import ForTerminal
 from federico.runs.layout import CellDir, Description
 from federico.runs.metric import Metric, metric_of
 from federico.runs.records import Record

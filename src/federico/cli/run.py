@@ -131,7 +131,7 @@ def _show_what_was_run(grid: "Grid", options: RunOptions, *, was_finished: bool)
 
 def show_results(summary: "Summary", *, as_json: bool) -> None:
     """Print the table of a run or of kept results."""
-    from federico.report.tables import as_json as summary_as_json
+    from federico.report.summary_data import as_json as summary_as_json
 
     if as_json:
         print_json(summary_as_json(summary))
@@ -142,7 +142,8 @@ def show_results(summary: "Summary", *, as_json: bool) -> None:
 def print_summary(summary: "Summary") -> None:
     """Print headline, tables, and what differs from the paper's setting."""
     from federico.report import text
-    from federico.report.tables import ForTerminal, gain_tables, result_tables
+    from federico.report.tables import gain_tables, result_tables
+    from federico.report.text_table import ForTerminal
 
     out.print(text.headline(summary), style="bold", **PLAIN)
     console = for_tables()
@@ -263,7 +264,7 @@ def _show_estimate(grid: "Grid", options: RunOptions, known: "KnownResults") -> 
 
 
 def _print_estimate(grid: "Grid", rows: "Sequence[Estimate]") -> None:
-    from federico.report.tables import ForTerminal, TableCell, TextTable
+    from federico.report.text_table import ForTerminal, TableCell, TextTable
 
     lines = []
     for row in rows:

@@ -8,7 +8,8 @@ from federico.report import text
 from federico.report.details import summarize
 from federico.report.figures import caption
 from federico.report.table_summary import Summary
-from federico.report.tables import all_tables, markdown
+from federico.report.tables import all_tables
+from federico.report.text_table import markdown
 from federico.report.writing import DARK
 
 REMARKS = "remarks.md"

@@ -1,71 +1,27 @@
-"""The tables of a report: laid out once, written for a terminal, as Markdown, LaTeX or CSV."""
+"""The tables of a report, laid out once for all the ways in which they are written."""
 
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
-from rich.box import SIMPLE_HEAD
-from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, JustifyMethod, RenderResult
-from rich.table import Table as TerminalTable
-from rich.text import Text
 
 from federico.report import text
 from federico.report.entry import Difference, Entry
 from federico.report.table_summary import Summary, TunedRate
+from federico.report.text_table import MISSING, NOTHING, PAPER, SECONDS, TableCell, TextTable
 from federico.report.worth_it import WorthToClient, by_gain
 from federico.runs.comparison import share_in_words, sureness_in_short
 from federico.runs.metric import METRICS, Metric, tuning_metric
-from federico.runs.spreadsheet import csv_text
 from federico.runs.table import ShownRate, TableRow
 
 MOST_LISTED = 30
 """Clients that a table of clients lists one by one."""
 LISTED_AT_EACH_END = 10
 """Of more than that: how many of those who gain most are listed, and of those who gain least."""
-NOTHING = "-"
-PAPER = "paper"
 MOVED = "MB moved"
-SECONDS = "processor s"
 ALONE = "alone"
-STAYS = (PAPER, SECONDS)
-"""Columns that a narrow terminal does not part from the one before."""
-ESCAPED_IN_LATEX = {
-    "\\": r"\textbackslash ",
-    "&": r"\&",
-    "%": r"\%",
-    "#": r"\#",
-    "_": r"\_",
-    "$": r"\$",
-    "<": "$<$",
-    "±": r"$\pm$",
-    "\N{MINUS SIGN}": "$-$",
-}
-
-
-@dataclass(frozen=True)
-class TableCell:
-    """What stands in one place of a table."""
-
-    text: str
-    bold: bool = False
-
-
-MISSING = TableCell(NOTHING)
-
-
-@dataclass(frozen=True)
-class TextTable:
-    """A table, the names of its rows in the first column."""
-
-    title: str
-    headings: list[str]
-    lines: list[list[TableCell]]
-
-
 Show: TypeAlias = Callable[[Entry], TableCell]
 
 
@@ -292,208 +248,6 @@ def tuning_tables(summary: Summary) -> list[TextTable]:
     return [TextTable(title, headings, lines)]
 
 
-def markdown(table: TextTable) -> str:
-    """The table in Markdown, without its title."""
-    figures = len(table.headings) - 1
-    rule = ["---"] + ["---:"] * figures
-    written = _markdown_line(table.headings)
-    written += _markdown_line(rule)
-
-    for line in table.lines:
-        texts = []
-        for cell in line:
-            shown = cell.text
-            if cell.bold:
-                shown = f"**{shown}**"
-            texts.append(shown)
-        written += _markdown_line(texts)
-    return written
-
-
-def _markdown_line(texts: Sequence[str]) -> str:
-    joined = " | ".join(each.replace("|", "/") for each in texts)
-    return f"| {joined} |\n"
-
-
-def latex(table: TextTable) -> str:
-    """The table in LaTeX, with the rules of the package booktabs."""
-    headings = [TableCell(heading) for heading in table.headings]
-    body = [_latex_line(line) for line in table.lines]
-    figures = len(table.headings) - 1
-    columns = "l" + "r" * figures
-    parts = [
-        f"% {table.title}",
-        rf"\begin{{tabular}}{{{columns}}}",
-        r"\toprule",
-        _latex_line(headings),
-        r"\midrule",
-        *body,
-        r"\bottomrule",
-        r"\end{tabular}",
-    ]
-    return "\n".join(parts) + "\n"
-
-
-def _latex_line(line: Sequence[TableCell]) -> str:
-    texts = []
-    for cell in line:
-        shown = cell.text
-        for character, escaped in ESCAPED_IN_LATEX.items():
-            shown = shown.replace(character, escaped)
-        if cell.bold:
-            shown = rf"\textbf{{{shown}}}"
-        texts.append(shown)
-    joined = " & ".join(texts)
-    return rf"{joined} \\"
-
-
-def as_csv(summary: Summary) -> str:
-    """One line for each run, for programs."""
-    figure = summary.metric.name.replace(" ", "_")
-    rows: list[list[object]] = [
-        ["row", "method", "column", "rate_kind", "learning_rate", "rounds", "seed", figure]
-    ]
-    for entry in summary.entries:
-        place = [entry.row.name, entry.row.method, entry.column, entry.rate_kind, entry.rate]
-        for seed, value in entry.by_seed.items():
-            rows.append([*place, entry.rounds, seed, value])
-    return csv_text(rows)
-
-
-def gains_as_csv(summary: Summary) -> str:
-    """One line for each client of each run that is compared with the reference, for programs."""
-    headings = ["row", "column", "rate_kind", "learning_rate", "seed", "client"]
-    figures = ["figure", "reference", "gain", "standard_error", "clearly_worse"]
-    rows: list[list[object]] = [[*headings, *figures]]
-    for entry in summary.entries:
-        if entry.versus is None or entry.versus.clients is None:
-            continue
-        place = [entry.row.name, entry.column, entry.rate_kind, entry.rate]
-        for seed, run in entry.versus.clients.by_seed.items():
-            for client in run:
-                values = [client.figure, client.reference, client.gain, client.standard_error]
-                clearly_worse = int(client.is_clearly_worse)
-                rows.append([*place, seed, client.client, *values, clearly_worse])
-    return csv_text(rows)
-
-
-def as_json(summary: Summary) -> dict[str, Any]:
-    """All figures for programs: accuracies are fractions, what has diverged is null."""
-    table = summary.table
-    return {
-        "name": table.name,
-        "title": table.title,
-        "task": summary.task,
-        "metric": summary.metric.name,
-        "higher_is_better": summary.metric.higher_is_better,
-        "rounds": table.rounds,
-        "seeds": list(table.seeds),
-        "finished": not summary.unfinished,
-        "unfinished": summary.unfinished,
-        "headline": text.headline(summary),
-        "differences": text.differences(summary),
-        "reference": table.reference,
-        "entries": [_entry_as_json(summary, entry) for entry in summary.entries],
-        "tuned": [_tuned_as_json(tuned) for tuned in summary.tuned],
-    }
-
-
-def _tuned_as_json(tuned: TunedRate) -> dict[str, Any]:
-    scores = {}
-    for rate, score in tuned.scores.items():
-        scores[f"{rate:g}"] = _finite(score)
-    return {
-        "row": tuned.row.name,
-        "column": tuned.column,
-        "rounds": tuned.rounds,
-        "learning_rate": tuned.rate,
-        "scores": scores,
-    }
-
-
-def _entry_as_json(summary: Summary, entry: Entry) -> dict[str, Any]:
-    versus = None
-    if entry.versus is not None:
-        versus = _versus_as_json(entry.versus)
-
-    by_seed = {}
-    for seed, value in entry.by_seed.items():
-        by_seed[str(seed)] = _finite(value)
-    by_client = {}
-    for client, value in entry.by_client.items():
-        by_client[client] = _finite(value)
-    return {
-        "row": entry.row.name,
-        "title": entry.title,
-        "method": entry.row.method,
-        "column": entry.column,
-        "rate_kind": entry.rate_kind,
-        "learning_rate": entry.rate,
-        "rounds": entry.rounds,
-        "mean": _finite(entry.mean),
-        "sd": entry.sd(summary.table.spread),
-        "by_seed": by_seed,
-        "by_client": by_client,
-        "clients_of_seed": entry.clients_of_seed,
-        "clients_worse_than_mean": entry.worse_than_mean,
-        "other_metrics": _other_metrics_as_json(summary, entry),
-        "alone": None if entry.alone is None else _finite(entry.alone),
-        "worth": _worth_as_json(entry),
-        "versus_reference": versus,
-        "on_own_distribution": entry.on_own_distribution,
-        "effective_collaborators": entry.effective_collaborators,
-        "bytes_moved": entry.bytes_moved[-1],
-        "processor_seconds": entry.processor_seconds[-1],
-        "wall_seconds": entry.wall_seconds,
-        "finished": entry.finished,
-        "stored_as_mean": entry.stored_as_mean,
-    }
-
-
-def _other_metrics_as_json(summary: Summary, entry: Entry) -> dict[str, float | None]:
-    found: dict[str, float | None] = {}
-    for metric in METRICS[summary.task][1:]:
-        value = entry.other_figure(metric)
-        if value is not None:
-            found[metric.recorded_as] = _finite(value)
-    return found
-
-
-def _worth_as_json(entry: Entry) -> dict[str, dict[str, float | None]]:
-    """What each client is alone, together and as used; empty without private models."""
-    found: dict[str, dict[str, float | None]] = {}
-    for worth in entry.worth:
-        found[worth.client] = {
-            "alone": _finite(worth.alone),
-            "together": _finite(worth.together),
-            "used": _finite(worth.used),
-            "together_share": worth.together_share,
-            "together_chance": worth.together_chance,
-            "gain": _finite(worth.gain),
-        }
-    return found
-
-
-def _versus_as_json(versus: Difference) -> dict[str, Any]:
-    clients = None
-    if versus.clients is not None:
-        clients = {
-            "better": versus.clients.better,
-            "not_worse": versus.clients.not_worse,
-            "clearly_worse": versus.clients.clearly_worse,
-            "worst": _finite(versus.clients.worst),
-            "spread": versus.clients.spread,
-        }
-    return {
-        "difference": _finite(versus.mean),
-        "better": versus.better,
-        "runs": versus.runs,
-        "interval": versus.interval,
-        "p_value": versus.p_value,
-        "clients": clients,
-    }
-
-
 def megabyte_decimals(counts: Sequence[float]) -> int:
     """Decimals of a column of megabytes: one, more only where one would read as nothing."""
     moved = [count for count in counts if count > 0]
@@ -509,89 +263,6 @@ def megabyte_decimals(counts: Sequence[float]) -> int:
 def megabytes(count: float, decimals: int) -> str:
     """A number of bytes in megabytes."""
     return f"{count / 1e6:,.{decimals}f}"
-
-
-class ForTerminal:
-    """A table for a terminal, however narrow.
-
-    What is too wide continues below, with the names of the rows again. A heading may take several
-    lines, a figure never does.
-    """
-
-    def __init__(self, table: TextTable) -> None:
-        self.table = table
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Called by rich when the table is printed."""
-        table = self.table
-        on_one_line = []
-        broken = []
-        for place, heading in enumerate(table.headings):
-            on_one_line.append(_width(table, place, [heading]))
-            broken.append(_width(table, place, heading.split()))
-
-        if _total(on_one_line) <= options.max_width:
-            widths = on_one_line
-            parts = [list(range(1, len(widths)))]
-        else:
-            widths = broken
-            parts = _side_by_side(table, widths, options.max_width)
-
-        yield Text(f" {table.title}", "bold")
-        for part in parts:
-            yield _terminal_part(table, [0, *part], widths)
-        yield ""
-
-
-def _width(table: TextTable, place: int, heading: Sequence[str]) -> int:
-    """The width of a column whose heading is broken into these pieces."""
-    texts = list(heading)
-    for line in table.lines:
-        texts.append(line[place].text)
-    return max(map(cell_len, texts), default=0)
-
-
-def _total(widths: Sequence[int]) -> int:
-    """The width of columns with three spaces between them, and one at either end."""
-    return sum(widths) + 3 * len(widths) - 1
-
-
-def _side_by_side(table: TextTable, widths: Sequence[int], width: int) -> list[list[int]]:
-    """Columns that fit side by side after the names."""
-    headings = [*table.headings, ""]
-    parts: list[list[int]] = [[]]
-    for place in range(1, len(widths)):
-        together = [place]
-        if headings[place + 1] in STAYS:
-            together.append(place + 1)
-
-        line = [0, *parts[-1], *together]
-        needed = _total([widths[each] for each in line])
-        if parts[-1] and needed > width:
-            parts.append([])
-        parts[-1].append(place)
-    return parts
-
-
-def _terminal_part(table: TextTable, places: Sequence[int], widths: Sequence[int]) -> TerminalTable:
-    drawn = TerminalTable(box=SIMPLE_HEAD, show_edge=False)
-    for place in places:
-        justify: JustifyMethod = "right"
-        if place == 0:
-            justify = "left"
-        heading = Text(table.headings[place])
-        drawn.add_column(heading, justify=justify, width=widths[place])
-
-    for line in table.lines:
-        texts = []
-        for place in places:
-            cell = line[place]
-            style = ""
-            if cell.bold:
-                style = "bold"
-            texts.append(Text(cell.text, style))
-        drawn.add_row(*texts)
-    return drawn
 
 
 def _single_column(summary: Summary, rate_kind: ShownRate) -> TextTable:
@@ -802,10 +473,3 @@ def _processor_seconds(entries: Sequence[Entry]) -> TableCell:
         return MISSING
     seconds = [entry.processor_seconds[-1] for entry in entries]
     return TableCell(f"{np.mean(seconds):,.1f}")
-
-
-def _finite(value: float) -> float | None:
-    """The value for JSON, which has no infinity."""
-    if not math.isfinite(value):
-        return None
-    return value

@@ -5,7 +5,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from federico.errors import RunError
-from federico.report import tables
+from federico.report import summary_data, tables, text_table
 from federico.report.dark import darken, darkened
 from federico.report.details import RunDetails, read_details, summarize
 from federico.report.drawing import render, render_for_paper
@@ -39,12 +39,12 @@ def write_tables_and_pictures(folder: Path, summary: Summary) -> None:
     in_markdown = []
     in_latex = []
     for table in [*tables.all_tables(summary), *tables.worth_tables(summary)]:
-        in_markdown.append(f"{table.title}\n\n{tables.markdown(table)}")
-        in_latex.append(tables.latex(table))
+        in_markdown.append(f"{table.title}\n\n{text_table.markdown(table)}")
+        in_latex.append(text_table.latex(table))
     publish_text(folder / "table.md", "\n".join(in_markdown))
     publish_text(folder / "table.tex", "\n".join(in_latex))
-    publish_text(folder / "runs.csv", tables.as_csv(summary))
-    publish_text(folder / "gains.csv", tables.gains_as_csv(summary))
+    publish_text(folder / "runs.csv", summary_data.as_csv(summary))
+    publish_text(folder / "gains.csv", summary_data.gains_as_csv(summary))
 
 
 def draw_kept(target: Path, run: Path | None = None) -> None:

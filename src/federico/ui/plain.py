@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
-from federico.report.tables import TextTable
+from federico.report.text_table import TextTable
 from federico.runs.metric import Metric
 
 Plain: TypeAlias = dict[str, Any]

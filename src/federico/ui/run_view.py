@@ -12,7 +12,8 @@ from federico.report.drawing import looks
 from federico.report.entry import Entry
 from federico.report.figures import CAPTIONS
 from federico.report.table_summary import Population, Summary
-from federico.report.tables import MISSING, TableCell, TextTable, all_tables, worth_tables
+from federico.report.tables import all_tables, worth_tables
+from federico.report.text_table import MISSING, TableCell, TextTable
 from federico.report.worth_it import by_gain
 from federico.report.writing import OWN_FIGURE, for_dark_page
 from federico.runs.comparison import sureness_in_short

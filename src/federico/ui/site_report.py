@@ -10,8 +10,8 @@ from datetime import datetime
 from pathlib import Path
 
 from federico.report.about_client import ClientEvidence, about_client
-from federico.report.tables import MISSING, TableCell, TextTable
 from federico.report.text import percent
+from federico.report.text_table import MISSING, TableCell, TextTable
 from federico.runs.atomic import publish_text
 from federico.runs.comparison import shown_figure
 from federico.runs.layout import Description
