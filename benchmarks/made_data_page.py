@@ -54,13 +54,12 @@ throughout; of public data it makes another split.
 
 ```
 python -m benchmarks.made_data                     # measures what is not stored yet in benchmarks/made_data.json
-python -m benchmarks.made_data --only rings --seeds 200 201 --save FILE
+python -m benchmarks.made_data --only rings --seeds 300 301 --save FILE
 python -m benchmarks.page                          # writes this page
 ```
 
 Measured with the code of commit {commits} (torch {torch}). In every run the private model of each client had exactly the
-figure that `local` had{apart}. Since then clients hold out as large a part of every class as of the others, which is what
-`rings` needs most; it was measured with that on seeds 0 to 5 only, when it was chosen, where 0.5 points below became 0.1 above.
+figure that `local` had{apart}.
 """
 READING = """*Alone* is the mean over clients, *gain* what FedeRiCo adds to it, ± the standard error over seeds. *Worst
 client* is the lowest gain of a client, mean over seeds: with few test samples it is low whatever the method.

@@ -171,7 +171,7 @@ def cancer_by_size(random: np.random.Generator) -> MadeClients:
     return named(clients)
 
 
-@setting("linear", "regression", is_new=True)
+@setting("linear", "regression")
 def diabetes_by_age(random: np.random.Generator) -> MadeClients:
     """The course of diabetes a year on, practices by the age of their patients."""
     x, y = datasets.load_diabetes(return_X_y=True)
@@ -459,6 +459,30 @@ def slopes_apart_100(random: np.random.Generator) -> MadeClients:
 
 
 @setting("linear", "regression")
+def slopes_near_24(random: np.random.Generator) -> MadeClients:
+    """Values with slopes of one's own, near those of others, 24 samples."""
+    return slopes(random, 0.3, 24)
+
+
+@setting("linear", "regression")
+def slopes_apart_24(random: np.random.Generator) -> MadeClients:
+    """Values with slopes of one's own, as far apart as they are long, 24 samples."""
+    return slopes(random, 1.0, 24)
+
+
+@setting("linear", "regression")
+def slopes_far_24(random: np.random.Generator) -> MadeClients:
+    """Values with slopes of one's own, unlike those of others, 24 samples."""
+    return slopes(random, 3.0, 24)
+
+
+@setting("linear", "regression")
+def slopes_far_12(random: np.random.Generator) -> MadeClients:
+    """Values with slopes of one's own, unlike those of others, 12 samples."""
+    return slopes(random, 3.0, 12)
+
+
+@setting("linear", "regression")
 def target_units(random: np.random.Generator) -> MadeClients:
     """Slopes of one's own, each client's values in other units, 100 samples."""
     common = random.normal(size=6)
@@ -505,7 +529,7 @@ def bent_values(random: np.random.Generator) -> MadeClients:
     return named(clients)
 
 
-@setting("mlp", "regression", is_new=True)
+@setting("mlp", "regression")
 def shop_sales(random: np.random.Generator) -> MadeClients:
     """Numbers of sales, skewed; level and effects are each shop's own, 120 days."""
     effects = random.normal(size=5) / 2
@@ -521,7 +545,7 @@ def shop_sales(random: np.random.Generator) -> MadeClients:
     return named(clients)
 
 
-@setting("mlp", "regression", is_new=True)
+@setting("mlp", "regression")
 def two_outputs(random: np.random.Generator) -> MadeClients:
     """Two values for each sample, of which clients share the first one's rule only, 60 samples."""
     shared = random.normal(size=6)

@@ -48,6 +48,11 @@ GATE_SAMPLES = 2.0
 DOUBT = 3.0
 """Two samples are imagined, one of which speaks for either side with this many nats: among few
 samples there may be none on which a model is wrong, and such samples decide."""
+VALUES_ODDS = 0.25
+"""The prior odds of the collaborators in a predicted value, in parts of those in a class.
+
+Where the class is decided, a model that is not sure leaves the decision to those that are. A value
+is moved by every model's whole weight, so that collaborators who are no better do more harm."""
 
 
 @dataclass(frozen=True)
@@ -226,6 +231,12 @@ def _advantages(together: Sequence[FloatArray], alone: Sequence[FloatArray]) -> 
         judged = np.isfinite(by_mixture) | np.isfinite(by_own)
         advantages.append(by_mixture[judged] - by_own[judged])
     return advantages
+
+
+def prior_for_values(prior: float) -> float:
+    """What becomes of the gate's prior for classes where values are predicted."""
+    odds = VALUES_ODDS * prior / (1 - prior)
+    return odds / (1 + odds)
 
 
 def mixed_log_likelihood(log_likelihood: FloatArray, weights: FloatArray) -> FloatArray:

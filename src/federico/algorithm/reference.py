@@ -35,7 +35,7 @@ from typing import TypeAlias
 import numpy as np
 
 from federico.algorithm.aggregation import Say
-from federico.algorithm.evidence import FEW_SAMPLES, NO_GAIN, PRIOR_POWERS
+from federico.algorithm.evidence import FEW_SAMPLES, NO_GAIN, PRIOR_POWERS, VALUES_ODDS
 from federico.algorithm.gains import WAITING
 from federico.algorithm.reference_acceptance import ReferenceAcceptance, length_of
 from federico.algorithm.reference_evidence import (
@@ -476,6 +476,9 @@ class ReferenceFederation:
         if len(self.for_judging[i]) < FEW_SAMPLES:
             # It has judged the models of others by all its samples.
             prior = self.together_prior
+        if self.task == "regression":
+            odds = VALUES_ODDS * prior / (1 - prior)
+            prior = odds / (1 + odds)
         predicting = share_together(together, alone.log_likelihood, prior)
         chance = chance_that_together_is_better(together, alone.log_likelihood)
         if not isnan(chance):

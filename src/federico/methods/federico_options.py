@@ -70,7 +70,8 @@ class FedericoOptions(Options):
     where they move a peer's own model; worth two held-out samples."""
     predicting_prior: float = Field(default=0.5, gt=0, lt=1)
     """The same in what a peer predicts with. A peer that holds out fewer than eight samples takes
-    `together_prior` for both: it has judged the models of others by all its samples."""
+    `together_prior` for both: it has judged the models of others by all its samples. Where values
+    are predicted, the odds of the collaborators are a quarter of these: 0.5 becomes 0.2."""
     say: Say = "mutual"
     """Who decides how much an update counts for. `mutual`: the sender, but not more than the owner
     of the model trusts the sender; `owner`: the owner's trust alone; `sender`: the sender alone, as

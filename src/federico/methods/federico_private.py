@@ -14,7 +14,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from federico.algorithm.evidence import FEW_SAMPLES, chances, gates, mixed_log_likelihood
+from federico.algorithm.evidence import (
+    FEW_SAMPLES,
+    chances,
+    gates,
+    mixed_log_likelihood,
+    prior_for_values,
+)
 from federico.learning.calibration import Calibration
 from federico.learning.visits import Visits
 from federico.methods.federico_evidence import HeldOutEvidence
@@ -157,9 +163,8 @@ class PrivateModels:
                 continue
             both_explain.append(place)
             prior = self.opt.together_prior
-            # Who holds out few samples has judged the models of others by all it has.
-            if predicting and len(samples.alone) >= FEW_SAMPLES:
-                prior = self.opt.predicting_prior
+            if predicting:
+                prior = self._predicting_prior(len(samples.alone))
             priors.append(prior)
 
         judged = [samples for samples in explained if samples is not None]
@@ -187,6 +192,16 @@ class PrivateModels:
         """From now on these hosted peers do not become surer of their collaborators."""
         known = places & np.isfinite(self.chance)
         self.chance_ceiling[known] = self.chance[known]
+
+    def _predicting_prior(self, samples: int) -> float:
+        """The gate's prior in what a peer predicts with that holds out so many samples."""
+        prior = self.opt.predicting_prior
+        # Who holds out few samples has judged the models of others by all it has.
+        if samples < FEW_SAMPLES:
+            prior = self.opt.together_prior
+        if self.learner.task == "regression":
+            prior = prior_for_values(prior)
+        return prior
 
     def end_judging(self) -> None:
         """From now on collaboration may only count for less."""
