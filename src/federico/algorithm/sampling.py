@@ -49,9 +49,13 @@ class AbsentModels(PeerTable):
     def note(self, wanted: IntArray, came: IntArray) -> None:
         """Of the peers that were wanted in a round, these came."""
         came = np.sort(came)
-        failed = wanted[~among(wanted, came)]
-        earlier = self.peers[~among(self.peers, came)]
-        self.peers = np.union1d(earlier, failed) if len(failed) > 0 else earlier
+        has_come_at_last = among(self.peers, came)
+        self.peers = self.peers[~has_come_at_last]
+
+        did_come = among(wanted, came)
+        failed = wanted[~did_come]
+        if len(failed) > 0:
+            self.peers = np.union1d(self.peers, failed)
 
 
 class Sampler(Protocol):

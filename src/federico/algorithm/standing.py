@@ -85,6 +85,8 @@ class UpdateWorths(PeerTable):
     def note(self, contributors: IntArray, nats: FloatArray) -> BoolArray:
         """Take in what a round's updates were worth; returns which of them are refused."""
         places = self.meet(contributors)
-        self.worth[places] = np.clip(self.worth[places] + nats, -MOST_HARM, 0.0)
-        refused: BoolArray = self.worth[places] < -HARMFUL
+        total = self.worth[places] + nats
+        remembered = np.clip(total, -MOST_HARM, 0.0)
+        self.worth[places] = remembered
+        refused: BoolArray = remembered < -HARMFUL
         return refused

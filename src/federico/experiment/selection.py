@@ -93,6 +93,9 @@ def best_cells(
 def _require(grid: Grid, option: str, asked: Sequence[str], known: Sequence[str]) -> None:
     """Refuse a name that is none of the known ones."""
     for name in asked:
-        if name not in known:
-            names = ", ".join(each for each in known if each) or "no names to choose from"
-            raise ConfigError(f"{option} {name}: {grid.name} has none of that name; it has {names}")
+        if name in known:
+            continue
+        there_are = ", ".join(each for each in known if each)
+        if not there_are:
+            there_are = "no names to choose from"
+        raise ConfigError(f"{option} {name}: {grid.name} has none of that name; it has {there_are}")

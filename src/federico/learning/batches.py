@@ -126,12 +126,14 @@ class ClientSamples:
         """The same of each of these clients, which have equally many: [clients, samples, ...]."""
         distinct, which = np.unique(clients, return_inverse=True)
         if self._chosen is None:
-            order = np.arange(self.counts[distinct[0]])[None]  # [1, samples]
+            samples = self.counts[distinct[0]]
+            order = np.arange(samples)[None]  # [1, samples]
         else:
             order = np.stack([self._chosen[client] for client in distinct.tolist()])
-        positions = self.starts[distinct][:, None] + order  # [distinct, samples]
-        index = torch.from_numpy(positions[which]).to(self.all_targets.device)
-        return self.all_targets[index]
+        first = self.starts[distinct]
+        positions = first[:, None] + order  # [distinct, samples]
+        index = torch.from_numpy(positions[which])  # [clients, samples]
+        return self.all_targets[index.to(self.all_targets.device)]
 
     def add_by_sample(self, total: Tensor, batch: Batch, values: Tensor) -> None:
         """Add the values of each sample in the batch to that sample's row of `total`.

@@ -88,10 +88,11 @@ class Rows(ABC):
 
     def distances(self, which: IntArray, others: IntArray) -> FloatArray:
         """How far the row at which[k] is from the one at others[k], for all k."""
-        distances = np.zeros(len(which))
-        for k, (mine, other) in enumerate(zip(which.tolist(), others.tolist(), strict=True)):
-            distances[k] = _length(self[mine] - self[other])
-        return distances
+        distances: list[float] = []
+        for mine, other in zip(which.tolist(), others.tolist(), strict=True):
+            difference = self[mine] - self[other]
+            distances.append(_length(difference))
+        return np.array(distances)
 
     @abstractmethod
     def write(self, which: IntArray, values: Tensor) -> None:

@@ -467,15 +467,23 @@ def _room_for_labels(axes: Axes, values: Sequence[float]) -> None:
 
 def _cut_off_outliers(axes: Axes, gains: Sequence[float]) -> None:
     """Show most clients well: a few bars that are far longer than all others end at the edge."""
-    low, high = np.nanpercentile(gains, [2.5, 97.5])
+    of_clients = np.array(gains)
+    low, high = np.nanpercentile(of_clients, [2.5, 97.5])
     room = high - low
-    bottom = max(np.nanmin(gains), low - room)
-    top = min(np.nanmax(gains), high + room)
+    bottom = max(np.nanmin(of_clients), low - room)
+    top = min(np.nanmax(of_clients), high + room)
+
+    # Nothing gained is always in sight.
     bottom = min(bottom, 0.0)
     top = max(top, 0.0)
-    cut = sum(gain < bottom or gain > top for gain in gains)
-    edge = 0.04 * (top - bottom or 1.0)
+    height = top - bottom
+    if height == 0:
+        height = 1.0
+    edge = 0.04 * height
     axes.set_ylim(bottom - edge, top + edge)
+
+    is_cut = (of_clients < bottom) | (of_clients > top)
+    cut = int(is_cut.sum())
     if cut:
         longer = f"{text.count(cut, 'bar')} longer than shown"
         axes.set_xlabel(f"{axes.get_xlabel()} ({longer})")

@@ -68,9 +68,12 @@ def draw_kept(target: Path, run: Path | None = None) -> None:
 def _copy_picture(source: Path, target: Path, name: str) -> None:
     """Copy the picture and the one for a dark page, if there is a picture."""
     picture = source / f"{name}.png"
-    if picture.exists():
-        publish_bytes(target / picture.name, picture.read_bytes())
-        publish_bytes(target / f"{name}{DARK}.png", for_dark_page(picture))
+    if not picture.exists():
+        return
+    light = picture.read_bytes()
+    dark = for_dark_page(picture)
+    publish_bytes(target / f"{name}.png", light)
+    publish_bytes(target / f"{name}{DARK}.png", dark)
 
 
 def for_dark_page(picture: Path) -> bytes:

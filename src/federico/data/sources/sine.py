@@ -30,10 +30,13 @@ class Sine(SourceOptions):
         """The points from left to right; the owner of each is the number of its interval."""
         points = self.clients * self.samples_per_client
         right_end = 2 * np.pi * self.cycles
-        x = np.linspace(0, right_end, points)[:, None]
-        noise = rng.stream(seed, "noise").standard_normal(x.shape)
+        x = np.linspace(0, right_end, points)[:, None]  # [points, 1]
+        draw = rng.stream(seed, "noise")
+        noise = draw.standard_normal(x.shape)
         y = np.sin(x) + self.noise * noise
 
-        owners = np.repeat(numbered_ids(self.clients), self.samples_per_client)
+        intervals = numbered_ids(self.clients)
+        owners = np.repeat(intervals, self.samples_per_client)
         schema = Schema("regression", input_shape=(1,), outputs=1)
-        return checked(Dataset(Samples(x, y), schema, owners), self.kind)
+        dataset = Dataset(Samples(x, y), schema, owners)
+        return checked(dataset, self.kind)
