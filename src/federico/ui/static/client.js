@@ -20,7 +20,7 @@ export function aboutClient(client) {
       y: series.weights,
     };
   });
-  const chart = lines.length ? lineChart(`Whose models ${client.client} trusts`, "round", "weight (%)", lines, { unit: "%" }) : null;
+  const chart = lines.length ? lineChart(`Whose models ${called(client.client)} trusts`, "round", "weight (%)", lines, { unit: "%" }) : null;
   const figures = client.figures.map((metric) => usedAndAlone(`${metric.name} of ${client.client}`, metric));
   const parts = [
     element("h2", {}, /^client\b/i.test(client.client) ? client.client : `Client ${client.client}`),
@@ -47,7 +47,7 @@ function moves(client) {
   const items = client.moves.map((move) => {
     const rounds = move.round - move.since > 1 ? `Rounds ${move.since + 1} to ${move.round}` : `Round ${move.round}`;
     const changes = move.changes.map((change, place) => {
-      const owner = change.owner === client.client ? "its own model" : `the model of ${change.owner}`;
+      const owner = change.owner === client.client ? "its own model" : `the model of ${called(change.owner)}`;
       const way = change.after > change.before ? "rose" : "fell";
       return `${place ? "that" : "its trust"} in ${owner} ${way} from ${percentText(change.before)} to ${percentText(change.after)}`;
     });

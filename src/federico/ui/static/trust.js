@@ -31,6 +31,8 @@ const MOST_LINES = 1000;
 const LINE = 16;
 // The width of a letter on a phone, where they are the largest.
 const LETTER = 11;
+// Letters of all columns' names that have room side by side, on a phone too; with more, names are turned.
+const MOST_SIDE_BY_SIDE = 32;
 const TABLE_AFTER = 150;
 // From no weight to all of it, on a light and on a dark page.
 const SHADES = { light: [[240, 244, 248], [0, 48, 92]], dark: [[35, 42, 51], [160, 220, 255]] };
@@ -119,9 +121,10 @@ class TrustView {
   namedHeat() {
     if (this.nodes.length > MOST_NAMES) return this.heat;
     const nameOf = (node) => (this.trust.by_group ? node.label : shortened(node.name, 8));
+    const areShort = this.nodes.length * Math.max(...this.nodes.map((node) => nameOf(node).length)) <= MOST_SIDE_BY_SIDE;
     const names = () => this.order.map((node) => element("span", {}, nameOf(this.nodes[node])));
     return element("div", { class: "heat" },
-      element("div", { class: "columns", "aria-hidden": "true" }, names()),
+      element("div", { class: areShort ? "columns short" : "columns", "aria-hidden": "true" }, names()),
       element("div", { class: "rows", "aria-hidden": "true" }, names()),
       this.heat);
   }
