@@ -156,7 +156,7 @@ function gains(run, row) {
   return [
     gainChart(title, axisName(metric), metric.percent ? "gain (points)" : "gain", values),
     ...paragraphs([more > 0 ? `${more} more are in the table.` : ""], "soft"),
-    folded(`Each client: alone, ${hasFedAvg ? "FedAvg, " : ""}together`, table(`Each client, ${axisName(metric)}`, ["client", "alone", ...(hasFedAvg ? ["FedAvg"] : []), "with collaborators", "used", metric.percent ? "gain (points)" : "gain", "share of collaborators", "how sure"], lines)),
+    folded(`Each client: alone${hasFedAvg ? ", FedAvg" : ""} and together`, table(`Each client, ${axisName(metric)}`, ["client", "alone", ...(hasFedAvg ? ["FedAvg"] : []), "with collaborators", "used", metric.percent ? "gain (points)" : "gain", "share of collaborators", "how sure"], lines)),
   ];
 }
 
