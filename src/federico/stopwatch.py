@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from federico.types import IntArray
+import numpy as np
+from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
@@ -26,10 +27,10 @@ class Spent:
 class Stopwatch:
     """Measures the phases of a round."""
 
-    def __init__(self, samples: Callable[[], IntArray] | None = None) -> None:
+    def __init__(self, samples: Callable[[], NDArray[np.int64]] | None = None) -> None:
         """`samples`: tells how many went through models for each client so far, [clients]."""
         self._samples_so_far = samples
-        self._samples: dict[str, IntArray] = {}
+        self._samples: dict[str, NDArray[np.int64]] = {}
         self._seconds: dict[str, float] = defaultdict(float)
         self._processor_seconds: dict[str, float] = defaultdict(float)
 
