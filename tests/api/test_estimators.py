@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.exceptions import NotFittedError
 from torch import nn
 
@@ -177,3 +177,29 @@ def test_an_unknown_category_may_be_taken_for_a_missing_value() -> None:
     assert len(model.predict(new, client="north", unknown="missing")) == 60
     with pytest.raises(DataError, match="give a pandas frame with the columns 0, 1, 2, ward"):
         model.predict(new.iloc[0], client="north")
+
+
+def test_scikit_learn_knows_what_they_are() -> None:
+    assert is_classifier(FedericoClassifier())
+    assert is_regressor(FedericoRegressor())
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"rounds": 3}, "rounds is a parameter of the estimator"),
+        ({"seeds": [0, 1]}, "fitted with one seed"),
+        ({"methods": ["local"]}, "predicts with the models of 'federico'"),
+    ],
+)
+def test_settings_that_an_estimator_cannot_use_are_refused(
+    settings: dict[str, object], message: str
+) -> None:
+    clients = {name: (x, np.where(x[:, 0] > 0, 1, 0)) for name, x in X.items()}
+    with pytest.raises(ConfigError, match=message):
+        FedericoClassifier(settings=settings).fit(clients)
+
+
+def test_the_name_of_a_file_is_no_data() -> None:
+    with pytest.raises(DataError, match=r"'new.csv' is a name, not data; client.read"):
+        fitted().predict("new.csv", client="north")

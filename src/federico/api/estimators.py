@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
@@ -63,8 +63,10 @@ class _PersonalModels(BaseEstimator):  # type: ignore[misc]
         if directory is None:
             temporary = TemporaryFolder()
             directory = temporary.path
+        given = dict(self.settings or {})
+        _refuse_settings_of_its_own(given)
         settings: dict[str, Any] = {"methods": ["federico"], "name": "fit"}
-        settings |= self.settings or {}
+        settings |= given
         settings |= more
         trained = run(
             clients=clients,
@@ -147,6 +149,20 @@ def _files_below(folder: Path) -> dict[str, bytes]:
     return found
 
 
+def _refuse_settings_of_its_own(settings: Mapping[str, Any]) -> None:
+    """Refuse settings that are parameters of the estimator, and methods that it cannot use."""
+    for name in ("rounds", "seed", "model", "directory"):
+        if name in settings:
+            raise ConfigError(f"settings: {name} is a parameter of the estimator: {name}=...")
+    if "seeds" in settings:
+        raise ConfigError("settings: seeds: an estimator is fitted with one seed: seed=...")
+    if "federico" not in settings.get("methods", ["federico"]):
+        raise ConfigError(
+            "settings: methods: an estimator predicts with the models of 'federico'; add it, or "
+            "train other methods with federico.run"
+        )
+
+
 def _refuse_what_names_no_class(parts: Sequence[GivenData]) -> None:
     """Refuse labels that are missing, and values that somebody may want to have predicted."""
     for part in parts:
@@ -166,7 +182,7 @@ def _refuse_what_names_no_class(parts: Sequence[GivenData]) -> None:
             )
 
 
-class FedericoClassifier(_PersonalModels):
+class FedericoClassifier(ClassifierMixin, _PersonalModels):  # type: ignore[misc]
     """Personal classifiers of several clients, each with the right collaborators.
 
     For example:
@@ -242,7 +258,7 @@ class FedericoClassifier(_PersonalModels):
         return float(accuracy_score(y, self.predict(X, client, unknown=unknown)))
 
 
-class FedericoRegressor(_PersonalModels):
+class FedericoRegressor(RegressorMixin, _PersonalModels):  # type: ignore[misc]
     """Personal regressors of several clients, each with the right collaborators.
 
     For example:

@@ -147,6 +147,8 @@ def new_samples(x: Any, schema: Schema, unknown: Unknown = "error") -> Array:
     The column of labels may be there or not. `unknown` says what becomes of a category that the
     model has never seen.
     """
+    if isinstance(x, str | Path):
+        raise DataError(f"x: {str(x)!r} is a name, not data; client.read(...) reads a file")
     if _is_hugging_face(x):
         x = _hugging_face_inputs(x)
     elif _is_torch_dataset(x):
