@@ -16,6 +16,9 @@ all again once models are not judged any more, `not held out` never are. Those s
 neither: the round to keep is chosen by them. Those that are marked are for testing,
 with the mark of a backdoor."""
 
+FEW_OUTPUTS = 16
+"""Up to this many numbers for each sample are added up column by column."""
+
 SampleIndex: TypeAlias = Tensor | tuple[None, slice]
 """Positions of samples: a tensor [visits, samples], or, for a single visit whose samples lie side
 by side, a slice, which is read without a copy."""
@@ -146,7 +149,16 @@ class ClientSamples:
             return
 
         is_sample = batch.weights > 0
-        total.index_add_(0, batch.index[is_sample], values[is_sample])
+        rows = batch.index[is_sample]
+        added = values[is_sample]  # [samples, outputs]
+        outputs = added.shape[1]
+        if outputs > FEW_OUTPUTS:
+            total.index_add_(0, rows, added)
+            return
+
+        # Column by column it takes a fraction of the time, and every sum has the same order.
+        for column in range(outputs):
+            total[:, column].index_add_(0, rows, added[:, column])
 
     def in_stored_order(self, clients: IntArray, size: int) -> Iterator[Batch]:
         """All samples of these clients as they are stored, in batches of `size`."""
