@@ -2,9 +2,11 @@
 
     python -m benchmarks.client_sizes              seeds 100 to 107; prints the table
     python -m benchmarks.client_sizes --seeds 200
+    python -m benchmarks.client_sizes --stored     the same of clients of 5 to 2000 samples
 
 Eight clients of 10 to 10,000 samples tell two classes apart, each by a rule of its own near that of
-the others. The seeds are others than those that any rule was chosen on.
+the others. The seeds are others than those that any rule was chosen on. What is stored are the
+settings `unequal_linear` and `unequal_mlp` of `benchmarks.made_data`, by the size of clients.
 """
 
 import argparse
@@ -13,13 +15,15 @@ from statistics import mean
 
 import numpy as np
 
-from benchmarks.made_data import BATCH_SIZE, Outcome, measure
+from benchmarks.made_data import BATCH_SIZE, STORED, Kept, Outcome, measure
 from benchmarks.made_settings import MadeClients, Setting, divided, linear_classes, named
 from federico.compat import use_threads
 
 SIZES = (10, 100, 1000, 10_000)
 CLIENTS_OF_EACH = 2
 SEEDS = range(100, 108)
+UNEQUAL = ("unequal_linear", "unequal_mlp")
+"""Settings with clients of other sizes that are stored."""
 
 
 def clients_of_all_sizes(random: np.random.Generator) -> MadeClients:
@@ -52,10 +56,10 @@ def table(outcomes: Sequence[Outcome]) -> str:
                     alone.append(100 * outcome.alone[place])
                     gains.append(100 * outcome.gain[place])
                     shares.append(100 * outcome.together_share[place])
-        worst = min(gains)
+        gain = round(mean(gains), 1) + 0.0  # no minus before a zero
+        worst = round(min(gains), 1) + 0.0
         lines.append(
-            f"| {size:,} | {mean(alone):.1f} | {mean(gains):+.1f} | {worst:+.1f} "
-            f"| {mean(shares):.0f} % |"
+            f"| {size:,} | {mean(alone):.1f} | {gain:+.1f} | {worst:+.1f} | {mean(shares):.0f} % |"
         )
     return "\n".join(lines)
 
@@ -64,8 +68,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seeds", nargs="+", type=int, default=list(SEEDS))
+    parser.add_argument("--stored", action="store_true", help="measure nothing")
     asked = parser.parse_args(arguments)
 
+    if asked.stored:
+        kept = Kept.read(STORED)
+        print(table([run for name in UNEQUAL for run in kept.of(name, BATCH_SIZE, asked.seeds)]))
+        return
     use_threads(1)
     print(table([measure(SETTING, BATCH_SIZE, seed) for seed in asked.seeds]))
 

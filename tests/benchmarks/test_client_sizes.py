@@ -3,8 +3,10 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
-from benchmarks.client_sizes import CLIENTS_OF_EACH, SIZES, clients_of_all_sizes, table
+from benchmarks.client_sizes import CLIENTS_OF_EACH, SIZES, clients_of_all_sizes, main, table
+from benchmarks.page import DOCS
 from tests.benchmarks.test_made_data import OUTCOME
 
 
@@ -22,3 +24,11 @@ def test_each_size_has_a_line_of_means_and_its_worst_client() -> None:
         "| 10 | 70.0 | +4.0 | -2.0 | 70 % |",
         "| 10,000 | 90.0 | +0.1 | +0.0 | 30 % |",
     ]
+
+
+def test_the_page_on_the_method_has_the_table_of_what_is_stored(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    main(["--stored"])
+    page = (DOCS / "explanation-method-federico.md").read_text(encoding="utf-8")
+    assert capsys.readouterr().out in page
