@@ -27,7 +27,7 @@ from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from socket import socket
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import zenoh
@@ -296,7 +296,7 @@ def pairs_beside_a_mute_member(rounds: int, repeats: int) -> Iterator[Pair]:
             yield Pair(peace, stretch(victim, rounds), 0.0)
 
 
-def measure(attack: str, rounds: int, repeats: int) -> dict[str, object]:
+def measure(attack: str, rounds: int, repeats: int) -> dict[str, Any]:
     """What a victim spends on this attack, as medians over pairs."""
     if attack == "mute":
         found = list(pairs_beside_a_mute_member(rounds, repeats))

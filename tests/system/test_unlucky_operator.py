@@ -1,14 +1,19 @@
-"""A clock a day off and a full disk at one of several real peers: noticed, named, nothing lost."""
+"""A clock a day off, a full disk, or another federation file at one of several real peers.
+
+It is noticed and named, nothing is lost, and nobody honest is blamed.
+"""
 
 import os
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import tomli_w
 from peers import PATIENCE, Federation, Site, small, until
 
 DAY = 24 * 3600.0
@@ -208,3 +213,58 @@ def test_a_full_disk_ends_a_peer_which_says_why_and_resumes(tmp_path: Path) -> N
             for site in federation:
                 site.running.terminate()
             federation.succeeds()
+
+
+def has_same_file(site: Site, other: Site) -> bool:
+    """Whether a site has seen no other file there."""
+    status = site.status
+    if status is None or other.name not in status.members:
+        return True
+    return status.members[other.name].same_file
+
+
+def test_a_changed_federation_file_is_named_by_all_until_it_is_changed_back(
+    tmp_path: Path,
+) -> None:
+    with Federation(tmp_path, small(3, rounds=1_000_000)) as federation:
+        *others, odd = federation
+        for site in federation:
+            site.set(wait_for_members=2.0)
+        federation.start()
+        until("rounds", lambda: all(site.round >= 3 for site in federation))
+        odd.running.terminate()
+        assert odd.wait() == 0
+        played = odd.round
+
+        agreed = odd.options["federation"]
+        tables = tomllib.loads((odd.file.parent / agreed).read_text())
+        changed = odd.file.parent / "changed.toml"
+        changed.write_text(tomli_w.dumps({**tables, "rounds": 999_999}))
+        odd.set(federation=str(changed))
+        odd.start()
+        assert odd.wait() == 4
+        assert "another version of the federation file" in odd.said
+
+        kept = odd.state.rename(odd.file.parent / "kept")
+        odd.start()
+        for site in others:
+            until("it is noticed", lambda s=site: not has_same_file(s, odd))  # type: ignore[misc]
+            assert f"{odd.name} has another version of the federation file" in site.said
+            goes_on(site)
+        until("it says so itself", lambda: not has_same_file(odd, others[0]))
+        odd.running.terminate()
+        assert odd.wait() == 0
+
+        shutil.rmtree(odd.state)
+        kept.rename(odd.state)
+        odd.set(federation=agreed)
+        odd.start()
+        until("it goes on", lambda: odd.round > played + 2)
+        for site in others:
+            until("it is back", lambda s=site: has_same_file(s, odd) and s.sees(odd.name))  # type: ignore[misc]
+        rounds = [record.round for record in odd.records]
+        assert rounds == list(range(1, len(rounds) + 1)), "nothing is lost"
+        assert nobody_is_blamed([*others, odd])
+        for site in federation:
+            site.running.terminate()
+        federation.succeeds()
