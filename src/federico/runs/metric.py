@@ -84,8 +84,11 @@ class Metric:
         """
         import numpy as np
 
-        by_client = np.array(self.of_clients(figures))  # [clients]
-        if np.isinf(by_client).any():
+        # As in `of_clients`, but of thousands of clients at once; None becomes NaN.
+        by_client = np.array(figures[self.recorded_as], dtype=np.float64)  # [clients]
+        losses = np.array(figures["loss"], dtype=np.float64)  # [clients]
+        has_diverged = np.isnan(by_client) & np.isnan(losses)
+        if has_diverged.any() or np.isinf(by_client).any():
             return self.worst
 
         weights = np.array(samples, dtype=np.float64)  # [clients]
@@ -94,7 +97,6 @@ class Metric:
             # R2 of a few nearly equal test targets can be anything, and must not count like others.
             imperfect = defined & (by_client < 1)
             if imperfect.any():
-                losses = np.array(figures["loss"], dtype=np.float64)
                 weights[imperfect] *= losses[imperfect] / (1 - by_client[imperfect])
                 defined = imperfect
         if not weights[defined].any():
