@@ -132,6 +132,26 @@ def test_a_tenth_of_a_point_does_not_look_like_a_difference() -> None:
     assert 20 < high - low < 26
 
 
+def test_columns_with_little_between_their_rows_do_not_hide_rows_of_other_columns() -> None:
+    table = make_table(rounds=2, columns=["near", "far"])
+    cells = []
+    for row, near, far in (("federico", 0.965, 0.964), ("local", 0.964, 0.534)):
+        cells.append(make_cell(row, 0.5, near, column="near"))
+        cells.append(make_cell(row, 0.5, far, column="far"))
+
+    for axes in drawn(overview(aggregate(table, cells))):
+        low, high = axes.get_xlim()
+        assert low < 53.4
+        assert high > 96.5
+
+
+def test_what_was_measured_in_a_single_round_is_a_dot() -> None:
+    cells = [make_cell("federico", 0.9), make_cell("local", 0.7)]
+    left, _ = drawn(cost(aggregate(make_table(rounds=1), cells)))
+    markers = {line.get_label(): line.get_marker() for line in left.get_lines()}
+    assert markers["FedeRiCo"] == "o"
+
+
 def test_the_key_names_only_distributions_that_are_drawn(tmp_path: Path) -> None:
     rounds_played = []
     for weights in ({"a": 1.0}, {"a": 0.6, "b": 0.4}):

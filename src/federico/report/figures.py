@@ -189,6 +189,9 @@ def overview(
 
     for axes, column in zip(panels_of_columns, columns, strict=True):
         _column_of_dots(axes, summary, column, rows)
+    # Columns share their axis, so it is known only now what it has to hold.
+    last = panels_of_columns[-1]
+    _keep_in_proportion(last.get_xlim, last.set_xlim, summary.metric)
     legend_below(figure, _overview_legend(summary), 3)
     return figure
 
@@ -202,7 +205,6 @@ def _column_of_dots(axes: Axes, summary: Summary, column: str, rows: Sequence[Ta
     axes.set(xlabel=summary.metric.axis, ylim=(len(rows) - 0.4, -0.6))
     axes.set_yticks(range(len(rows)), names, parse_math=False)
     axes.margins(x=0.12)
-    _keep_in_proportion(axes.get_xlim, axes.set_xlim, summary.metric)
     clean(axes, "x")
     axes.tick_params(axis="y", length=0, labelsize=9.5)
     subtitle(axes, column or _direction(summary))
@@ -251,13 +253,14 @@ def _drawn(metric: Metric, values: Iterable[float]) -> list[float]:
 def _line(
     axes: Axes, x: Sequence[float], y: Sequence[float] | FloatArray, entry: Entry, look: Look
 ) -> None:
-    """One row's line, with its name for the legend."""
+    """One row's line, with its name for the legend; a dot where there is a single round."""
     axes.plot(
         x,
         y,
         color=look.color,
         linestyle=look.line,
         linewidth=2,
+        marker="o" if len(x) == 1 else "",
         label=short(entry.title, LONGEST_NAME),
     )
 
