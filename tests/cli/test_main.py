@@ -178,16 +178,18 @@ def test_an_error_that_quotes_a_file_is_no_order_to_the_terminal(
 
 
 @pytest.mark.parametrize("arguments", [["data", "list"], ["data", "list", "--json"]])
-def test_closed_pipe_ends_a_command_quietly(
-    federico: Command, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
-) -> None:
+def test_closed_pipe_ends_a_command_quietly(tmp_path: Path, arguments: list[str]) -> None:
     reading, writing = os.pipe()
     os.close(reading)
+    # In a process of its own: what could not be written stays in the console's memory, and would
+    # be written by the next command.
+    command = [sys.executable, "-m", "federico", *arguments]
     with os.fdopen(writing, "w") as nobody_reads:
-        monkeypatch.setattr(sys, "stdout", nobody_reads)
-        answer = federico(*arguments)
-    assert answer.code == 128 + signal.SIGPIPE
-    assert answer.err == ""
+        done = subprocess.run(
+            command, cwd=tmp_path, stdout=nobody_reads, stderr=subprocess.PIPE, check=False
+        )
+    assert done.returncode == 128 + signal.SIGPIPE
+    assert done.stderr == b""
 
 
 def test_ctrl_c_speaks_of_checkpoints_only_where_there_are_some(
