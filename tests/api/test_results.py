@@ -208,3 +208,15 @@ def test_progress_is_shown_on_request_only(
     assert "3/3" not in said
     start(tmp_path, overwrite=True, progress=True)
     assert "3/3" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("progress", [None, True], ids=["lines", "bars"])
+def test_no_name_of_a_client_is_an_order_to_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], progress: bool | None
+) -> None:
+    named = {"north\x1b]0;mine\x9b2J": people()["a"], "south": people()["b"]}
+    start(tmp_path, clients=named, progress=progress)
+    said = capsys.readouterr().err
+    assert "north" in said
+    assert "\x1b]" not in said
+    assert "\x9b" not in said

@@ -137,7 +137,7 @@ class TerminalBars(RoundBars):
     def data_loaded(self, summary: DataSummary) -> None:
         """Write what the data looks like above the bars."""
         for line in summary.lines:
-            self._shown.console.print(line, highlight=False, markup=False)
+            self._shown.console.print(printable(line), highlight=False, markup=False)
 
     def show(self, cell: Path, bar: Bar) -> None:
         """Draw the bar."""
@@ -147,7 +147,8 @@ class TerminalBars(RoundBars):
 
     def say(self, message: str) -> None:
         """Write one line above the bars."""
-        self._shown.console.print(f"federico: {message}", highlight=False, markup=False)
+        line = f"federico: {printable(message)}"
+        self._shown.console.print(line, highlight=False, markup=False)
 
 
 class NotebookBars(RoundBars):

@@ -16,11 +16,12 @@ def inert(value: object) -> object:
     Numbers stay as they are, and so does text that is one, such as the label "-1". Characters that
     a terminal would obey are replaced, as the file may be printed to one.
     """
-    if isinstance(value, str):
-        value = "\r".join(printable(part) for part in value.split("\r"))
-    if not isinstance(value, str) or not value.startswith(FORMULA_STARTS) or _is_number(value):
+    if not isinstance(value, str):
         return value
-    return f"'{value}"
+    shown = printable(value)
+    if value.startswith(FORMULA_STARTS) and not _is_number(value):
+        return f"'{shown}"
+    return shown
 
 
 def csv_text(rows: Iterable[Iterable[object]]) -> str:
