@@ -5,20 +5,27 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Annotated, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
+
+Seconds: TypeAlias = Annotated[float, Field(ge=0, le=1e15, allow_inf_nan=False)]
+"""A file that holds more, or no number, is damaged."""
+Count: TypeAlias = Annotated[int, Field(ge=0, le=1 << 53)]
+"""The same of samples: sums of such numbers are exact."""
 
 
 @dataclass(frozen=True)
 class Spent:
     """What a round took, by phase."""
 
-    seconds: dict[str, float]
+    seconds: dict[str, Seconds]
     """Seconds by the clock on the wall."""
-    processor_seconds: dict[str, float]
+    processor_seconds: dict[str, Seconds]
     """Seconds of all threads of this process together: the same whatever else the machine does."""
-    samples: dict[str, list[int]] = field(default_factory=dict)
+    samples: dict[str, list[Count]] = field(default_factory=dict)
     """How many samples models went through for each client, by phase: where one process works for
     many clients at once, their seconds cannot be told apart, and are shared out by this. Empty
     where it is not counted; without the phases in which no model meets samples."""

@@ -315,3 +315,16 @@ def test_records_of_two_processes_are_joined_to_those_of_one() -> None:
         for some in (slice(0, 30), slice(30, None))
     ]
     assert Record.joined(parts) == whole
+
+
+@pytest.mark.parametrize(
+    "seconds",
+    ["NaN", "Infinity", "1e308", "-1.0", pytest.param("[" * 100_000, id="nested")],
+)
+def test_seconds_that_nobody_can_have_spent_are_as_good_as_none(
+    journal: Journal, tmp_path: Path, seconds: str
+) -> None:
+    lines = journal.timings.read_text().splitlines()
+    lines[1] = f'{{"round":2,"seconds":{{"m_step":{seconds}}},"processor_seconds":{{}}}}'
+    journal.timings.write_text("\n".join(lines) + "\n")
+    assert read_spent(tmp_path) == []

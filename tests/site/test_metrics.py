@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from federico.network.waits import Wait
 from federico.runs.comparison import Comparison
 from federico.site.metrics import StatusCollector
 from federico.site.status import Status
@@ -46,3 +47,8 @@ def test_what_a_site_does_not_know_it_does_not_tell() -> None:
     assert "federico_together_chance" not in values
     assert "federico_together_share" in values
     assert "federico_together_share" not in told(replace(STATUS, comparison=None))
+
+
+def test_a_wait_that_began_after_the_status_was_written_has_taken_no_time() -> None:
+    later = Wait("Bern", "its model", since=STATUS.updated + 5, until=STATUS.updated + 60)
+    assert told(replace(STATUS, waits=[later]))["federico_waiting_seconds"] == 0

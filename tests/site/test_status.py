@@ -44,7 +44,12 @@ def test_what_a_site_is_alone_and_together_is_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "reason"),
-    [(None, "no peer has been started"), ("{}", "cannot be read"), ("?", "cannot be read")],
+    [
+        (None, "no peer has been started"),
+        ("{}", "cannot be read"),
+        ("?", "cannot be read"),
+        pytest.param("[" * 100_000, "cannot be read", id="nested"),
+    ],
 )
 def test_a_status_that_is_none_is_named(tmp_path: Path, content: str | None, reason: str) -> None:
     if content is not None:

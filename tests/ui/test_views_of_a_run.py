@@ -86,7 +86,17 @@ def test_seconds_are_shared_out_by_the_samples_that_models_met(tmp_path: Path) -
     assert cell_view(whole)["seconds"] == pytest.approx([1.0, 0.6, 0.4])
 
 
-@pytest.mark.parametrize("samples", [None, {"train": [1, 2]}, {"train": [0, 0, 0]}, "damaged"])
+@pytest.mark.parametrize(
+    "samples",
+    [
+        None,
+        {"train": [1, 2]},
+        {"train": [0, 0, 0]},
+        {"train": [-5, 7, 1]},
+        {"train": [10**23, 1, 1]},
+        "damaged",
+    ],
+)
 def test_seconds_are_not_shared_out_where_a_round_does_not_say_how(
     tmp_path: Path, samples: object
 ) -> None:

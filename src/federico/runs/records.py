@@ -88,7 +88,7 @@ class Record:
     together_chance: list[float | None] | None = None
     """How probable it is, for each client, that the collaborators' models do better than the one
     trained alone, from 0 to 1, as its held-out samples tell; None for a client without
-    collaborators or with fewer than two such samples, and in the records of older versions."""
+    collaborators or without such samples, and in the records of older versions."""
     gains: list[dict[str, float | None]] | None = None
     """What the models that each client judged were worth to it, in nats against a guess on the
     samples that it held out; None for a model whose outputs were not finite, or that was an echo of
@@ -339,7 +339,7 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
     for line in _whole_lines(path):
         try:
             found: dict[str, Any] = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:  # also of what is nested too deeply
             raise _damaged(path, str(error)) from None
         yield found
 

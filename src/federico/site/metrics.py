@@ -102,7 +102,8 @@ def _members(status: Status) -> Iterator[Metric]:
     # Several rounds may wait for one member: what counts is the longest wait.
     waited: dict[str, float | None] = {}
     for wait in sorted(status.waits, key=lambda wait: wait.since, reverse=True):
-        waited[wait.member] = status.updated - wait.since
+        seconds = status.updated - wait.since
+        waited[wait.member] = max(seconds, 0.0)  # it may have begun while the status was written
 
     yield _by_label("member_here", "Whether a member is here now", "member", here)
     yield _by_label("member_strikes", "Messages against the rules", "member", strikes)

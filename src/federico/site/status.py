@@ -165,7 +165,7 @@ def read_status(state_folder: Path) -> Status:
         raise RunError(
             f"{path.absolute()}: no such file: no peer has been started with this state folder"
         ) from None
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise RunError(f"{path}: cannot be read: {error}") from error
 
 

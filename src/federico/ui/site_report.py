@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 
 from federico.report.about_client import ClientEvidence, about_client
-from federico.report.text import percent
+from federico.report.text import count, percent
 from federico.report.text_table import MISSING, TableCell, TextTable
 from federico.runs.atomic import publish_text
 from federico.runs.comparison import shown_figure
@@ -205,7 +205,7 @@ def _members_table(status: Status) -> TextTable:
             here = f"away since {seen:%F %T}"
         standing: str = member.reputation
         if member.strikes:
-            standing += f", {member.strikes} strike{'' if member.strikes == 1 else 's'}"
+            standing += f", {count(member.strikes, 'strike')}"
             if member.reason:
                 standing += f", the last for: {member.reason}"
         refusals = describe_refusals(member)
