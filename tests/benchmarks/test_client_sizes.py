@@ -31,4 +31,12 @@ def test_the_page_on_the_method_has_the_table_of_what_is_stored(
 ) -> None:
     main(["--stored"])
     page = (DOCS / "explanation-method-federico.md").read_text(encoding="utf-8")
-    assert capsys.readouterr().out in page
+    printed = capsys.readouterr().out
+    assert "| 2,000 |" in printed
+    assert printed in page
+
+
+def test_seeds_of_which_nothing_is_stored_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--stored", "--seeds", "7"])
+    assert "benchmarks/made_data.json has nothing of these seeds" in capsys.readouterr().err
