@@ -152,15 +152,9 @@ def gates(
     mixture of the two explains the samples best, with a prior that is worth `GATE_SAMPLES` samples.
     A sample that neither can explain says nothing.
     """
-    advantages = _advantages(together, alone)
-
-    # Clients with equally many samples are worked on together.
-    counts = np.array([len(advantage) for advantage in advantages])
-    found = np.zeros(len(advantages))
-    for count in np.unique(counts):
-        clients = np.flatnonzero(counts == count)
-        of_clients = np.stack([advantages[client] for client in clients.tolist()])
-        found[clients] = _best_weights(of_clients, priors[clients])
+    found = np.zeros(len(together))
+    for clients, advantage in _advantages(together, alone):
+        found[clients] = _best_weights(advantage, priors[clients])
     return found
 
 
@@ -195,13 +189,11 @@ def chances(together: Sequence[FloatArray], alone: Sequence[FloatArray]) -> Floa
     imagined, it is the chance that a mean like that of their differences, with Student's t for its
     error, is above zero. NaN where no sample says anything.
     """
-    advantages = _advantages(together, alone)
-    counts = np.array([len(advantage) for advantage in advantages])
-    found = np.full(len(advantages), np.nan)
-    for count in np.unique(counts[counts > 0]):
-        clients = np.flatnonzero(counts == count)
-        of_clients = np.stack([advantages[client] for client in clients.tolist()])
-        found[clients] = _chances_above_zero(of_clients)
+    found = np.full(len(together), np.nan)
+    for clients, advantage in _advantages(together, alone):
+        samples = advantage.shape[1]
+        if samples > 0:
+            found[clients] = _chances_above_zero(advantage)
     return found
 
 
@@ -221,16 +213,27 @@ def _chances_above_zero(advantage: FloatArray) -> FloatArray:
     return found
 
 
-def _advantages(together: Sequence[FloatArray], alone: Sequence[FloatArray]) -> list[FloatArray]:
-    """By how much each client's mixture explains samples better, [samples] for each client.
+def _advantages(
+    together: Sequence[FloatArray], alone: Sequence[FloatArray]
+) -> list[tuple[IntArray, FloatArray]]:
+    """By how much the mixtures of clients explain samples better, [clients, samples].
 
-    A sample that neither side can explain is left out.
+    Clients with equally many samples stand together, to be worked on at once. A sample that neither
+    side can explain is left out.
     """
+    by_count: dict[int, list[int]] = {}
     advantages: list[FloatArray] = []
-    for by_mixture, by_own in zip(together, alone, strict=True):
+    for client, (by_mixture, by_own) in enumerate(zip(together, alone, strict=True)):
         judged = np.isfinite(by_mixture) | np.isfinite(by_own)
-        advantages.append(by_mixture[judged] - by_own[judged])
-    return advantages
+        advantage = by_mixture[judged] - by_own[judged]
+        advantages.append(advantage)
+        by_count.setdefault(len(advantage), []).append(client)
+
+    found: list[tuple[IntArray, FloatArray]] = []
+    for clients in by_count.values():
+        of_clients = np.stack([advantages[client] for client in clients])
+        found.append((np.array(clients), of_clients))
+    return found
 
 
 def prior_for_values(prior: float) -> float:

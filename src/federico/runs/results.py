@@ -357,17 +357,14 @@ def _lines(path: Path) -> list[tuple[int, Any]]:
     if not path.exists():
         return []
     found: list[tuple[int, Any]] = []
-    lines = whole_lines(path)
-    while True:
-        number = len(found) + 1
-        try:
-            line = next(lines, None)
-            if line is None:
-                return found
+    number = 0
+    try:
+        for number, line in enumerate(whole_lines(path), start=1):
             found.append((number, json.loads(line)))
-        except TooLargeError as error:
-            raise RunError(f"{path}: line {number}: {error.strerror}") from None
-        except (ValueError, RecursionError) as error:
-            raise RunError(
-                f"{path}: line {number} is damaged ({error}); delete that line to read the rest"
-            ) from None
+    except TooLargeError as error:
+        raise RunError(f"{path}: line {number + 1}: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise RunError(
+            f"{path}: line {number} is damaged ({error}); delete that line to read the rest"
+        ) from None
+    return found

@@ -67,9 +67,11 @@ def of_rounds(spent: Sequence[Spent], rounds: Sequence[ShownRound]) -> list[Spen
 def is_shared_out(spent: Sequence[Spent], clients: int) -> bool:
     """Whether it is known of all these rounds how much was done for each client."""
     for each in spent:
-        are_whole = (len(counts) == clients and sum(counts) > 0 for counts in each.samples.values())
-        if not each.samples or not all(are_whole):
+        if not each.samples:
             return False
+        for counts in each.samples.values():
+            if len(counts) != clients or sum(counts) == 0:
+                return False
     return True
 
 
