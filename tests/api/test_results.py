@@ -220,3 +220,65 @@ def test_no_name_of_a_client_is_an_order_to_the_terminal(
     assert "north" in said
     assert "\x1b]" not in said
     assert "\x9b" not in said
+
+
+@pytest.fixture(scope="module")
+def two_columns(tmp_path_factory: pytest.TempPathFactory) -> federico.Run:
+    """Two columns whose difference means something to FedeRiCo and nothing to Local."""
+    names = ["wide", "narrow"]
+    columns = []
+    for neighbors, name in zip((3, 1), names, strict=True):
+        columns.append({"name": name, "set": {"federico.neighbors": neighbors}})
+    return start(tmp_path_factory.mktemp("columns"), seeds=[0, 1], grid={"columns": columns})
+
+
+def test_without_a_column_everything_is_of_the_first_of_the_file(
+    two_columns: federico.Run,
+) -> None:
+    summary = two_columns.summary().query("method == 'federico'")
+    assert list(summary.column) == ["wide", "wide", "narrow", "narrow"]
+    wide = two_columns.posterior(column="wide")
+    narrow = two_columns.posterior(column="narrow")
+    assert two_columns.posterior().equals(wide)
+    assert not wide.equals(narrow)
+    assert (
+        two_columns.records(column="narrow")[-1].posterior[0]
+        != two_columns.records()[-1].posterior[0]
+    )
+    assert two_columns.posterior(column="narrow", row="federico").equals(narrow)
+    assert two_columns.client("a").posterior == two_columns.client("a", column="wide").posterior
+
+
+def test_a_method_that_is_the_same_in_two_columns_is_found_in_both(
+    two_columns: federico.Run,
+) -> None:
+    x = people()["a"][0]
+    alone = two_columns.client("a", method="local", column="wide")
+    again = two_columns.client("a", method="local", column="narrow")
+    assert (alone.probabilities(x) == again.probabilities(x)).all()
+
+
+def test_a_column_that_is_not_there_is_named_with_those_that_are(
+    two_columns: federico.Run, run: federico.Run
+) -> None:
+    with pytest.raises(ConfigError, match=r"column 'wdie'; .* the columns wide, narrow$"):
+        two_columns.posterior(column="wdie")
+    with pytest.raises(ConfigError, match=r"row 'x'; it has the rows federico and a single column"):
+        run.records(row="x")
+    with pytest.raises(ConfigError, match="column 'wdie': there is none of that name"):
+        two_columns.plot.accuracy(column="wdie")
+
+
+def test_pictures_can_be_of_any_column(two_columns: federico.Run) -> None:
+    from matplotlib import pyplot
+
+    assert two_columns.plot.accuracy().get_title(loc="left") == "wide"
+    assert two_columns.plot.accuracy(column="narrow").get_title(loc="left") == "narrow"
+    first = two_columns.plot.posterior().images[0].get_array()
+    second = two_columns.plot.posterior(column="narrow").images[0].get_array()
+    assert first is not None
+    assert second is not None
+    assert not np.array_equal(first, second)
+    two_columns.plot.collaborators("a", column="narrow")
+    assert len(two_columns.plot.collaborators(column="narrow")) == 4
+    pyplot.close("all")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Protocol, overload
 
 from federico.errors import ConfigError, RunError
 from federico.report import summarize
@@ -17,8 +17,6 @@ from federico.runs.layout import CellDir
 from federico.types import Array
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from matplotlib.axes import Axes
 
     from federico.report.posteriors import Posteriors
@@ -29,21 +27,31 @@ MOST_CLIENTS = 9
 CLIENTS_ACROSS = 3
 
 
+class FindCell(Protocol):
+    """Finds the cell of a run that a picture shows."""
+
+    def __call__(self, method: str, seed: int | None, row: str, column: str) -> CellDir:
+        """The first cell that is what is asked for."""
+
+
 class Plots:
     """The pictures of a run. Each returns matplotlib axes and draws on `ax` where it is given."""
 
-    def __init__(self, path: Path, cell: Callable[[str, int | None], CellDir]) -> None:
+    def __init__(self, path: Path, cell: FindCell) -> None:
         self._path = path
         self._cell = cell
 
-    def accuracy(self, ax: Axes | None = None) -> Axes:
+    def accuracy(self, ax: Axes | None = None, *, column: str = "") -> Axes:
         """What each method reaches over the rounds: accuracy, or R2 where values are predicted.
 
-        A line is the mean over seeds, its band one standard deviation.
+        A line is the mean over seeds, its band one standard deviation. Of an experiment with
+        several columns it shows one: the first, unless `column` names another.
         """
         summary = self._summary()
+        entries = _entries(summary, column)
         ax = ax or _new_axes(7, 4)
-        curves(ax, summary, _entries(summary))
+        curves(ax, summary, entries)
+        _name_column(ax, summary, column)
         legend_beside(ax)
         return ax
 
@@ -56,10 +64,19 @@ class Plots:
         return ax
 
     def posterior(
-        self, method: str = "federico", seed: int | None = None, ax: Axes | None = None
+        self,
+        method: str = "federico",
+        seed: int | None = None,
+        ax: Axes | None = None,
+        *,
+        row: str = "",
+        column: str = "",
     ) -> Axes:
-        """Whose models each client trusts after the last round, as a heat-map."""
-        posteriors = self._posteriors(method, seed)
+        """Whose models each client trusts after the last round, as a heat-map.
+
+        Without a seed, row or column of the experiment, that of the first.
+        """
+        posteriors = self._posteriors(self._cell(method, seed, row, column))
         ax = ax or _new_axes(6.5, 5.2)
         trust(ax, posteriors)
         return ax
@@ -71,6 +88,9 @@ class Plots:
         method: str = "federico",
         seed: int | None = None,
         ax: Axes | None = None,
+        *,
+        row: str = "",
+        column: str = "",
     ) -> Axes: ...
 
     @overload
@@ -80,6 +100,9 @@ class Plots:
         method: str = "federico",
         seed: int | None = None,
         ax: None = None,
+        *,
+        row: str = "",
+        column: str = "",
     ) -> Array: ...
 
     def collaborators(
@@ -88,32 +111,38 @@ class Plots:
         method: str = "federico",
         seed: int | None = None,
         ax: Axes | None = None,
+        *,
+        row: str = "",
+        column: str = "",
     ) -> Axes | Array:
         """How clients find their collaborators: the weight of each model over the rounds.
 
         Lines of the heaviest models have names, heaviest first; those of the others are grey. Of
         one client on one pair of axes; without a client, an array of axes for the first nine.
+        Without a seed, row or column of the experiment, that of the first.
         """
+        cell = self._cell(method, seed, row, column)
         if client is None:
             if ax is not None:
                 raise ConfigError("ax: is for one client; say which, as in collaborators('north')")
-            return self._collaborators_of_several(method, seed)
-        cell = self._cell(method, seed)
+            return self._collaborators_of_several(cell)
         names = cell.description.clients
         if str(client) not in names:
             raise RunError(f"client {client!r}: there is none of that name; it has {names}")
-        posteriors = self._posteriors(method, seed, str(client))
-        ax = ax or _new_axes(7, 4)
-        named_lines(ax, posteriors, names.index(str(client)))
+        return self._collaborators_of_one(cell, str(client), ax or _new_axes(7, 4))
+
+    def _collaborators_of_one(self, cell: CellDir, client: str, ax: Axes) -> Axes:
+        posteriors = self._posteriors(cell, client)
+        named_lines(ax, posteriors, cell.description.clients.index(client))
         ax.set(xlabel="round", ylabel=LABEL)
         legend_beside(ax)
         return ax
 
-    def _collaborators_of_several(self, method: str, seed: int | None) -> Array:
+    def _collaborators_of_several(self, cell: CellDir) -> Array:
         """The same picture for each of the first clients, in a grid."""
         from matplotlib import pyplot
 
-        names = self._cell(method, seed).description.clients[:MOST_CLIENTS]
+        names = cell.description.clients[:MOST_CLIENTS]
         across = min(len(names), CLIENTS_ACROSS)
         down = ceil(len(names) / across)
         _, grid = pyplot.subplots(
@@ -123,7 +152,7 @@ class Plots:
         for unused in axes[len(names) :]:
             unused.remove()
         for name, ax in zip(names, axes, strict=False):
-            self.collaborators(name, method, seed, ax)
+            self._collaborators_of_one(cell, name, ax)
         return axes[: len(names)]
 
     def __repr__(self) -> str:
@@ -138,18 +167,28 @@ class Plots:
             raise RunError(f"{self._path}: no method is finished yet; there is nothing to draw")
         return summary
 
-    def _posteriors(self, method: str, seed: int | None, client: str = "") -> Posteriors:
-        cell = self._cell(method, seed)
+    def _posteriors(self, cell: CellDir, client: str = "") -> Posteriors:
         drawn = [cell.description.clients.index(client)] if client else None
         found = read_posteriors(cell, drawn)
         if found is None:
-            raise RunError(f"{short(method)}: clients of this method have no posterior to draw")
+            method = short(cell.description.method)
+            raise RunError(f"{method}: clients of this method have no posterior to draw")
         return found
 
 
-def _entries(summary: Summary) -> list[Entry]:
-    """The methods of the first column of the table."""
-    return summary.column(summary.table.columns[0], summary.shown_rate)
+def _entries(summary: Summary, column: str = "") -> list[Entry]:
+    """The methods of a column of the table; of the first if none is named."""
+    columns = summary.table.columns
+    if column and column not in columns:
+        raise ConfigError(f"column {column!r}: there is none of that name; it has {columns}")
+    return summary.column(column or columns[0], summary.shown_rate)
+
+
+def _name_column(ax: Axes, summary: Summary, column: str) -> None:
+    """Say which column is shown, where there are several."""
+    columns = summary.table.columns
+    if len(columns) > 1:
+        ax.set_title(short(column or columns[0]), loc="left")
 
 
 def _new_axes(width: float, height: float) -> Axes:

@@ -17,6 +17,7 @@ from federico.own_code import NOTHING, Trust
 from federico.runs.bundle import Bundle, find_own_folder
 from federico.runs.client_models import open_client
 from federico.runs.layout import CellDir, RunDir
+from federico.runs.places import in_table_order, places
 from federico.runs.records import Record
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class Run:
         self._model = model
         self._trust = trust
         self._folder = folder
-        self._cells = RunDir(self.path).cells()
+        self._cells = in_table_order(self.path, RunDir(self.path).cells())
         if not self._cells and find_own_folder(self.path) is not None:
             raise RunError(
                 f"{self.path.absolute()}: is one client's personal model, no run; open it with "
@@ -141,15 +142,22 @@ class Run:
         return frame
 
     def posterior(
-        self, method: str = "federico", seed: int | None = None, round_index: int | None = None
+        self,
+        method: str = "federico",
+        seed: int | None = None,
+        round_index: int | None = None,
+        *,
+        row: str = "",
+        column: str = "",
     ) -> pd.DataFrame:
         """Whose models each client trusts: a row for each client, a column for each model's owner.
 
-        Without a seed, that of the first; without a round, after the last. For example:
+        Without a seed, row or column that of the first; without a round, after the last. `row` and
+        `column` are those of the experiment's `[grid]`. For example:
 
             run.posterior().loc["north"].sort_values(ascending=False)
         """
-        cell = self._cell(method, seed)
+        cell = self._cell(method, seed, row, column)
         records = [record for record in cell.records if record.posterior]
         if not records:
             raise RunError(f"{cell.path}: clients of {method!r} have no posterior")
@@ -201,9 +209,16 @@ class Run:
         bundle.files_owner = self._folder
         return bundle
 
-    def records(self, method: str = "federico", seed: int | None = None) -> list[Record]:
-        """Every round of one method and seed."""
-        return self._cell(method, seed).records
+    def records(
+        self,
+        method: str = "federico",
+        seed: int | None = None,
+        *,
+        row: str = "",
+        column: str = "",
+    ) -> list[Record]:
+        """Every round of one method and seed; without a row or column those of the first."""
+        return self._cell(method, seed, row, column).records
 
     def _refuse_another_model(self, cell: CellDir) -> None:
         """Trained numbers in a model that calculates otherwise would give nonsense."""
@@ -225,20 +240,36 @@ class Run:
         self, method: str, seed: int | None = None, row: str = "", column: str = ""
     ) -> CellDir:
         """The first cell that is what is asked for; tuning runs have no models."""
+        of_method = []
         for cell in self._shown_cells:
             about = cell.description
-            if (
-                about.method == method
-                and seed in (None, about.seed)
-                and row in ("", about.row)
-                and column in ("", about.column)
-            ):
-                return cell
-        there = [
-            f"{each.description.method} (seed {each.description.seed})" for each in self._cells
-        ]
+            if about.method == method and seed in (None, about.seed):
+                of_method.append(cell)
+        if not of_method:
+            there = [
+                f"{each.description.method} (seed {each.description.seed})" for each in self._cells
+            ]
+            raise ConfigError(
+                f"{self.path}: holds no run of {method!r} with that seed; "
+                f"it has {_listed(list(dict.fromkeys(there)))}"
+            )
+        if not row and not column:
+            return of_method[0]
+
+        found = places(self.path, of_method)
+        for place in found:
+            if row in ("", place.row) and column in ("", place.column):
+                return place.cell
+        rows = list(dict.fromkeys(place.row for place in found))
+        columns = list(dict.fromkeys(place.column for place in found if place.column))
+        problem = f"{self.path}: holds no run of {method!r}"
+        if row:
+            problem += f" in a row {row!r}"
+        if column:
+            problem += f" in a column {column!r}"
         raise ConfigError(
-            f"{self.path}: holds no run of {method!r} with that seed; it has {_listed(there)}"
+            f"{problem}; it has the rows {_listed(rows)} and "
+            + (f"the columns {_listed(columns)}" if columns else "a single column without a name")
         )
 
 
