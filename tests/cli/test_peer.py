@@ -92,6 +92,24 @@ def test_status_tells_round_accuracy_trust_and_who_is_away(
     assert "[red]not finite" in text, "what a member said is no markup"
 
 
+def test_status_counts_the_traffic_of_small_models_in_kilobytes(
+    federico: Command, running: Path
+) -> None:
+    little = replace(STATUS, sent=21_540, received=0, evaluation_sent=99_999)
+    write_status(running.parent / "state", little)
+    text = federico("peer", "status", running).out
+    assert "21.5 kB sent and 0.0 kB received to train, 100.0 kB sent and 0.2 MB" in text
+
+
+def test_status_tells_refused_messages_from_refused_updates(
+    federico: Command, running: Path
+) -> None:
+    late = replace(STATUS.members["1"], refused={"this version is gone": 1})
+    write_status(running.parent / "state", replace(STATUS, members={"1": late}))
+    text = " ".join(federico("peer", "status", running).out.split())
+    assert "good, messages refused: this version is gone (once)" in text
+
+
 def test_status_tells_whether_the_federation_is_worth_it(federico: Command, running: Path) -> None:
     text = federico("peer", "status", running).out
     assert (
@@ -202,7 +220,7 @@ def test_status_says_who_is_waited_for_and_how_long(federico: Command, running: 
 @pytest.mark.parametrize(
     ("days", "said"),
     [
-        (60.01, "Renewal of the certificate in 60 days"),
+        (60.01, "The certificate is valid for 60 more days"),
         (3.01, "The certificate ends in 3.0 days; renew it now with `federico pki renew`"),
         (-1.0, "The certificate has expired"),
     ],

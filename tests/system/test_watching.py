@@ -107,7 +107,7 @@ def test_a_certificate_that_ends_soon_is_in_the_status_and_in_the_log(tmp_path: 
         assert len(warnings) == 1, "once a day"
 
         status = federico("peer", "status", lasting.file).stdout
-        assert re.search(r"Renewal of the certificate in \d{2,3} days", status)
+        assert re.search(r"The certificate is valid for \d{2,3} more days", status)
         assert not [line for line in log_of(lasting) if "certificate ends" in line]
 
 

@@ -307,7 +307,8 @@ def test_sites_of_two_federations_are_not_merged(
     write_site(tmp_path, "bank", {"shop": member()}, federation="money")
     link = serve(tmp_path)
     page = open_page(link)
-    show(page, link, "network")
+    page.get_by_role("heading", name="No runs in this folder, but 3 sites").wait_for()
+    page.get_by_role("link", name="Are they well?").click()
 
     page.get_by_role("heading", name="All 3 sites of 2 federations are well; 1 of them").wait_for()
     seen = page.get_by_role("table", name="Each row: what this site sees in hospitals")

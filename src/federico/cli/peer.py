@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from federico.site.preflight import Finding
 
 DRAIN_POLL_SECONDS = 0.1
+LEAST_MEGABYTES = 100_000
+"""Bytes from which on traffic is given in megabytes."""
 GRADE_COLORS = {"ok": "green", "wait": "yellow", "wrong": "bold red"}
 
 
@@ -256,8 +258,8 @@ def _headline(status: Status, *, running: bool) -> str:
     where = f"{status.name} in {status.federation}"
     phase = describe_phase(status, running=running)
     progress = f"{phase}, round {status.round} of {status.rounds}{_score(status)}"
-    training = _megabytes(status.sent, status.received)
-    evaluation = _megabytes(status.evaluation_sent, status.evaluation_received)
+    training = _traffic(status.sent, status.received)
+    evaluation = _traffic(status.evaluation_sent, status.evaluation_received)
     age = time.time() - status.updated
     return (
         f"{where}: {progress}; {training} to train, {evaluation} to evaluate; "
@@ -265,8 +267,15 @@ def _headline(status: Status, *, running: bool) -> str:
     )
 
 
-def _megabytes(sent: int, received: int) -> str:
-    return f"{sent / 1e6:.1f} MB sent and {received / 1e6:.1f} MB received"
+def _traffic(sent: int, received: int) -> str:
+    return f"{_size(sent)} sent and {_size(received)} received"
+
+
+def _size(count: int) -> str:
+    """In megabytes, or in kilobytes where that would be next to nothing."""
+    if count < LEAST_MEGABYTES:
+        return f"{count / 1e3:.1f} kB"
+    return f"{count / 1e6:.1f} MB"
 
 
 def _score(status: Status) -> str:
@@ -328,5 +337,5 @@ def _reputation(member: MemberStatus) -> str:
     if member.reputation != "good" or member.strikes:
         parts.append(f"{member.strikes} strikes: {member.reason}")
     if member.refused:
-        parts.append(f"refused: {describe_refused(member)}")
+        parts.append(f"messages refused: {describe_refused(member)}")
     return ", ".join(parts)

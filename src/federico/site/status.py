@@ -220,7 +220,7 @@ def describe_renewal(certificate_ends: float, now: float) -> str:
             f"the certificate ends in {days:.1f} days; renew it now with `federico pki renew`, "
             "and put the new one in its place"
         )
-    return f"renewal of the certificate in {days:.0f} days"
+    return f"the certificate is valid for {days:.0f} more days"
 
 
 def describe_refused(member: MemberStatus) -> str:

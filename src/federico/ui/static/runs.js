@@ -9,6 +9,8 @@ const HEADINGS = ["run", "compare", "reaches", "against alone", "better off", "o
 export async function showRuns() {
   const runs = (await load("runs")).sort(newestFirst);
   if (!runs.length) {
+    const sites = await load("network");
+    if (sites.length) return onlySites(sites.length);
     const { folder } = await load("folder");
     return [
       element("h1", {}, "No runs in this folder yet"),
@@ -41,6 +43,14 @@ export async function showRuns() {
     list,
     element("p", { "data-lasting": "" }, compare),
     ...broken(runs),
+  ];
+}
+
+// Whoever runs a site looks for it on the first page.
+function onlySites(count) {
+  return [
+    element("h1", {}, `No runs in this folder, but ${count === 1 ? "a site" : `${count} sites`}`),
+    element("p", {}, element("a", { class: "button", href: "#/network" }, count === 1 ? "Is it well?" : "Are they well?")),
   ];
 }
 
