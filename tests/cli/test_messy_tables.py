@@ -91,7 +91,7 @@ def changed(file: Path, old: str, new: str) -> None:
     [
         (0, "is not utf-8 text (invalid start byte at byte 29): set encoding to 'latin-1'"),
         (1, "if fields are not separated by ',', set separator to ';'"),
-        (2, "row 1: column 'Aufnahme' holds '2024-03-01', which is not a number: it looks like"),
+        (2, "columns hold texts that are not numbers: 'Aufnahme' ('2024-03-01' in row 1), "),
         (
             4,
             "row 2: column 'Wohnung' holds 'Heim', which is not a number: name the column in 'i",

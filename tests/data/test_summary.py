@@ -56,6 +56,18 @@ def test_what_is_odd_is_named_with_what_to_do(tmp_path: Path) -> None:
     assert "'age'" not in odd
 
 
+def test_categories_that_look_like_a_gap_are_named(tmp_path: Path) -> None:
+    table = tmp_path / "wards.csv"
+    table.write_text("ward,age,ill\nsurgery,30,no\nN/A,31,yes\n-,32,no\nmedicine,33,yes\n")
+    dataset = Table(path=table, label="ill", categorical=["ward"]).load(tmp_path, 0)
+    parts = TrainTestSplit(("a",), (np.array([0, 1]),), (np.array([2, 3]),))
+    odd = summarize_data(dataset, parts).odd
+    assert (
+        "categories of 'ward' that look like a missing value: '-', 'N/A': if so, name them in "
+        "'missing'"
+    ) in odd
+
+
 def test_spaces_that_were_removed_are_said(tmp_path: Path) -> None:
     notes = summary_of_table(tmp_path).notes
     assert notes == (

@@ -13,7 +13,14 @@ from federico.data.from_python import dataset_from_clients
 from federico.errors import ConfigError, DataError, RunError
 from federico.experiment.build import prepare
 from federico.runs import checkpoint
-from federico.runs.bundle import MODELS_FILE, Bundle, folder_name, open_folder, replace_folder
+from federico.runs.bundle import (
+    MODELS_FILE,
+    Bundle,
+    file_name,
+    folder_name,
+    open_folder,
+    replace_folder,
+)
 from federico.runs.client_models import open_client
 from federico.runs.layout import CellDir, RunDir
 from federico.types import Array
@@ -209,6 +216,20 @@ def test_folder_name_is_one_step_below(name: str, tmp_path: Path) -> None:
     folder = tmp_path / folder_name(name)
     folder.mkdir()
     assert folder.resolve().parent == tmp_path.resolve()
+
+
+@pytest.mark.parametrize("name", [*ODD_NAMES, "", ".", "..", "a\0b", "x" * 301, "Köln"])
+def test_file_name_is_one_step_below(name: str, tmp_path: Path) -> None:
+    file = tmp_path / f"{file_name(name)}.onnx"
+    file.touch()
+    assert file.resolve().parent == tmp_path.resolve()
+
+
+def test_a_file_is_called_as_its_client_where_that_can_be() -> None:
+    for name in ("Köln", "St. Mary", "3", "北"):
+        assert file_name(name) == name
+    for name in ("a/b", "a:b", "..", "a\nb", "%2E", "a\u202eb"):
+        assert file_name(name) == folder_name(name)
 
 
 def test_folder_names_are_distinct() -> None:

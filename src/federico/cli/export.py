@@ -60,7 +60,7 @@ def export(
 ) -> None:
     """Write one client's personal model to a file that other programs can use."""
     from federico.runs.atomic import refuse_existing
-    from federico.runs.bundle import folder_name
+    from federico.runs.bundle import file_name
     from federico.runs.exporting import ONNX, PROGRAM, STATE, contents
 
     suffixes = {FileKind.ONNX: ONNX, FileKind.MODULE: PROGRAM, FileKind.SAFETENSORS: STATE}
@@ -69,7 +69,7 @@ def export(
         raise ConfigError(f"--output {output}: must end in {suffix}, as --to says {to}")
 
     bundle = open_personal_model(run, client, method, seed, row, column, trust=trust)
-    target = output or Path(folder_name(bundle.header.client) + suffix)
+    target = output or Path(file_name(bundle.header.client) + suffix)
     refuse_existing(target, overwrite)
     bundle.export(target, overwrite=overwrite)
     if json:

@@ -11,6 +11,8 @@ from federico.types import Array, BoolArray
 
 MOST_LISTED = 6
 """Clients, classes or columns that a line names."""
+LIKE_GAPS = frozenset({"n/a", "#n/a", "na", "n.a.", "nan", "null", "?", "-", "--"})
+"""Names, in small letters, that most tables have for a missing value and not for a category."""
 
 
 @dataclass(frozen=True)
@@ -151,7 +153,7 @@ def _gaps(schema: Schema, missing: BoolArray) -> str:
 
 
 def _odd_names(what: str, names: Sequence[str]) -> list[str]:
-    """Names that differ only in capitals or in spaces around them."""
+    """Names that differ only in capitals or in spaces around them, or look like gaps."""
     alike: dict[str, list[str]] = {}
     for name in names:
         alike.setdefault(name.strip().casefold(), []).append(name)
@@ -162,6 +164,12 @@ def _odd_names(what: str, names: Sequence[str]) -> list[str]:
             odd.append(f"{what} that differ only in capitals or spaces: {listed}")
         elif same[0] != same[0].strip():
             odd.append(f"{what}: {same[0]!r} has spaces around it")
+    gaps = [repr(name) for name in names if name.strip().casefold() in LIKE_GAPS]
+    if gaps:
+        listed = ", ".join(gaps)
+        odd.append(
+            f"{what} that look like a missing value: {listed}: if so, name them in 'missing'"
+        )
     return odd
 
 

@@ -300,6 +300,39 @@ def column_numbers(
     return numbers
 
 
+def refuse_texts(
+    frame: pd.DataFrame, names: Sequence[str], origin: object, decimal: Decimal = "."
+) -> None:
+    """Name all columns that should be numbers and are not, so that nobody meets them one by one.
+
+    A single one is left to `column_numbers`, whose error says the same of it.
+    """
+    examples: list[str] = []
+    remedies: list[str] = []
+    for name in names:
+        values = frame[name]
+        if values.dtype.kind in "mM":
+            continue
+        wrong = values[np.isnan(numbers_or_nan(values, decimal)) & values.notna().to_numpy()]
+        if len(wrong):
+            text = str(wrong.iloc[0])
+            examples.append(f"'{name}' ('{_shown(text)}' in row {wrong.index[0]})")
+            if DATE.match(text):
+                remedies += [TO_TRAIN.other_text, "write dates as numbers, such as days or years"]
+            else:
+                remedies.append(_remedy(text, decimal, TO_TRAIN))
+    if len(examples) < 2:
+        return
+
+    listed = ", ".join(examples[:MOST_LISTED])
+    if len(examples) > MOST_LISTED:
+        listed += f" and {len(examples) - MOST_LISTED} more"
+    raise DataError(
+        f"{origin}: {len(examples)} columns hold texts that are not numbers: {listed}: "
+        f"{'; '.join(dict.fromkeys(remedies))}"
+    )
+
+
 def column_values(
     frame: pd.DataFrame,
     columns: Sequence[TableColumn],

@@ -75,6 +75,8 @@ BATCH = 512
 """Samples that are predicted at a time."""
 LONGEST_NAME = 200
 """Characters that a folder name may have."""
+NOT_IN_FILE_NAMES = frozenset('/\\:*?"<>|%')
+"""What some file system or shell takes for something else than a part of a file's name."""
 
 
 Rows: TypeAlias = Callable[[ModelLayout], list[Tensor]]
@@ -587,6 +589,14 @@ def folder_name(client: str) -> str:
         return name
     # "", "..", or longer than a file system takes
     return "%" + hashlib.sha256(client.encode()).hexdigest()[:32]
+
+
+def file_name(client: str) -> str:
+    """A file name without its suffix for any client name: the same where that can be one."""
+    can_be_one = client.isprintable() and not set(client) & NOT_IN_FILE_NAMES
+    if can_be_one and client.strip(". ") == client and 0 < len(client.encode()) <= LONGEST_NAME:
+        return client
+    return folder_name(client)
 
 
 def replace_folder(new: Path, folder: Path) -> None:

@@ -102,8 +102,14 @@ def test_at_least_one_file_is_named() -> None:
         ({"label": "ill", "client": "who"}, "no column named 'who'"),
         ({"label": "ill", "categorical": ["sx"]}, "no column named 'sx'"),
         ({"label": "ill", "ignore": ["sx"]}, "no column named 'sx'"),
-        ({"label": "age", "ignore": ["sex"]}, r"north\.csv: 1 rows without 'age'"),
-        ({"label": "ill", "client": "age"}, r"north\.csv: 1 rows without 'age'"),
+        (
+            {"label": "age", "ignore": ["sex"]},
+            r"north\.csv: 1 row without 'age', first row 2: fill or remove them, or set",
+        ),
+        (
+            {"label": "ill", "client": "age"},
+            r"north\.csv: 1 row without 'age', first row 2: fill or remove them$",
+        ),
         ({"label": "ill", "ignore": ["age", "sex", "site"]}, "no column is left to learn from"),
         (
             {"label": "ill", "task": "regression", "ignore": ["sex"]},
@@ -117,6 +123,27 @@ def test_bad_tables_name_file_column_and_remedy(
 ) -> None:
     with pytest.raises(DataError, match=message):
         Table.model_validate({"path": "north.csv", **options}).load(folder, 0)
+
+
+def test_all_columns_of_texts_are_named_at_once(tmp_path: Path) -> None:
+    (tmp_path / "shop.csv").write_text(
+        'who,since,age,basket,left\nK1,27.01.2024,30,"3,5",no\nK2,01.02.2024,31,"4,5",yes\n'
+    )
+    with pytest.raises(DataError) as caught:
+        Table(path="shop.csv", label="left").load(tmp_path, 0)
+    said = str(caught.value)
+    assert "3 columns hold texts that are not numbers: 'who' ('K1' in row 1), 'since' (" in said
+    assert "'basket' ('3,5' in row 1)" in said
+    assert "if the comma is the decimal mark, set decimal to ','" in said
+    assert said.count("name the column in 'id', 'categorical' or 'ignore'") == 1
+
+
+def test_rows_without_a_label_are_left_out_where_that_is_asked_for(folder: Path) -> None:
+    table = Table(path="north.csv", label="age", ignore=["sex"], categorical=["ill"])
+    whole = (folder / "north.csv").read_text().splitlines()
+    dataset = table.model_copy(update={"unlabelled": "drop"}).load(folder, 0)
+    assert len(dataset.samples) == len(whole) - 2
+    assert "1 row without 'age' left out" in dataset.notes
 
 
 def test_files_must_have_the_same_columns(folder: Path) -> None:

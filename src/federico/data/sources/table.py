@@ -25,6 +25,7 @@ from federico.data.tabular import (
     find_categories,
     label_values,
     read_untouched,
+    refuse_texts,
     require_columns,
     stripped_texts,
     with_gaps,
@@ -85,6 +86,9 @@ class Table(SourceOptions):
     incomplete: Literal["fill", "drop"] = "fill"
     """What becomes of a row with a missing value: each client fills in the median of its own
     training rows, or the row is left out."""
+    unlabelled: Literal["error", "drop"] = "error"
+    """What becomes of a row without a value in the column to predict: it is an error, or the row is
+    left out."""
 
     @model_validator(mode="after")
     def _label_above_makes_classes(self) -> Self:
@@ -105,10 +109,15 @@ class Table(SourceOptions):
         for file in files:
             raw = read_untouched(folder / file, self._format())
             notes += self._notes(raw, folder / file)
-            frames[folder / file] = self._complete(raw, folder / file)
+            complete, note = self._complete(raw, folder / file)
+            frames[folder / file] = complete
+            notes += note
         _refuse_different_columns(frames)
 
         columns = self._columns(frames)
+        numbers = [column.name for column in columns if column.categories is None]
+        for file, frame in frames.items():
+            refuse_texts(frame, numbers, file, self.decimal)
         inputs = [
             encode_columns(frame, columns, file, self.decimal) for file, frame in frames.items()
         ]
@@ -166,8 +175,11 @@ class Table(SourceOptions):
             notes.append(hint)
         return notes
 
-    def _complete(self, raw: pd.DataFrame, file: Path) -> pd.DataFrame:
-        """The rows of one file, each with a label and an owner if there is a column of owners."""
+    def _complete(self, raw: pd.DataFrame, file: Path) -> tuple[pd.DataFrame, list[str]]:
+        """The rows of one file, each with a label and an owner if there is a column of owners.
+
+        The list says how many rows without a label were left out, if any.
+        """
         frame = with_gaps(raw, self._format())
         complete = [self.label]
         if self.client is not None:
@@ -176,11 +188,25 @@ class Table(SourceOptions):
             complete.append(self.test)
         require_columns(frame, [*complete, *self.categorical, *self.ignore, *self.id], file)
 
+        notes = []
+        if self.unlabelled == "drop":
+            labelled = frame[frame[self.label].notna()]
+            left_out = len(frame) - len(labelled)
+            if left_out:
+                notes.append(f"{_rows(left_out)} without '{self.label}' left out")
+            frame = labelled
+
         for column in complete:
-            missing = frame[column].isna().sum()
-            if missing:
-                raise DataError(f"{file}: {missing} rows without '{column}': fill or remove them")
-        return frame
+            missing = frame.index[frame[column].isna()]
+            if len(missing):
+                remedy = "fill or remove them"
+                if column == self.label:
+                    remedy += ", or set unlabelled to 'drop'"
+                raise DataError(
+                    f"{file}: {_rows(len(missing))} without '{column}', first row {missing[0]}: "
+                    f"{remedy}"
+                )
+        return frame, notes
 
     def _columns(self, frames: Frames) -> tuple[TableColumn, ...]:
         """The columns to learn from, with the categories of all files together."""
@@ -266,6 +292,10 @@ def _complete_rows(dataset: Dataset, origin: object) -> Dataset:
     if len(complete) == 0:
         raise DataError(f"{origin}: no row is complete: set incomplete to fill")
     return dataset.take(complete)
+
+
+def _rows(count: int) -> str:
+    return "1 row" if count == 1 else f"{count} rows"
 
 
 def _listed(files: Iterable[Path]) -> str:
