@@ -86,6 +86,25 @@ def test_seconds_are_shared_out_by_the_samples_that_models_met(tmp_path: Path) -
     assert cell_view(whole)["seconds"] == pytest.approx([1.0, 0.6, 0.4])
 
 
+def test_the_seconds_of_all_rounds_are_read_once_for_all_clients(tmp_path: Path) -> None:
+    cell = write_cell(tmp_path, "federico", *learning(0.5, 0.9))
+    timings = cell.path / "timings.jsonl"
+    content = timings.read_text()
+    whole = read_cell(cell.path)
+
+    # Those of a round are written after its record.
+    timings.write_text(content.splitlines(keepends=True)[0])
+    assert client_view(whole, "b")["phases"] == {}
+
+    timings.write_text(content)
+    phases = client_view(whole, "b")["phases"]
+    assert phases["train"] == [0.225, 0.225]
+
+    timings.unlink()
+    assert client_view(whole, "b")["phases"] == phases
+    assert cell_view(whole)["phases"]["train"] == [0.75, 0.75]
+
+
 @pytest.mark.parametrize(
     "samples",
     [

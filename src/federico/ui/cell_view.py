@@ -8,7 +8,7 @@ import numpy as np
 
 from federico.report.clusters import found_clusters
 from federico.report.drawing import true_groups
-from federico.runs.layout import CellDir, Description
+from federico.runs.layout import Description
 from federico.runs.metric import METRICS, Metric
 from federico.runs.records import weights_kept
 from federico.stopwatch import Spent
@@ -35,8 +35,7 @@ def cell_view(shown: ShownCell) -> Plain:
     """All rounds of a cell."""
     about = shown.about
     rounds = shown.rounds
-    every_spent = CellDir(shown.path).spent
-    spent = of_rounds(every_spent, rounds)
+    spent = of_rounds(shown.spent, rounds)
     traffic = shown.traffic
     return {
         "name": about.title or about.method,
@@ -52,7 +51,7 @@ def cell_view(shown: ShownCell) -> Plain:
         "moved": [each.moved for each in rounds],
         "evaluation_moved": [each.evaluation_moved for each in rounds],
         "phases": phases([each.seconds for each in spent]),
-        "seconds": _of_clients(every_spent, shown),
+        "seconds": _of_clients(shown),
         "data": _data(about),
     }
 
@@ -87,13 +86,14 @@ def share_of_client(spent: Spent, place: int) -> dict[str, float]:
     return found
 
 
-def _of_clients(spent: Sequence[Spent], shown: ShownCell) -> list[float]:
+def _of_clients(shown: ShownCell) -> list[float]:
     """The seconds of all rounds that are the share of each client; nothing where not counted."""
     clients = len(shown.about.clients)
+    spent = shown.spent[: shown.last.round]
     if len(spent) < shown.last.round or not is_shared_out(spent, clients):
         return []
     seconds = np.zeros(clients)
-    for each in spent[: shown.last.round]:
+    for each in spent:
         for phase, samples in each.samples.items():
             counts = np.array(samples)
             seconds += each.seconds.get(phase, 0.0) * counts / counts.sum()

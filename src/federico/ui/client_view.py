@@ -6,7 +6,6 @@ from itertools import pairwise
 import numpy as np
 
 from federico.report.about_client import about_client, evidence_of
-from federico.runs.layout import CellDir
 from federico.runs.metric import METRICS
 from federico.runs.records import weights_kept
 from federico.ui import plain
@@ -60,7 +59,7 @@ def client_view(shown: ShownCell, client: str) -> Plain:
 
 def _phases(shown: ShownCell, place: int) -> dict[str, list[float]]:
     """The seconds of each phase, in each shown round, that are the share of the client."""
-    spent = of_rounds(CellDir(shown.path).spent, shown.rounds)
+    spent = of_rounds(shown.spent, shown.rounds)
     if not is_shared_out(spent, len(shown.about.clients)):
         return {}
     return phases([share_of_client(each, place) for each in spent])

@@ -16,7 +16,15 @@ from pydantic import TypeAdapter
 from federico.errors import RunError
 from federico.report.drawing import true_groups
 from federico.runs.layout import CellDir, Description
-from federico.runs.records import RECORD, Record, iterate_lines, parsed_part, weights_kept
+from federico.runs.records import (
+    RECORD,
+    Record,
+    iterate_lines,
+    parsed_part,
+    read_spent,
+    weights_kept,
+)
+from federico.stopwatch import Spent
 from federico.types import FloatArray, IntArray
 
 MOST_ROUNDS = 400
@@ -166,6 +174,16 @@ class ShownCell:
     read: int = 0
     """Bytes of records that were read; what comes after them is newer."""
     last_line: bytes = b""
+    spent_before: list[Spent] = field(default_factory=list)
+    """What is known of `spent`."""
+
+    @property
+    def spent(self) -> list[Spent]:
+        """What every round took. It is read once for the views of all clients."""
+        if len(self.spent_before) < self.last.round:
+            # The seconds of a round are written after its record.
+            self.spent_before[:] = read_spent(self.path)
+        return self.spent_before
 
     @cached_property
     def known_groups(self) -> dict[str, int] | None:
