@@ -42,6 +42,16 @@ def test_what_is_longer_is_refused(tmp_path: Path, read: Callable[[Path], object
         read(file)
 
 
+def test_a_short_file_takes_no_memory_for_what_a_longer_one_might_hold(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(b"12345")
+    tracemalloc.start()
+    read_bounded(file)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < LARGEST_FILE / 16
+
+
 def test_what_never_ends_is_refused() -> None:
     with pytest.raises(TooLargeError):
         read_bounded(Path("/dev/zero"), 1000)
