@@ -189,7 +189,7 @@ def test_a_status_that_is_no_status_says_so(page: TestClient, folder: Path) -> N
 
     (south,) = page.get("/api/network", headers=ALLOWED).json()
 
-    assert "damaged" in south["error"]
+    assert "status.json: cannot be read" in south["error"]
 
 
 def test_links_that_lead_out_of_the_folder_are_not_followed(page: TestClient, folder: Path) -> None:
