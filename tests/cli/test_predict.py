@@ -119,6 +119,25 @@ def test_table_and_client_of_any_name(
     check(pd.read_csv(tmp_path / "new-predictions.csv"), 60, ["no", "yes"], "sick")
 
 
+def test_rows_of_other_clients_are_counted(
+    federico: Command, hospitals: Path, tmp_path: Path
+) -> None:
+    rows = pd.read_csv(hospitals.parent.parent / "people.csv")
+    rows.to_csv(tmp_path / "all.csv", index=False)
+    rows[rows.site == "North"].to_csv(tmp_path / "north.csv", index=False)
+    rows.assign(site=7).to_csv(tmp_path / "unknown.csv", index=False)
+
+    answer = federico("predict", hospitals, tmp_path / "all.csv", "--client", "North")
+    assert "40 of these rows are not of North: they were predicted" in answer.out
+    answer = federico("predict", hospitals, tmp_path / "north.csv", "--client", "North")
+    assert "rows are not of" not in answer.out
+    arguments = ["predict", hospitals, tmp_path / "all.csv", "--client", "North"]
+    answer = federico(*arguments, "--overwrite", "--json")
+    assert json.loads(answer.out)["rows_of_others"] == 40
+    answer = federico("predict", hospitals, tmp_path / "unknown.csv", "--client", "North")
+    assert "rows are not of" not in answer.out, "that column did not make clients, as it seems"
+
+
 def test_clients_folder_alone_is_enough(federico: Command, hospitals: Path, tmp_path: Path) -> None:
     new = shutil.copy(hospitals.parent.parent / "people.csv", tmp_path / "new.csv")
     federico("predict", hospitals, new, "--client", ODD, "--output", "there.csv")

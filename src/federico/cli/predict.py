@@ -184,6 +184,8 @@ def _summary(predictions: "Predictions", bundle: "Bundle", target: Path) -> dict
         summary["calibrated"] = bundle.header.calibration is not None
     if predictions.disagreement.by_owner:
         summary["disagreement"] = predictions.disagreement.by_owner
+    if predictions.of_others:
+        summary["rows_of_others"] = predictions.of_others
     if predictions.score.rows:
         figures = predictions.score.figures()
         summary["score"] = {"rows": predictions.score.rows, **figures}
@@ -203,6 +205,11 @@ def _lines(predictions: "Predictions", bundle: "Bundle", target: Path) -> list[s
         lines.append(
             f"the probabilities are as the models give them: {title} does not calibrate, and "
             "models of few samples are too sure of themselves"
+        )
+    if predictions.of_others:
+        lines.append(
+            f"{predictions.of_others} of these rows are not of {bundle.header.client}: they were "
+            "predicted, and judged, with its model all the same"
         )
     score = predictions.score
     if score.rows:

@@ -47,6 +47,8 @@ class NewRows:
     targets: Array | None = None
     """What is to be predicted, where the file has it: the numbers of classes [rows], `NO_LABEL` or
     `UNKNOWN_LABEL` where there is none; or values [rows, outputs], NaN where one is missing."""
+    owners: pd.Series | None = None
+    """Whose rows they are, where the file has the column that said so in training."""
 
 
 def read_samples(
@@ -169,7 +171,10 @@ def _table_rows(
     targets = None
     if origin.target in frame.columns:
         targets = _table_targets(frame[origin.target], schema, origin)
-    return NewRows(x, copied, targets)
+    owners = None
+    if origin.owner is not None and origin.owner in frame.columns:
+        owners = category_texts(frame[origin.owner])
+    return NewRows(x, copied, targets, owners)
 
 
 def _table_targets(targets: pd.Series, schema: Schema, origin: TableOrigin) -> Array:

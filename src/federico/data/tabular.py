@@ -81,6 +81,8 @@ class TableOrigin:
     """The target is whether its column is above this number, where that was asked for."""
     ids: tuple[str, ...] = ()
     """Columns that name a row."""
+    owner: str | None = None
+    """The column that says whose row it is, where one does."""
 
 
 PLAIN = TableFormat()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,6 +44,8 @@ class Predictions:
         """Rows without a prediction, because no model has a finite answer for them."""
         self.unknown_labels = 0
         """Rows whose label is none of the model's classes, which cannot be judged."""
+        self.by_owner: Counter[str] = Counter()
+        """How many rows are whose, where the file says so as the training table did."""
         self.disagreement = bundle.watch()
         """How often the models of others see these rows otherwise than the client's own."""
         self.score = score_for(schema.task, schema.outputs)
@@ -60,10 +63,24 @@ class Predictions:
             self.disagreement.add(separate)
             self.rows += len(outputs)
             self.unanswered += int((~has_answer(outputs)).sum())
+            if rows.owners is not None:
+                self.by_owner.update(rows.owners.dropna())
             if rows.targets is not None:
                 self._judge(outputs, rows.targets)
             yield self._table(rows, outputs)
         refuse_no_answers(self.unanswered, self.rows, self._bundle.header.client)
+
+    @property
+    def of_others(self) -> int:
+        """Rows that the file says are another client's than the one whose model predicts.
+
+        0 where clients were not made by that column: then it names none whom the model knows.
+        """
+        client = self._bundle.header.client
+        known = {client, *self._bundle.posterior}
+        if known.isdisjoint(self.by_owner):
+            return 0
+        return self.by_owner.total() - self.by_owner[client]
 
     def _judge(self, outputs: FloatArray, targets: Array) -> None:
         """Add the rows to the score whose truth is known."""

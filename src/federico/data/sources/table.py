@@ -147,7 +147,7 @@ class Table(SourceOptions):
 
     def table_origin(self) -> TableOrigin:
         """See `SourceOptions`."""
-        return TableOrigin(self._format(), self.label, self.label_above, self.id)
+        return TableOrigin(self._format(), self.label, self.label_above, self.id, self.client)
 
     def hints(self, schema: Schema) -> list[str]:
         """Many whole numbers that nobody has said to be classes."""
