@@ -45,8 +45,9 @@ checkpoint_every = 1
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A folder with the methods of the page and an experiment that uses the first."""
-    fedprox, patient, fedavgm = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S)
+    fedprox, gossip, patient, fedavgm = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S)
     (tmp_path / "fedprox.py").write_text(fedprox)
+    (tmp_path / "gossip.py").write_text(gossip)
     (tmp_path / "patient.py").write_text(patient)
     (tmp_path / "fedavgm.py").write_text(fedavgm)
     (tmp_path / "mine.toml").write_text(FILE.format(rounds=3))
@@ -136,6 +137,26 @@ def test_a_changed_file_is_not_resumed(folder: Path) -> None:
     file.write_text(file.read_text().replace("self.opt.mu", "2 * self.opt.mu"))
     with pytest.raises(RunError, match=r"source of the method was 'fedprox\.py .*now 'fedprox\.py"):
         federico.run(folder / "mine.toml", directory=folder / "runs", trust=True)
+
+
+def test_clients_without_a_server_meet_a_few_others(folder: Path) -> None:
+    text = FILE.format(rounds=3).replace("fedprox.py:FedProx", "gossip.py:GossipProx")
+    (folder / "gossip.toml").write_text(text.replace("[fedprox]\nmu = 0.1\n", ""))
+    run = federico.run(folder / "gossip.toml", directory=folder / "runs")
+    posterior = run.posterior("gossipprox")
+    assert (posterior.gt(0).sum(axis=1) == 3).all(), "itself and two of the others"
+    assert posterior.sum(axis=1).to_numpy() == pytest.approx(1)
+    assert not posterior.equals(run.posterior("gossipprox", round_index=1)), "others in each round"
+    # Nobody trusts anybody in the end: what it predicts with is its own model.
+    assert run.client("0", method="gossipprox").posterior == {"0": 1.0}
+
+
+def test_friends_start_from_the_mean_of_their_models(lines: Build, folder: Path) -> None:
+    method = load_own_method(f"{folder / 'gossip.py'}:GossipProx").method
+    played = lines(method, [[(1.0, 2.0)], [(1.0, 4.0)]], rate=1e-12)
+    played.bank.hosted_rows.copy_(torch.tensor([[0.0, 1.0], [2.0, 5.0]]))
+    played.round(1)
+    np.testing.assert_allclose(played.bank.hosted_rows, [[1.0, 3.0], [1.0, 3.0]], atol=1e-9)
 
 
 def test_the_declared_state_of_the_page_is_saved(

@@ -175,12 +175,13 @@ def test_hostile_members_send_the_same_on_two_ranks(tmp_path: Path) -> None:
     same(alone, finish(tmp_path, 2, "two", methods=("federico",), more=more))
 
 
-def test_a_method_of_ones_own_gives_the_same_on_two_ranks(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["FedProx", "GossipProx"])
+def test_a_method_of_ones_own_gives_the_same_on_two_ranks(tmp_path: Path, name: str) -> None:
     page = Path(__file__).parents[2] / "docs" / "how-to-own-method.md"
-    code = re.search(r"```python\n(.*?)```", page.read_text(), re.S)
-    assert code is not None
-    (tmp_path / "fedprox.py").write_text(code[1])
-    own = ("fedprox.py:FedProx",)
+    examples = re.findall(r"```python\n(.*?)```", page.read_text(), re.S)
+    (code,) = [each for each in examples if f"class {name}(" in each]
+    (tmp_path / "own.py").write_text(code)
+    own = (f"own.py:{name}",)
     same(
         finish(tmp_path, 1, "one", methods=own),
         finish(tmp_path, 2, "two", methods=own),
