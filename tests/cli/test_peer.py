@@ -239,6 +239,16 @@ def test_no_status_yet(federico: Command, site: Path) -> None:
     assert "no peer has been started" in answer.err
 
 
+def test_check_says_who_gives_out_a_certificate_that_is_not_there(
+    federico: Command, site: Path
+) -> None:
+    (certificate,) = site.parent.rglob("0.pem")
+    certificate.unlink()
+    answer = federico("peer", "check", site)
+    assert answer.code == 6
+    assert "0.pem: cannot be read: No such file or directory; the authority makes" in answer.out
+
+
 def test_check_tells_people_and_scripts(federico: Command, site: Path) -> None:
     answer = federico("peer", "check", site)
     assert answer.code == 0, answer.err

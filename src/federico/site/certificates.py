@@ -288,6 +288,11 @@ def _load_key(path: Path) -> ec.EllipticCurvePrivateKey:
 
 
 def _load_certificate(path: Path) -> x509.Certificate:
+    if not path.exists():
+        raise IdentityError(
+            f"{path}: cannot be read: No such file or directory; the authority makes its own with "
+            "`federico pki init`, and those of sites with `federico pki approve`"
+        )
     try:
         return x509.load_pem_x509_certificate(_read_bytes(path))
     except ValueError as error:
