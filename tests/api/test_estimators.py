@@ -188,6 +188,8 @@ def test_scikit_learn_knows_what_they_are() -> None:
     ("settings", "message"),
     [
         ({"rounds": 3}, "rounds is a parameter of the estimator"),
+        ({"task": "regression"}, "task follows from the estimator"),
+        ({"partition": {"kind": "iid"}}, "fitted to clients as they are"),
         ({"seeds": [0, 1]}, "fitted with one seed"),
         ({"methods": ["local"]}, "predicts with the models of 'federico'"),
     ],

@@ -154,6 +154,16 @@ def _refuse_settings_of_its_own(settings: Mapping[str, Any]) -> None:
     for name in ("rounds", "seed", "model", "directory"):
         if name in settings:
             raise ConfigError(f"settings: {name} is a parameter of the estimator: {name}=...")
+    for name in ("clients", "task", "label_names"):
+        if name in settings:
+            raise ConfigError(
+                f"settings: {name} follows from the estimator and what it is fitted to"
+            )
+    if "partition" in settings:
+        raise ConfigError(
+            "settings: partition: an estimator is fitted to clients as they are; federico.run can "
+            "divide data among clients"
+        )
     if "seeds" in settings:
         raise ConfigError("settings: seeds: an estimator is fitted with one seed: seed=...")
     if "federico" not in settings.get("methods", ["federico"]):
