@@ -261,6 +261,23 @@ def test_check_tells_people_and_scripts(federico: Command, site: Path) -> None:
     assert grades["data and model"] == "ok"
 
 
+def test_check_says_that_the_state_is_of_another_version(federico: Command, site: Path) -> None:
+    assert "nothing there yet; the peer starts with round 1" in federico("peer", "check", site).out
+    with open_state_folder(load_site(site)):
+        pass
+    assert "state: the peer resumes" in federico("peer", "check", site).out
+
+    (shared,) = site.parents[1].rglob("federation.toml")
+    text = shared.read_text()
+    changed = text.replace(f"rounds = {load_site(site).federation.rounds}\n", "rounds = 99\n")
+    assert changed != text
+    shared.write_text(changed)
+    answer = federico("peer", "check", site)
+    assert answer.code == 4
+    assert "holds the state of another site, or of another version" in answer.out
+    assert "would not work yet: state" in answer.err
+
+
 def test_check_fails_where_the_peer_would(federico: Command, site: Path) -> None:
     (site.parent / "keys" / "0.key").chmod(0o644)
     answer = federico("peer", "check", site)

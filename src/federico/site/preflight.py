@@ -21,6 +21,7 @@ from federico.site.certificates import check_certificate
 from federico.site.prepare import prepare_site
 from federico.site.probe import NobodyThereError, probe, split_address
 from federico.site.site_file import Site
+from federico.site.state_folder import holds_own_state
 from federico.site.status import EXPIRES_SOON_DAYS
 
 SEARCH_SECONDS = 4.0
@@ -46,6 +47,7 @@ def check_site(site: Site) -> Iterator[Finding]:
     yield Finding("federation", "ok", _describe_federation(site))
     yield _find("certificate", partial(_check_own_certificate, site))
     yield from _check_data_and_memory(site)
+    yield _find("state", partial(_check_state, site))
     for address in site.addresses.listen:
         yield _find(f"listen {address}", partial(_check_listen, address))
     for address in site.addresses.connect:
@@ -101,6 +103,13 @@ def _describe_data(site: Site, setup: Setup) -> str:
         f"a model of {setup.layout.parameters:,} parameters"
     )
     return "; ".join([facts, *setup.warnings])
+
+
+def _check_state(site: Site) -> str:
+    """Whether the peer can resume from what its state folder holds."""
+    if holds_own_state(site):
+        return f"{site.state}: the peer resumes"
+    return f"{site.state}: nothing there yet; the peer starts with round 1"
 
 
 def _check_listen(address: str) -> str:

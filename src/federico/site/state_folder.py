@@ -24,6 +24,8 @@ from federico.site.site_file import Site
 
 LOCK_PATIENCE = 2.0
 """Seconds to wait for the lock of a state folder."""
+STATE_OF = "federation.json"
+"""Says whose state a folder holds."""
 
 
 @contextmanager
@@ -32,7 +34,8 @@ def open_state_folder(site: Site) -> Iterator[Path]:
     make_state_folder(site.state)
     # A command that looks whether a peer runs holds the lock for a moment.
     with locked(site.state, LOCK_PATIENCE):
-        _refuse_other_federation(site)
+        if not holds_own_state(site):
+            publish_text(site.state / STATE_OF, json.dumps(_this(site)))
         yield site.state
 
 
@@ -45,15 +48,14 @@ def make_state_folder(folder: Path) -> None:
             folder.chmod(0o700)
 
 
-def _refuse_other_federation(site: Site) -> None:
-    """A model that was trained under one federation file must not be resumed under another."""
-    path = site.state / "federation.json"
-    this_site = {"name": site.name, "federation": site.federation.digest.hex()}
+def holds_own_state(site: Site) -> bool:
+    """Whether the folder holds a state of this site already; one of another is refused.
 
+    A model that was trained under one federation file must not be resumed under another.
+    """
+    path = site.state / STATE_OF
     if not path.exists():
-        publish_text(path, json.dumps(this_site))
-        return
-
+        return False
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -61,9 +63,14 @@ def _refuse_other_federation(site: Site) -> None:
             f"{path}: cannot be read ({error}); restore the state folder from a backup with "
             "`federico peer restore`, or move it away to start over"
         ) from None
-    if found != this_site:
+    if found != _this(site):
         raise RunError(
             f"{site.state}: holds the state of another site, or of another version of the "
             "federation file or of federico; choose another state folder, or delete this one "
             "to start over"
         )
+    return True
+
+
+def _this(site: Site) -> dict[str, str]:
+    return {"name": site.name, "federation": site.federation.digest.hex()}
